@@ -35,6 +35,7 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> Line:
         "logOffset": _place(commit.log_offset),
         "source": commit.source,
         "zxid": commit.zxid,
+        "chroot": commit.chroot,
         "producerId": None if commit.producer_id < 0 else commit.producer_id,
     }
     return {**line, "pending": True} if pending else line

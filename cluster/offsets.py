@@ -53,6 +53,8 @@ class CommittedOffset:
     """of the transaction that the commit is part of"""
     zxid: int | None = None
     """where ZooKeeper has the offset: the transaction that wrote it"""
+    chroot: str | None = None
+    """where ZooKeeper has the offset: the node that its cluster lies below, empty at the root"""
 
     @property
     def source(self) -> str:

@@ -33,6 +33,7 @@ def old_offsets(group: OldGroup) -> list[CommittedOffset]:
             each.timestamp,
             _NONE,
             zxid=each.zxid,
+            chroot=group.chroot,
         )
         for each in group.offsets
     ]

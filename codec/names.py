@@ -83,7 +83,7 @@ TRANSACTION_STATE_TOPIC = "__transaction_state"
 SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 REMOTE_LOG_METADATA_TOPIC = "__remote_log_metadata"
 COORDINATOR_TOPICS = (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC)
-"""Topics that a coordinator of the brokers writes; compacted."""
+"""Topics that a coordinator of the brokers writes."""
 CLUSTER_METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
 
 REMOTE_LOG_SNAPSHOT = "remote_log_snapshot"

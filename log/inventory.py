@@ -7,7 +7,7 @@ segment file.  What it is follows from its content: `broker-1` is a fine name fo
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafkalog.codec.arguments import checked
@@ -21,7 +21,7 @@ from kafkalog.log.files import PathLike, absolute, exists, is_directory, real, s
 from kafkalog.log.identities import identity_findings
 from kafkalog.log.partition import Partition, open_partition, open_segment
 
-__all__ = ["LONGEST", "Inventory", "open_all"]
+__all__ = ["LONGEST", "Inventory", "chosen_replica", "open_all"]
 
 LONGEST = "longest"
 """A choice of replica: the one whose log ends last."""
@@ -116,7 +116,7 @@ class Inventory:
         """
         several = self.duplicates()
         chosen = {
-            name: self._choose(name, found, replica)
+            name: chosen_replica(name, found, replica)
             for name, found in several.items()
             if select.takes(name.topic, name.partition)
         }
@@ -136,26 +136,27 @@ class Inventory:
         found = [each for each in self.partitions if each.name == name]
         if not found:
             raise UsageError(f"{name} is not in {', '.join(self.paths)}")
-        return found[0] if len(found) == 1 else self._choose(name, tuple(found), replica)
+        return found[0] if len(found) == 1 else chosen_replica(name, found, replica)
 
     @checked
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         return self.find(*key)
 
-    @staticmethod
-    def _choose(name: PartitionName, found: tuple[Partition, ...], replica: PathLike | None) -> Partition:
-        paths = " and ".join(each.path for each in found)
-        if replica is None:
-            count = "two" if len(found) == 2 else str(len(found))
-            where = f"{name} was found in {count} directories: {paths}"
-            raise ReplicaError(f"{where}; choose one with", LONGEST, "or its path")
-        if replica == LONGEST:
-            return max(found, key=lambda each: each.log_end_offset())
-        wanted = real(replica)
-        matching = [each for each in found if _is_or_lies_in(each.path, wanted)]
-        if len(matching) != 1:
-            raise ReplicaError(f"{name} is in {paths};", os.fspath(replica), f"chooses {len(matching)} of them")
-        return matching[0]
+
+def chosen_replica(name: PartitionName, found: Sequence[Partition], replica: PathLike | None) -> Partition:
+    """The one of several directories of a topic-partition that `replica` chooses; `ReplicaError` without a choice."""
+    paths = " and ".join(each.path for each in found)
+    if replica is None:
+        count = "two" if len(found) == 2 else str(len(found))
+        where = f"{name} was found in {count} directories: {paths}"
+        raise ReplicaError(f"{where}; choose one with", LONGEST, "or its path")
+    if replica == LONGEST:
+        return max(found, key=lambda each: each.log_end_offset())
+    wanted = real(replica)
+    matching = [each for each in found if _is_or_lies_in(each.path, wanted)]
+    if len(matching) != 1:
+        raise ReplicaError(f"{name} is in {paths};", os.fspath(replica), f"chooses {len(matching)} of them")
+    return matching[0]
 
 
 def _is_or_lies_in(path: str, directory: str) -> bool:

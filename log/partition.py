@@ -37,6 +37,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import (
     LeaderEpoch,
     PartitionMetadata,
@@ -48,6 +49,7 @@ from kafkalog.log.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.consumer_view import READ_UNCOMMITTED, Reset
 from kafkalog.log.files import (
     Entry,
+    FileSource,
     NotRegularFileError,
     PathLike,
     absolute,
@@ -519,23 +521,33 @@ def _with_finding(partition: Partition, finding: Finding) -> Partition:
     return Partition(**{**values, "findings": (*partition.findings, finding)})
 
 
+def _first_offset(path: str) -> int:
+    with FileSource(path) as source:
+        first: RecordBatch | None = next(iter(Scanner(source)), None)
+    if first is None:
+        raise UsageError(f"{path} is not a segment: its name is not <base offset>.log, and no batch is at its start")
+    header, records = first.header, decode_batch(first).records
+    return header.base_offset if isinstance(header, BatchHeader) else min(header.offset, *(r.offset for r in records))
+
+
 @checked
 def open_segment(path: PathLike) -> Partition:
     """A single log file, wherever it is, as a partition of one segment; raises `UsageError` if it is not one.
 
-    The name may be `NNN.log` followed by any of Kafka's suffixes, or that of a KRaft snapshot.
+    The name may be `NNN.log` followed by any of Kafka's suffixes, or that of a KRaft snapshot.  A file with any other
+    name is one if it begins with a whole batch, whose offset is then taken for the segment's.
     """
     text = os.fspath(path)
     parsed = parse_segment_file(os.path.basename(text))
     snapshot = text.endswith(FileKind.KRAFT_SNAPSHOT.value)
-    if not snapshot and (parsed is None or parsed.kind is not FileKind.LOG):
+    if parsed is not None and parsed.kind is not FileKind.LOG and not snapshot:
         raise UsageError(f"{text} is not a segment: its name is not <base offset>.log")
     status = status_of(text)
     if status is None:
         raise UsageError(f"{text} does not exist")
     if not stat.S_ISREG(status.st_mode):
         raise UsageError(f"{text} is {what_it_is(status.st_mode)}")
-    base_offset = 0 if parsed is None else parsed.base_offset
+    base_offset = parsed.base_offset if parsed is not None else 0 if snapshot else _first_offset(text)
     files, sizes = {FileKind.LOG: text}, {FileKind.LOG: status.st_size}
     stem = text.removesuffix(FileKind.LOG.value)
     for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX):

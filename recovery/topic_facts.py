@@ -17,8 +17,9 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,
-    COORDINATOR_TOPICS,
+    CONSUMER_OFFSETS_TOPIC,
     META_PROPERTIES,
+    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     parse_partition_directory,
 )
@@ -43,7 +44,13 @@ __all__ = [
 
 COMPACT = "compact"
 """in a topic's `cleanup.policy`"""
-COMPACTED_BY_KAFKA = frozenset(COORDINATOR_TOPICS)
+KAFKAS_OWN: Mapping[str, Mapping[str, str]] = {
+    topic: {"cleanup.policy": COMPACT, "segment.bytes": str(100 * 1024 * 1024)}
+    for topic in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
+}
+"""what a broker gives its own topics when it makes them (`GroupCoordinator.groupMetadataTopicConfigs`,
+`TransactionCoordinator.transactionTopicConfigs`); the state of share groups is deleted from its beginning instead"""
+COMPACTED_BY_KAFKA = frozenset(KAFKAS_OWN)
 
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
 
@@ -80,7 +87,7 @@ class TopicFacts:
 
     def cleaner_config(self, topic: str, given: Mapping[str, str]) -> CleanerConfig:
         """How a topic is cleaned: the cluster's memory, else what the caller gave, else Kafka's defaults."""
-        own = self.cleaner_configs.get(topic, {})
+        own = {**KAFKAS_OWN.get(topic, {}), **self.cleaner_configs.get(topic, {})}
         return CleanerConfig.from_names({**known_settings(given), **self.cleaner_broker_configs, **own})
 
     def is_compacted(self, topic: str) -> bool:

@@ -19,8 +19,10 @@ import pytest
 from hypothesis import settings
 
 import kafka_jars
+import time_limit
 from kafka_needed import kafka_needed
 from kafka_oracle import KafkaOracle
+from progress import ProgressLine
 
 # Everybody's `make test` examines the same examples; `dev.py sweep` examines new ones too.
 settings.register_profile("same examples", derandomize=True, database=None)
@@ -31,7 +33,8 @@ if os.environ.get("KAFKALOG_EXAMPLES") != "new":
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-_SPARK_TESTS = Path(__file__).resolve().parent / "spark"
+_SPARK_TESTS, _INTEROP_TESTS = (Path(__file__).resolve().parent / name for name in ("spark", "interop"))
+_SPARK_FOR_EVERYBODY = "test_source.py"
 _SHOWN = 5
 _COMPARED = "compared with Kafka: "
 _MEASURED = "measured: "
@@ -44,6 +47,15 @@ def fixture_problems(root: Path) -> list[str]:
         return ["fixtures/check.py is missing"]
     problems: list[str] = runpy.run_path(str(program))["check"](root)
     return problems
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add what a campaign with a limited time asks for, and a line of progress where dev.py shows the run."""
+    limit = time_limit.from_environment()
+    if limit is not None:
+        config.pluginmanager.register(limit)
+    if os.environ.get("KAFKALOG_PROGRESS") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(ProgressLine(workers=config.getoption("numprocesses", None) or 1))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -66,14 +78,18 @@ def _fixtures(item: pytest.Item) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Mark what needs Java before ``-m`` selects: a machine without it deselects by ``-m "not java"``.
+    """Mark what needs Java, or Kafka itself, before ``-m`` selects: a machine without deselects by ``-m "not java"``.
 
-    Those and the tests that may ask Kafka come first, in whatever order, so that one of several workers has them all,
-    and starts each JVM once.
+    Those come first, in whatever order, so that one of several workers has them all, and starts each JVM once; of the
+    tests of Spark a file stays in `dev.py test`.
     """
     for item in items:
         if _SPARK_TESTS in item.path.parents:
             item.add_marker(pytest.mark.java)
+            if item.path.name != _SPARK_FOR_EVERYBODY:
+                item.add_marker(pytest.mark.interop)
+        elif _INTEROP_TESTS in item.path.parents or "kafka_of" in _fixtures(item):
+            item.add_marker(pytest.mark.interop)
     yield
     items.sort(key=lambda item: item.get_closest_marker("java") is None and "kafka_of" not in _fixtures(item))
 
@@ -158,3 +174,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 total[name] += count
     for name, count in sorted(total.items()):
         terminalreporter.write_line(f"{name}: {count}")
+    sentence = time_limit.left_out(terminalreporter.stats.get("skipped", []))
+    if sentence is not None:
+        terminalreporter.write_line(sentence)

@@ -13,12 +13,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.cluster.secrets import HIDDEN, is_secret_config
+from kafkalog.cluster.zookeeper.tree import Tree
 
-__all__ = ["PartitionState", "chroots", "controller_id", "json_object", "partition_state", "replicas_of", "shown_data"]
+__all__ = [
+    "PartitionState",
+    "chroots",
+    "consumer_chroots",
+    "controller_id",
+    "json_object",
+    "partition_state",
+    "replicas_of",
+    "shown_data",
+]
 
 _CONFIG = re.compile(r"/config/(?:topics|clients|users|brokers|ips)/")
 _TOKEN = re.compile(r"/delegation_token/(?:tokens|token_changes)/")
 _DEEPEST = 64
+_BROKERS = ("/brokers/ids", "/brokers/topics")
+_OF_A_GROUP = frozenset({"ids", "owners", "offsets"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +109,24 @@ def replicas_of(data: bytes | None) -> dict[int, tuple[int, ...]]:
 
 
 def chroots(nodes: Mapping[str, object]) -> list[str]:
-    """Where in the tree Kafka clusters live: "" for the root."""
-    return sorted(path.removesuffix("/brokers/ids") for path in nodes if path.endswith("/brokers/ids"))
+    """Where in the tree Kafka clusters live: "" for the root.  Either of the brokers' nodes tells."""
+    return sorted({path[: path.rindex("/brokers/")] for path in nodes if path.endswith(_BROKERS)})
+
+
+def consumer_chroots(tree: Tree) -> list[str]:
+    """Where old consumers met: at every cluster, and where `/consumers` is left without one."""
+    found = chroots(tree.nodes)
+    for path in sorted((each for each in tree.nodes if each.endswith("/consumers")), key=len):
+        place = path.removesuffix("/consumers")
+        is_inside = any(path.startswith(f"{each}/consumers/") for each in found)
+        if place not in found and not is_inside and _holds_groups(tree, path):
+            found.append(place)
+    return sorted(found)
+
+
+def _holds_groups(tree: Tree, path: str) -> bool:
+    groups = (tree.nodes.get(f"{path}/{name}") for name in tree.nodes[path].children)
+    return any(group is not None and not _OF_A_GROUP.isdisjoint(group.children) for group in groups)
 
 
 def shown_data(path: str, data: bytes | None) -> bytes | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kafkalog.cluster.assignors import TopicPartition
 from kafkalog.cluster.old_assignors import OldConsumer, Owners, old_range, old_round_robin
-from kafkalog.cluster.zookeeper.kafka_nodes import chroots, replicas_of
+from kafkalog.cluster.zookeeper.kafka_nodes import consumer_chroots, replicas_of
 from kafkalog.cluster.zookeeper.registered_consumers import RegisteredConsumer, registered_consumer, streams_by_topic
 from kafkalog.cluster.zookeeper.tree import Node, Tree
 from kafkalog.codec.errors import FormatError, UsageError
@@ -183,7 +183,7 @@ def _group(tree: Tree, chroot: str, group: str, topics: list[str]) -> OldGroup |
 def old_groups(tree: Tree) -> list[OldGroup]:
     """Every group with registered consumers, owners or offsets, by chroot and name."""
     found = []
-    for chroot in chroots(tree.nodes):
+    for chroot in consumer_chroots(tree):
         topics = [name for name, _ in _children(tree, f"{chroot}/brokers/topics")]
         found += [_group(tree, chroot, name, topics) for name, _ in _children(tree, f"{chroot}/consumers")]
     return [each for each in found if each is not None]

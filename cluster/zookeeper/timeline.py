@@ -89,6 +89,15 @@ class Timeline:
     tree: Tree = field(default_factory=Tree)
     zxid: int = 0
 
+    def of(self, chroot: str) -> Timeline:
+        """What happened to one cluster."""
+        return replace(
+            self,
+            terms=[each for each in self.terms if each.chroot == chroot],
+            brokers=[each for each in self.brokers if each.chroot == chroot],
+            changes=[each for each in self.changes if each.chroot == chroot],
+        )
+
 
 def from_the_beginning(directory: ZooKeeperDirectory) -> ZooKeeperDirectory:
     """With the oldest snapshot only, or none where the logs begin at the first transaction ever."""
@@ -131,7 +140,8 @@ class _Watcher:
         """Compare who is controller and who is registered with what was known."""
         for chroot in chroots(self.tree.nodes):
             self._controller(chroot, zxid, time, reason)
-            registered = self.tree.nodes[f"{chroot}/brokers/ids"].children
+            ids = self.tree.nodes.get(f"{chroot}/brokers/ids")
+            registered = ids.children if ids is not None else set()
             known = {name for where, name in self.lives if where == chroot}
             for name in sorted(known | registered):
                 self._broker(chroot, name, zxid, time, reason)

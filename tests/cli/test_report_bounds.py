@@ -61,6 +61,7 @@ def check(root: Path, partitions: int, damaged: int) -> str:
     return page
 
 
+@pytest.mark.sweep
 def test_hundreds_of_partitions(tmp_path: Path) -> None:
     check(many(tmp_path / "logs", 250, 1, 130), 250, 130)
 

@@ -142,6 +142,7 @@ MOMENTS = (
 )  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_and_what_is_said_then(moment: str, root: Path, measured: Callable[[str, int], None]) -> None:
     """`ls` and `plan` name a run that was cut short and change nothing; `recover` ends it; `undo` gives all back."""

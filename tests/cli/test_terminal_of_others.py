@@ -74,6 +74,7 @@ def test_undelete_tells_asks_and_puts_back(deleted: Path) -> None:
     assert stamps(deleted) == before
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("answer", [b"n\n", b"\n"], ids=["no", "nothing"])
 def test_undelete_takes_no_for_no(deleted: Path, answer: bytes) -> None:
     before = stamps(deleted)
@@ -84,6 +85,7 @@ def test_undelete_takes_no_for_no(deleted: Path, answer: bytes) -> None:
     assert not deleted.with_name("logs.recovery").exists()
 
 
+@pytest.mark.sweep
 def test_ctrl_c_at_the_question_of_undelete(deleted: Path) -> None:
     before = stamps(deleted)
     seen = on_a_terminal("undelete", deleted, "--topic", "sessions-20", answer=CTRL_C)
@@ -108,6 +110,7 @@ def test_undelete_interrupted_before_anything_is_changed(moment: str, deleted: P
     assert not deleted.with_name("logs.recovery").exists()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("then", ["recover", "undo"])
 @pytest.mark.parametrize("moment", ["kafkalog.recovery.operations.Replace:do",
                                     "kafkalog.recovery.apply.finish_document"])  # fmt: skip

@@ -14,8 +14,6 @@ from broker_dirs import brokers, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.assignors import GroupMember, assign
-from kafkalog.cluster.layout import zookeeper as layout
-from kafkalog.cluster.messages import encode
 from kafkalog.cluster.old_assignors import OldConsumer, old_range, old_round_robin, threads_of
 from kafkalog.cluster.old_group_lines import as_derived, as_group, by_thread, old_group_line
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
@@ -25,6 +23,7 @@ from kafkalog.cluster.zookeeper.registered_consumers import ConsumerId, consumer
 from kafkalog.cluster.zookeeper.replay import Replayer
 from kafkalog.cluster.zookeeper.tree import Node, Tree
 from kafkalog.codec.errors import FormatError, UsageError
+from zookeeper_log import write_log
 
 Note = Callable[[str, int], None]
 OLD = [case for case in broker_cases() if case.version < "2" and case.name in ("groups", "zkhist")]
@@ -341,19 +340,9 @@ def test_options_that_do_not_go_together(options: list[str]) -> None:
 
 def test_what_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     """A registration that is no JSON, appended to the log as ZooKeeper would have."""
-    import zlib
-
     target = Path(shutil.copytree(zookeeper_of("0.8.2.2/groups"), tmp_path / "zookeeper"))
     found = tree_at(open_zookeeper(target))
-    acl = [{"perms": 31, "scheme": "world", "id": "anyone"}]
-    fields = {"path": "/consumers/old-zk-67/ids/x", "data": b"{", "acl": acl, "ephemeral": False, "parent_c_version": 9}
-    header = {"client_id": 7, "cxid": 1, "zxid": found.zxid + 1, "time": 1000, "type": 1}
-    payload = encode(layout.TXN_HEADER, 0, header) + encode(layout.BODIES[1], 0, fields)
-    log = target / "version-2" / f"log.{found.zxid + 1:x}"
-    frame = encode(layout.TXN_FRAME, 0, {"checksum": zlib.adler32(payload), "length": len(payload)})
-    log.write_bytes(
-        encode(layout.FILE_HEADER, 0, {"magic": layout.LOG_MAGIC, "version": 2, "dbid": 0}) + frame + payload + b"B"
-    )
+    write_log(target, [("/consumers/old-zk-67/ids/x", b"{")], found.zxid + 1)
     for command in ("groups", "offsets"):
         finished = kafkalog(command, target)
         assert finished.code == 1

@@ -205,6 +205,7 @@ def without_snapshots_but_first(directory: Path) -> None:
             path.unlink()
 
 
+@pytest.mark.sweep
 def test_every_truncation_of_a_log_gives_a_report(tmp_path: Path) -> None:
     source = logs(zookeeper_of("3.9.1-zk/zkhist") / "version-2")[0]
     reader = LogFileReader(str(source), 1)

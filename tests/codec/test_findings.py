@@ -116,6 +116,8 @@ ELSEWHERE = {
     FindingCode.RECORD_VERSION_UNKNOWN: "cluster/test_typed_records.py",
     FindingCode.TRANSACTION_HANGING: "cluster/test_coordinator_state.py",
     FindingCode.GROUP_MISPLACED: "cluster/test_coordinator_state.py",
+    FindingCode.PAST_REMOVED: "cluster/test_past.py",
+    FindingCode.OFFSET_BEYOND_LOG_END: "cluster/test_past.py",
     FindingCode.METADATA_GAP: "cluster/test_metadata_image.py",
     FindingCode.METADATA_INCONSISTENT: "cluster/test_elections.py",
     FindingCode.ZK_LOG_TORN: "cluster/test_zookeeper.py",

@@ -122,6 +122,7 @@ def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> 
     assert walked(data, check_crc=check_crc) == (list(one), [one.valid_bytes, one.stop, one.findings])
 
 
+@pytest.mark.sweep
 @settings(max_examples=300, deadline=None)
 @given(
     segments(),

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import stream_tails
 from kafka_batches import ours
 from kafkalog.codec.reference import REFERENCE
 from read_both_ways import read
 
 
+@pytest.mark.sweep
 def test_every_execution_reads_them_alike(tmp_path: Path) -> None:
     log = tmp_path / f"{0:020}.log"
     buffers = list(dict.fromkeys(stream_tails.made()))

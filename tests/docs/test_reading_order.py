@@ -20,6 +20,7 @@ def test_a_page_without_spark(page: Path, tmp_path: Path) -> None:
     assert len(followed) >= 4
 
 
+@pytest.mark.interop
 @pytest.mark.java
 @pytest.mark.parametrize("page", [page for page in PAGES if "pyspark" in page.read_text()], ids=lambda path: path.stem)
 def test_a_page_with_spark(page: Path, tmp_path: Path) -> None:

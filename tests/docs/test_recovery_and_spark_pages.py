@@ -59,6 +59,7 @@ def test_commands(text: str, data: Path) -> None:
     assert stamps(data) == before
 
 
+@pytest.mark.interop
 @pytest.mark.java
 def test_spark(data: Path) -> None:
     # a process of its own: one JVM serves a process, and relative paths are relative to where that was started

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import kafkalog
 from pages import DOCS
 
@@ -14,6 +16,7 @@ ROOT = DOCS.parent
 LINK = re.compile(r"(?<!`)\[[^\]\n]+\]\(([^)\s]+)\)")
 
 
+@pytest.mark.sweep
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     finished = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],

@@ -151,6 +151,7 @@ def ask(server: Server) -> set[str]:
         return {topic["name"] for topic in client.ask("Metadata", 12, topics=None)["topics"]}
 
 
+@pytest.mark.sweep
 def test_answers_that_nobody_takes_are_dropped_where_they_are_too_many() -> None:
     names = [{"name": f"{number:0200d}"} for number in range(25_000)]
     request = frame("Metadata", 9, {"topics": names, "allow_auto_topic_creation": False})

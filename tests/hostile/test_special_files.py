@@ -60,6 +60,7 @@ def kinds_here(folder: Path) -> dict[str, Callable[[Path], None]]:
     return {name: make for name, make in KINDS.items() if "device" not in name or can_make_devices(folder)}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("what", WHATS)
 def test_special_files_everywhere(what: str, tmp_path: Path, measured: Callable[[str, int], None]) -> None:
     """One process for all of them: it ends, and leaves every special file as it is."""

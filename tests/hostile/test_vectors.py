@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hostile_vectors import vectors
 from kafkalog.codec import decode_batch, scan
 from kafkalog.codec.execution import Execution
@@ -44,6 +46,7 @@ def run() -> dict[str, dict[str, Any]]:
     return {line["name"]: line for line in lines}
 
 
+@pytest.mark.sweep
 def test_each_vector_ends_as_it_must_without_hanging_and_in_little_memory(measured: Callable[[str, int], None]) -> None:
     results = run()
     assert {name: result["verdict"] for name, result in results.items()} == {

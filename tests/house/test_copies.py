@@ -235,6 +235,7 @@ def over_the_limit(data: bytes) -> int:
     return len(records_payload(batch, kafkalog.Limits(decompressed_batch_bytes=2)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 def test_an_error_comes_back_from_another_process(method: str) -> None:
     with multiprocessing.get_context(method).Pool(1) as pool:

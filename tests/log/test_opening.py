@@ -116,8 +116,8 @@ def test_deleted_future_and_stray_directories_are_seen_and_not_read_by_default(l
         (lambda path: (path.mkdir(), (path / "notes.txt").write_text("x")), "is not a Kafka log directory"),
         (lambda path: (path.mkdir(), (path / "src").mkdir()), "is not a Kafka log directory"),
         (lambda path: path.write_text("x"), "is not a segment"),
-        (lambda path: os.mkfifo(path), "is not a segment"),
-        (lambda path: path.symlink_to(path), "is not a segment"),
+        (lambda path: os.mkfifo(path), "is a FIFO, not a file"),
+        (lambda path: path.symlink_to(path), "is a symbolic link"),
         (lambda path: (path.mkdir(), (path / "00000000000000000000.log").touch()), "its topic is unknown"),
     ],
 )

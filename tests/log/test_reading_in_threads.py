@@ -415,6 +415,7 @@ def test_large_batches_take_memory_once_however_many_threads(
     assert peak < 256 + 2 * largest
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY])
 @pytest.mark.parametrize("kib", [16, 1024])
 def test_ordinary_logs_take_little_however_many_threads(

@@ -209,6 +209,7 @@ print(len(found))
 """
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", ["records", "batches", "1", "3"])
 def test_more_segments_than_open_files_are_allowed(way: str, tmp_path: Path) -> None:
     directory = log_of_segments(tmp_path / "logs" / "t-0", 200)

@@ -202,6 +202,7 @@ def test_a_table_holds_what_a_walk_finds(data: bytes, end: int, shape: Columns) 
             assert [(each.header, each.position) for each in found] == [(each.header, each.position) for each in wanted]
 
 
+@pytest.mark.sweep
 @settings(max_examples=150, deadline=None)
 @given(directories(), CONFIGS, SHAPES)
 def test_the_model_of_the_broker_does_the_same(files: dict[str, bytes], config: LogSettings, shape: Columns) -> None:
@@ -211,6 +212,7 @@ def test_the_model_of_the_broker_does_the_same(files: dict[str, bytes], config: 
         assert loaded(files, config) == plain
 
 
+@pytest.mark.sweep
 @settings(max_examples=120, deadline=None)
 @given(directories(), CONFIGS, SHAPES, st.booleans())
 def test_mode_safe_does_the_same(files: dict[str, bytes], config: LogSettings, shape: Columns, full: bool) -> None:
@@ -222,6 +224,7 @@ def test_mode_safe_does_the_same(files: dict[str, bytes], config: LogSettings, s
         assert recovered(files, config, full=full) == plain
 
 
+@pytest.mark.sweep
 @settings(max_examples=120, deadline=None)
 @given(directories(), SHAPES)
 def test_verification_finds_the_same(
@@ -283,6 +286,7 @@ def test_index_entries_agree_with_a_run_as_with_its_batches(place: int, slip: in
     assert outcomes or slip == 0
 
 
+@pytest.mark.sweep
 def test_every_recorded_case_is_planned_the_same(tmp_path: Path) -> None:
     shape = Columns(2000, 3)
     cases = [case for number, case in enumerate(recovery_cases()) if number % 4 == 0]

@@ -94,6 +94,7 @@ def test_reserved_room_of_an_index_is_not_read(
     assert cost[1] <= cost[0] + 64, cost
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("what", ["ls", "verify", "plan", "plan, salvage", "plan, kafka"])
 def test_empty_segments_cost_in_proportion(what: str, tmp_path: Path, measured: Callable[[str, int], None]) -> None:
     cost = []
@@ -135,6 +136,7 @@ def every_other_damaged(root: Path, batches: int) -> Path:
     return root
 
 
+@pytest.mark.sweep
 def test_many_damaged_places_are_read_in_proportion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A walk that ends soon after it began reads little ahead."""
     cost = [
@@ -144,6 +146,7 @@ def test_many_damaged_places_are_read_in_proportion(tmp_path: Path, monkeypatch:
     assert cost[1] < 2.3 * cost[0], cost
 
 
+@pytest.mark.sweep
 def test_many_damaged_places_cost_in_proportion(tmp_path: Path) -> None:
     cost = []
     for batches in (400, 800):

@@ -411,6 +411,7 @@ def alternating(root: Path, count: int) -> list[Path]:
     return [root / str(number) / "t-0" for number in range(2)]
 
 
+@pytest.mark.sweep
 def test_memory_does_not_grow_with_the_log(tmp_path: Path, measured: Callable[[str, int], None]) -> None:
     """Copies that give batch by batch in turn are the worst there is: nothing of that is kept."""
     peaks = []

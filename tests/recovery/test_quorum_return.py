@@ -410,6 +410,7 @@ def test_stopped_anywhere_it_is_completed_and_taken_back(
     measured("returns of a quorum stopped before one of their changes, completed or undone", len(stops))
 
 
+@pytest.mark.sweep
 def test_two_controllers_stopped_anywhere_end_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
 ) -> None:
@@ -492,6 +493,7 @@ def test_a_controller_that_is_being_made_and_is_stopped_anywhere_is_none(
     measured("controllers made of a broker's copy that were stopped before each change", number - 1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["dynamic", "snapshots"])
 def test_whatever_is_cut_short_is_refused_or_brought_back(name: str, tmp_path: Path) -> None:
     original = lean(copied(name, tmp_path, 1)[1])

@@ -158,6 +158,7 @@ def _is_awake(process: int) -> bool:
         return False
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("several")
 @pytest.mark.parametrize(("version", "name"), DIRECTORIES)
 def test_ls_and_verify_say_the_same(version: str, name: str, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def part(page: Path, directory: Path, number: int) -> Path:
     return made
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_a_page_followed_literally(page: Path, tmp_path: Path) -> None:
     place = tmp_path / "place"

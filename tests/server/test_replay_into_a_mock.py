@@ -210,6 +210,7 @@ def test_a_refusal_leaves_no_journal(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["map.parquet"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("rate", [None, 2_000])
 def test_an_interrupt_ends_it_in_order(rate: int | None, tmp_path: Path) -> None:
     """In another process, as soon as the first records are committed."""

@@ -49,6 +49,7 @@ def query(path: str, **options: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.sweep
 def test_records_are_those_of_the_disk(s3: TinyS3) -> None:
     (broker,) = brokers(CASE)
     wanted = query(str(broker), includeHeaders="true")
@@ -80,6 +81,7 @@ def test_paths_of_every_kind(s3: TinyS3) -> None:
         expand_paths([f"{root}/nope"])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("contents", ["offset_index", "leader_epochs", "checkpoints"])
 def test_contents_are_those_of_the_disk(s3: TinyS3, contents: str) -> None:
     (broker,) = brokers(CASE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
@@ -10,7 +10,7 @@ from kafkalog.cli.against import compared
 from kafkalog.cli.departures import print_departures
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.metadata import CHANGE_COLUMNS, metadata_log, offset_of, print_changes, refuse_beyond_end, zxid_of
-from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
@@ -30,6 +30,7 @@ from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots
 from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, timeline
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.unknown import unknown
 from kafkalog.log.chosen import Chosen
 
 __all__ = ["command"]
@@ -105,11 +106,13 @@ _TERMS: list[str | Column] = [
 
 
 def _print_zookeeper(found: Timeline, changes: list[LeaderChange]) -> None:
-    terms = [[each.broker, each.epoch, *_span_cells(each.span)] for each in found.terms]
-    print_table("controllers", ["broker", "epoch", *_SPAN], terms)
-    lives = [[each.broker, f"0x{each.epoch:x}", *_span_cells(each.span)] for each in found.brokers]
-    print_table("brokers", ["broker", "epoch", *_SPAN], lives)
-    print_table("partitions", ["zxid", *CHANGE_COLUMNS, Column("written by", drop=4)], map(_row, changes))
+    cluster = Column("cluster", if_any=True)
+    terms = [[each.chroot, each.broker, each.epoch, *_span_cells(each.span)] for each in found.terms]
+    print_table("controllers", [cluster, "broker", "epoch", *_SPAN], terms)
+    lives = [[each.chroot, each.broker, f"0x{each.epoch:x}", *_span_cells(each.span)] for each in found.brokers]
+    print_table("brokers", [cluster, "broker", "epoch", *_SPAN], lives)
+    rows = ([each.chroot, *_row(each)] for each in changes)
+    print_table("partitions", [cluster, "zxid", *CHANGE_COLUMNS, Column("written by", drop=4)], rows)
 
 
 def _term_line(term: ControllerTerm) -> dict[str, object]:
@@ -157,6 +160,7 @@ def _departures(
     as_of: Position | None,
     static: dict[str, str],
     replica: str | None,
+    chroot: str | None,
     findings: list[Finding],
 ) -> Iterator[Departure[PartitionImage] | Departure[PartitionState]]:
     if directory is None:
@@ -176,8 +180,11 @@ def _departures(
         raise UsageError(f"--as-of 0x{at:x} is beyond ZooKeeper's last transaction, which is 0x{last:x}")
     findings += found.findings
     places = chroots(found.tree.nodes)
+    if chroot is not None:
+        places = [_one_of(places, chroot)]
     if len(places) != 1:
-        raise UsageError(f"--without needs one cluster, and there are {len(places)}: {', '.join(places)}")
+        names = ", ".join(place or "/" for place in places)
+        raise UsageError(f"--without needs one cluster, and there are {len(places)} ({names}); --chroot chooses one")
     chosen.check(_keys(known_from_zookeeper(found.tree, places[0])))
     yield from zookeeper_departures(found.tree, places[0], brokers, unclean=unclean, static=static)
 
@@ -198,6 +205,7 @@ def _departures(
     help="Show what would happen to partitions if this broker left; repeat it for several, one after another.",
 )
 @click.option("--unclean", is_flag=True, help="With --without: allow unclean elections if no replica in sync is left.")
+@CHROOT
 @AS_OF_POSITION
 @SERVER_PROPERTIES
 @REPLICA
@@ -213,6 +221,7 @@ def command(
     against: tuple[str, ...],
     brokers: tuple[int, ...],
     unclean: bool,
+    chroot: str | None,
     as_of: Position | None,
     server_properties: str | None,
     replica: str | None,
@@ -237,6 +246,8 @@ def command(
         directory = None
     if directory is not None and replica is not None:
         raise UsageError("--replica chooses among log directories, and this is ZooKeeper's directory")
+    if directory is None and chroot is not None:
+        raise UsageError("--chroot is a ZooKeeper node, and this is not a directory of its logs")
     findings: list[Finding] = []
     if brokers:
         left = _departures(
@@ -248,6 +259,7 @@ def command(
             as_of=as_of,
             static=settings_in(server_properties),
             replica=replica,
+            chroot=chroot,
             findings=findings,
         )
         wanted = [each for each in left if chosen.takes(each.topic, each.partition)]
@@ -260,10 +272,30 @@ def command(
             image = log.state().image
             findings += compared(against, known_from_image(image), image.next_producer_id, {})
         return finish(findings)
+    _zookeeper(directory, chroot, against, as_json=as_json, chosen=chosen, every=every, findings=findings)
+    return finish(findings)
+
+
+def _zookeeper(
+    directory: ZooKeeperDirectory,
+    chroot: str | None,
+    against: tuple[str, ...],
+    *,
+    as_json: bool,
+    chosen: Chosen,
+    every: bool,
+    findings: list[Finding],
+) -> None:
     found = timeline(directory)
     findings += found.findings
     known: dict[str, KnownTopic] = {}
     places = chroots(found.tree.nodes)
+    if chroot is not None:
+        places = [_one_of(places, chroot)]
+        found = found.of(places[0])
+    if against and len(places) > 1:
+        names = ", ".join(place or "/" for place in places)
+        raise UsageError(f"ZooKeeper knows several clusters ({names}), and --against is about one; --chroot chooses it")
     for place in places:
         known.update(known_from_zookeeper(found.tree, place))
     chosen.check([*_keys(known), *((each.topic, each.partition) for each in found.changes)])
@@ -277,7 +309,13 @@ def command(
     if against:
         next_block = next_block_of_zookeeper(found.tree, places[0]) if len(places) == 1 else None
         findings += compared(against, known, next_block, cluster_ids(found.tree))
-    return finish(findings)
+
+
+def _one_of(places: Sequence[str], chroot: str) -> str:
+    place = chroot.rstrip("/")
+    if place not in places:
+        raise unknown("chroot", chroot, (each or "/" for each in places))
+    return place
 
 
 def _keys(known: Mapping[str, KnownTopic]) -> list[tuple[str, int]]:

@@ -236,18 +236,19 @@ def command(
         logs, at_offset=at_offset, replica=replica, offsets_partitions=offsets_partitions, metadata=metadata,
         partitions=partitions, subscribe=subscribe,
     )  # fmt: skip
+    until = Until(at_offset, as_of)
     old = old_consumers(zookeeper, zxid, as_of)
     findings = [*old.findings] if old is not None else []
     at_hand = partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings) if logs else ()
     if metadata is None and old is not None and len(places := chroots(old.tree.nodes)) == 1:
         known: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
     else:
-        known = known_topics(at_hand, metadata, findings)
+        known = known_topics(at_hand, metadata, until, findings)
     counts = partition_counts(at_hand)
     for name, topic in known.items():
         counts[name] = max(counts.get(name, 0), len(topic.partitions))
     growth = _growth(partitions, subscribe, counts)
-    every = groups_at_hand(at_hand, known, offsets_partitions, Until(at_offset, as_of), findings)
+    every = groups_at_hand(at_hand, known, offsets_partitions, until, findings)
     in_zookeeper = old.groups if old is not None else ()
     alive = {each.group for each in in_zookeeper if each.consumers}
     every = [replace(each, state=STABLE) if _only_offsets(each) and each.group_id in alive else each for each in every]

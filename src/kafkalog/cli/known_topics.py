@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image, known_from_zookeeper
@@ -12,8 +13,9 @@ from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.cluster.replay import Until
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
+from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
 from kafkalog.log.partition import Partition
@@ -25,29 +27,53 @@ def _metadata_partitions(partitions: Sequence[Partition]) -> list[Partition]:
     return [each for each in partitions if each.topic == CLUSTER_METADATA_TOPIC]
 
 
-def known_topics(at_hand: Sequence[Partition], path: str | None, findings: list[Finding]) -> Mapping[str, KnownTopic]:
-    """By name; none where there is no metadata.  `path` is a KRaft log directory or ZooKeeper's dataDir."""
-    if path is not None:
-        try:
-            tree = tree_at(open_zookeeper(path))
-        except UsageError:
-            logs = _metadata_partitions(open_all(path).readable(None))
-            if len(logs) != 1:
-                detail = f"{path} is neither ZooKeeper's dataDir nor a directory with {CLUSTER_METADATA_TOPIC}"
-                raise UsageError(detail) from None
-        else:
-            findings += tree.findings
-            places = chroots(tree.tree.nodes)
-            if len(places) != 1:
-                raise UsageError(f"{path} knows {len(places)} Kafka clusters: {', '.join(places)}")
-            return known_from_zookeeper(tree.tree, places[0])
-    else:
+def known_topics(
+    at_hand: Sequence[Partition], path: str | None, until: Until, findings: list[Finding]
+) -> Mapping[str, KnownTopic]:
+    """By name, as of `until`; none where there is no metadata.  `path` is a KRaft log directory or ZooKeeper's dataDir.
+
+    `UsageError` where the metadata at `path` does not go back that far; that of the log directories is then left alone,
+    with a finding.
+    """
+    if path is None:
         logs = _metadata_partitions(at_hand)
-    if len(logs) != 1:
-        return {}
-    state = MetadataLog(logs[0]).state()
+        try:
+            return _known_from_log(logs[0], until, findings) if len(logs) == 1 else {}
+        except UsageError as error:
+            detail = f"who coordinated the groups, and the topics there were, is not known: {error}"
+            findings.append(Finding(FindingCode.PAST_REMOVED, Severity.WARNING, None, None, detail, logs[0].path))
+            return {}
+    try:
+        directory = open_zookeeper(path)
+    except UsageError:
+        logs = _metadata_partitions(open_all(path).readable(None))
+        if len(logs) != 1:
+            detail = f"{path} is neither ZooKeeper's dataDir nor a directory with {CLUSTER_METADATA_TOPIC}"
+            raise UsageError(detail) from None
+        return _known_from_log(logs[0], until, findings)
+    tree = tree_at(directory, None if until.timestamp is None else zxid_at(directory, until.timestamp))
+    findings += tree.findings
+    places = chroots(tree.tree.nodes)
+    if len(places) != 1:
+        raise UsageError(f"{path} knows {len(places)} Kafka clusters: {', '.join(place or '/' for place in places)}")
+    return _as_of(until, known_from_zookeeper(tree.tree, places[0]))
+
+
+def _known_from_log(partition: Partition, until: Until, findings: list[Finding]) -> Mapping[str, KnownTopic]:
+    log = MetadataLog(partition)
+    state = log.state(None if until.timestamp is None else log.offset_at(until.timestamp))
     findings += state.findings
-    return known_from_image(state.image)
+    return _as_of(until, known_from_image(state.image))
+
+
+def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, KnownTopic]:
+    """Without leaders where the moment is an offset of another log: nothing says who led then."""
+    if until.offset is None or until.timestamp is not None:
+        return topics
+    return {
+        name: replace(topic, partitions={number: replace(each, leader=-1) for number, each in topic.partitions.items()})
+        for name, topic in topics.items()
+    }
 
 
 def groups_at_hand(

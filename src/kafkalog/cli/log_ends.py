@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kafkalog.cli.outcome import sentence_of
 from kafkalog.cluster.offsets import CommittedOffset
-from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.errors import ReplicaError, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.log.files import unreadable
+from kafkalog.log.inventory import chosen_replica
 from kafkalog.log.partition import Partition
 
 __all__ = ["LogEnds"]
@@ -18,8 +20,11 @@ _Key = tuple[str | None, int | None]
 class LogEnds:
     """The log end offsets of partitions that are at hand, each read when it is first asked for."""
 
-    def __init__(self, at_hand: Iterable[Partition], findings: list[Finding]) -> None:
-        self._at_hand = {(each.topic, each.partition): each for each in at_hand}
+    def __init__(self, at_hand: Iterable[Partition], replica: str | None, findings: list[Finding]) -> None:
+        self._at_hand: dict[_Key, list[Partition]] = {}
+        for each in at_hand:
+            self._at_hand.setdefault((each.topic, each.partition), []).append(each)
+        self._replica = replica
         self._known: dict[_Key, int | None] = {}
         self._findings = findings
 
@@ -31,16 +36,39 @@ class LogEnds:
         return self._known[key]
 
     def lag(self, commit: CommittedOffset) -> int | None:
-        """How many offsets there are from the commit to the end of the log, 0 or more; None where that is not known."""
+        """How many offsets there are from the commit to the end of the log; None where that is not known.
+
+        Below 0 where the log here does not reach what was committed, which is a finding too.
+        """
         end = self.of(commit)
-        return None if end is None else max(0, end - commit.offset)
+        return None if end is None else end - commit.offset
+
+    def note_beyond(self, commits: Iterable[CommittedOffset]) -> None:
+        """A finding for each commit that the log here does not reach."""
+        for each in commits:
+            end = self.of(each)
+            if end is not None and each.offset > end:
+                key = each.key
+                detail = (
+                    f"group {key.group} has committed offset {each.offset} of {key.topic}-{key.partition}, whose log "
+                    f"here ends at {end}: records that the group has read are missing"
+                )
+                code, path = FindingCode.OFFSET_BEYOND_LOG_END, self._at_hand[key.topic, key.partition][0].path
+                self._findings.append(Finding(code, Severity.WARNING, None, end, detail, path))
 
     def _read(self, key: _Key) -> int | None:
-        partition = self._at_hand.get(key)
-        if partition is None:
+        """Of several directories of a partition that of the one that was chosen."""
+        found = self._at_hand.get(key, [])
+        name = found[0].name if found else None
+        if name is None:
             return None
         try:
+            partition = found[0] if len(found) == 1 else chosen_replica(name, found, self._replica)
             return partition.log_end_offset()
+        except ReplicaError as error:
+            detail = f"the end of the log is not known: {sentence_of(error)}"
+            self._findings.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.WARNING, None, None, detail))
+            return None
         except StorageError as error:
-            self._findings.append(unreadable(error, partition.path))
+            self._findings.append(unreadable(error, found[0].path))
             return None

@@ -9,7 +9,7 @@ import click
 from kafkalog.cli.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.log_ends import LogEnds
-from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
 from kafkalog.cli.options.numbers import PARTITION_COUNT
@@ -53,6 +53,7 @@ def _row(commit: CommittedOffset) -> list[object]:
         commit.expire_timestamp if commit.expire_timestamp >= 0 else None,
         commit.log_partition if commit.zxid is None else commit.source,
         commit.log_offset if commit.zxid is None else f"0x{commit.zxid:x}",
+        commit.chroot,
     ]
 
 
@@ -66,6 +67,7 @@ _COLUMNS: list[str | Column] = [
     Column("expires", Kind.TIME, drop=3, if_any=True),
     Column("in", drop=5),
     Column("at", drop=4),
+    Column("cluster", drop=0, if_any=True),
 ]
 _AFTER_OFFSET = 4
 
@@ -108,14 +110,24 @@ def _in_zookeeper(old: OldConsumers | None, chroot: str | None) -> list[OldGroup
     return [each for each in old.groups if each.chroot == place]
 
 
+def _refuse_several_clusters(
+    committed: Sequence[CommittedOffset], stored: Sequence[CommittedOffset], form: str | None
+) -> None:
+    """`UsageError` where offsets of several clusters would be taken for those of one."""
+    places = {each.chroot or "/" for each in stored}
+    if len(places) > 1 and (committed or form == _RESET_CSV):
+        names = ", ".join(sorted(places))
+        raise UsageError(f"ZooKeeper holds offsets of several clusters ({names}); --chroot chooses one")
+
+
 def _topics(
-    at_hand: Sequence[Partition], old: OldConsumers | None, findings: list[Finding]
+    at_hand: Sequence[Partition], old: OldConsumers | None, until: Until, findings: list[Finding]
 ) -> Mapping[str, KnownTopic]:
     """Those of the metadata beside the groups."""
     places = chroots(old.tree.nodes) if old is not None else []
     if old is not None and len(places) == 1:
         return known_from_zookeeper(old.tree, places[0])
-    return known_topics(at_hand, None, findings) if at_hand else {}
+    return known_topics(at_hand, None, until, findings) if at_hand else {}
 
 
 def _keys(
@@ -157,7 +169,7 @@ def _migrate_to_kafka(
     metavar="N",
     help="How many partitions __consumer_offsets has, if no metadata (with --migrate, ZooKeeper) says [50].",
 )
-@click.option("--chroot", metavar="ZNODE", help="Only the cluster below this ZooKeeper node.")
+@CHROOT
 @as_of_time
 @AT_ZXID
 @SERVER_PROPERTIES
@@ -207,8 +219,9 @@ def command(
     old = old_consumers(zookeeper, zxid, as_of)
     findings = [*old.findings] if old is not None else []
     at_hand = partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings) if logs else ()
-    known = _topics(at_hand, old, findings)
-    found = list(groups_at_hand(at_hand, known, counted, Until(at_offset, as_of), findings))
+    until = Until(at_offset, as_of)
+    known = _topics(at_hand, old, until, findings)
+    found = list(groups_at_hand(at_hand, known, counted, until, findings))
     met = _in_zookeeper(old, None if migrate == _ZOOKEEPER and old is None else chroot)
     is_meant = chosen_names("group", groups, [*(each.group_id for each in found), *(each.group for each in met)])
     found = [each for each in found if is_meant(each.group_id)]
@@ -235,7 +248,8 @@ def command(
         place = _place(chroot, met)
         _print_plainly(zookeeper_script(committed, old.tree if old is not None else None, place))
         return finish(findings)
-    both = sorted([*committed, *stored], key=lambda each: each.key)
+    _refuse_several_clusters(committed, stored, form)
+    both = sorted([*committed, *stored], key=lambda each: (each.key, each.chroot or ""))
     if form == _RESET_CSV:
         one_group = len(groups) == 1 and not is_glob(groups[0])
         _print_plainly(reset_lines(both, with_group=not one_group))
@@ -243,7 +257,8 @@ def command(
     other = {(_KAFKA, key): offset for key, offset in elsewhere(committed, stored).items()}
     other.update({(_ZOOKEEPER, key): offset for key, offset in elsewhere(stored, committed).items()})
     is_now = as_of is None and at_offset is None and zxid is None
-    ends = LogEnds(at_hand if is_now else (), findings)
+    ends = LogEnds(at_hand if is_now else (), replica, findings)
+    ends.note_beyond(both)
     if as_json and only_pending:
         print_lines(_line(each, other, ends, pending=True) for each in pending)
     elif as_json:

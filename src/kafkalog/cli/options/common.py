@@ -8,7 +8,7 @@ import click
 
 from kafkalog.cli.options.numbers import JOB_COUNT
 
-__all__ = ["CONFIG", "JOBS", "JSON", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "job_count"]
+__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "job_count"]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line (docs/json).")
 REPLICA = click.option(
@@ -16,6 +16,7 @@ REPLICA = click.option(
     metavar="longest|PATH",
     help="Which directory to read if a topic-partition is in two of them.",
 )
+CHROOT = click.option("--chroot", metavar="ZNODE", help="Only the cluster below this ZooKeeper node.")
 CONFIG = click.option(
     "--config",
     "config",

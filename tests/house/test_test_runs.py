@@ -1,0 +1,58 @@
+"""The two parts of a run of tests that have rules of their own: what the rest takes, and a time that is up."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import time_limit
+from progress import SECONDS, Pace, spoken
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_what_is_left_is_weighed_by_what_files_took() -> None:
+    pace = Pace(["a::1", "a::2", "b::1"], {"a": 100.0, "b": 20.0}, workers=2)
+    assert pace.line(0.0) == "0 of 3 tests, 0 s, about 1 min 00 s left", "on the machine of the table"
+    pace.done("b::1")
+    assert pace.line(40.0).startswith("1 of 3 tests, 40 s, about 2 min"), "this one takes longer"
+    for test in ("a::1", "a::2", "a::2", "unknown"):
+        pace.done(test)
+    assert pace.line(200.0) == "3 of 3 tests, 3 min 20 s, about 0 s left"
+
+
+def test_a_file_that_is_new_counts_too() -> None:
+    assert "left" in Pace(["new::1"], {}, workers=1).line(1.0)
+
+
+def test_the_table_names_files_that_there_are() -> None:
+    known = json.loads(SECONDS.read_text())
+    assert [name for name in known if not (ROOT / name).is_file()] == []
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (623, "10 min 23 s")])
+def test_times_as_a_person_reads_them(seconds: float, text: str) -> None:
+    assert spoken(seconds) == text
+
+
+def test_what_would_begin_after_the_time_is_left_out_and_said(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import time_limit\n"
+        "def pytest_configure(config): config.pluginmanager.register(time_limit.from_environment())\n"
+        "def pytest_terminal_summary(terminalreporter):\n"
+        "    terminalreporter.write_line(str(time_limit.left_out(terminalreporter.stats.get('skipped', []))))\n"
+    )
+    (tmp_path / "test_it.py").write_text("def test_one(): pass\ndef test_two(): 1 / 0\n")
+    variables = {"PYTHONPATH": str(Path(time_limit.__file__).parent)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", str(tmp_path)]
+    runs = (time.time() + 600, "1 failed, 1 passed", "None"), (0.0, "2 skipped", "test_it.py (2)")
+    for until, passed, left in runs:
+        variables[time_limit.UNTIL] = str(until)
+        answer = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
+        assert passed in answer.stdout
+        assert left in answer.stdout
