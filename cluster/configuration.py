@@ -2,8 +2,8 @@
 
 For a topic: its own, then the broker's (dynamic, the cluster's dynamic default, the file it was started with) under any
 of the names that a broker has for it (`KafkaConfigSchema.resolveEffectiveTopicConfig`, `ServerTopicConfigSynonyms`).
-For a broker: the same without the topic (`DynamicBrokerConfig`).  Kafka's own defaults differ between releases and are
-not known here: a setting that nobody made is not listed.
+For a broker: the same without the topic (`DynamicBrokerConfig`).  Kafka's own defaults, which differ between releases,
+come last, if the caller gives them.
 
 Resources are named as in a KRaft image: `topic:orders`, `broker:1`, and `broker:` for the cluster's default.
 """
@@ -35,6 +35,7 @@ class ConfigSource(StrEnum):
     BROKER = "DYNAMIC_BROKER_CONFIG"
     CLUSTER = "DYNAMIC_DEFAULT_BROKER_CONFIG"
     STATIC = "STATIC_BROKER_CONFIG"
+    DEFAULT = "DEFAULT_CONFIG"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +127,14 @@ def dynamic_of_broker(resources: Resources, broker: int | None) -> dict[str, str
 
 
 def effective_of_broker(
-    resources: Resources, broker: int, static: Mapping[str, str] | None = None
+    resources: Resources,
+    broker: int,
+    static: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Every setting of a broker that somebody made, by name."""
+    """Every setting of a broker that somebody made, or that has a default, by name."""
     found: dict[str, Setting] = {}
-    for source, values in _layers(resources, broker, static or {}):
+    for source, values in (*_layers(resources, broker, static or {}), (ConfigSource.DEFAULT, defaults or {})):
         for name, value in values.items():
             found.setdefault(name, Setting(name, value, source, name))
     return dict(sorted(found.items()))
@@ -145,9 +149,17 @@ def _converted(value: str, factor: int) -> str:
 
 
 def effective_of_topic(
-    resources: Resources, topic: str, *, broker: int | None = None, static: Mapping[str, str] | None = None
+    resources: Resources,
+    topic: str,
+    *,
+    broker: int | None = None,
+    static: Mapping[str, str] | None = None,
+    defaults: Mapping[str, str] | None = None,
 ) -> dict[str, Setting]:
-    """Every setting of a topic that somebody made, by name; `broker` is whose own settings are below the topic's."""
+    """Every setting of a topic that somebody made, or that has a default, by name.
+
+    `broker` is whose own settings are below the topic's.
+    """
     own = resources.get(f"topic:{topic}", {})
     found = {name: Setting(name, value, ConfigSource.TOPIC, name) for name, value in own.items()}
     for source, values in _layers(resources, broker, static or {}):
@@ -155,4 +167,6 @@ def effective_of_topic(
             given = next((each for each in synonyms if each[0] in values), None)
             if given is not None and name not in found:
                 found[name] = Setting(name, _converted(values[given[0]], given[1]), source, given[0])
+    for name, value in (defaults or {}).items():
+        found.setdefault(name, Setting(name, value, ConfigSource.DEFAULT, name))
     return dict(sorted(found.items()))

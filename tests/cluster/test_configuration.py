@@ -11,6 +11,7 @@ import pytest
 from broker_dirs import KILLED, brokers, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
+from kafkalog.cluster.config_defaults import default_settings
 from kafkalog.cluster.configuration import ConfigSource, effective_of_broker, effective_of_topic
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.cluster.producer_ids import next_block_of_zookeeper, not_given_out
@@ -62,6 +63,31 @@ def test_effective_settings_of_a_quorum_s_cluster(tmp_path: Path) -> None:
     shown = kafkalog("metadata", broker, "--effective", "--broker", 1, "--server-properties", properties,
                      "--show-secrets")  # fmt: skip
     assert "geheim" in shown.out
+
+
+def test_kafkas_own_defaults_come_last() -> None:
+    (broker,) = brokers("4.1.1/metadata")
+    lines = kafkalog("metadata", broker, "--effective", "--topic", "tickets-0", "--json").objects
+    found = {each["name"]: (each["value"], each["source"]) for each in lines}
+    assert found["retention.ms"] == ("543202169", "DYNAMIC_TOPIC_CONFIG")
+    assert found["segment.index.bytes"] == ("10485760", "DEFAULT_CONFIG")
+    assert "message.downconversion.enable" not in found, "4.1 has no such setting"
+    without = kafkalog("metadata", broker, "--effective", "--topic", "tickets-0", "--no-defaults", "--json").objects
+    assert without == [each for each in lines if each["source"] != "DEFAULT_CONFIG"]
+    alone = kafkalog("metadata", broker, "--no-defaults")
+    assert (alone.code, "--no-defaults needs --effective" in alone.err) == (64, True)
+
+
+def test_a_default_is_that_of_the_release_or_not_given() -> None:
+    of_3_9, of_4_1 = default_settings("topic", [21]), default_settings("topic", [27])
+    assert of_3_9["message.timestamp.after.max.ms"] == "9223372036854775807"
+    assert of_4_1["message.timestamp.after.max.ms"] == "3600000"
+    between = default_settings("topic", [25])
+    assert "message.timestamp.after.max.ms" not in between
+    assert between["retention.ms"] == of_3_9["retention.ms"] == of_4_1["retention.ms"]
+    assert default_settings("topic", [21, 27]) == between
+    for levels in ([27, 20], [99], []):
+        assert default_settings("topic", levels) == {}
 
 
 def test_effective_settings_with_zookeeper() -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.tables import Column, print_table
+from kafkalog.cluster.config_defaults import default_settings
 from kafkalog.cluster.configuration import Setting, effective_of_broker, effective_of_topic
 from kafkalog.cluster.secrets import HIDDEN, is_secret_config
 from kafkalog.codec.unknown import unknown_number
@@ -27,22 +28,33 @@ class Configured(NamedTuple):
     brokers: tuple[int, ...]
     others: frozenset[int] = frozenset()
     """nodes that are not registered and yet known: controllers, and replicas of brokers that are away"""
+    levels: Mapping[int, int] = {}
+    """registered broker -> the highest metadata.version that it supports, which tells its release"""
+
+    def defaults(self, kind: str, broker: int | None) -> dict[str, str]:
+        """Kafka's own for `topic` or `broker`: of the release of one broker, else what all have alike."""
+        levels = self.levels.values() if broker is None else [self.levels[broker]] if broker in self.levels else []
+        return default_settings(kind, levels)
 
 
 def _found(
-    configured: Configured, static: Mapping[str, str], chosen: Chosen, broker: int | None
+    configured: Configured, static: Mapping[str, str], chosen: Chosen, broker: int | None, *, defaults: bool
 ) -> Iterator[tuple[str, Setting]]:
     chosen.check((name, _NO_PARTITION) for name in configured.topics)
     topics = [name for name in configured.topics if chosen.takes_topic(name)]
     if broker is not None and broker not in {*configured.brokers, *configured.others}:
         raise unknown_number("broker", broker, {*configured.brokers, *configured.others})
+    of_topics = configured.defaults("topic", broker) if defaults else None
     for name in topics if chosen != ALL or broker is None else ():
-        for setting in effective_of_topic(configured.resources, name, broker=broker, static=static).values():
+        for setting in effective_of_topic(
+            configured.resources, name, broker=broker, static=static, defaults=of_topics
+        ).values():
             yield f"topic:{name}", setting
     if chosen != ALL:
         return
     for number in configured.brokers if broker is None else [broker]:
-        for setting in effective_of_broker(configured.resources, number, static).values():
+        own = configured.defaults("broker", number) if defaults else None
+        for setting in effective_of_broker(configured.resources, number, static, own).values():
             yield f"broker:{number}", setting
 
 
@@ -54,14 +66,15 @@ def print_effective(
     broker: int | None,
     as_json: bool,
     show_secrets: bool,
+    defaults: bool,
 ) -> None:
-    """Every setting that somebody made: of a topic, of a broker, of a topic as it counts at a broker, or of all."""
+    """Every setting that counts: of a topic, of a broker, of a topic as it counts at a broker, or of all."""
 
     def shown(setting: Setting) -> str:
         hidden = not show_secrets and setting.value and is_secret_config(setting.given_as)
         return HIDDEN if hidden else setting.value
 
-    found = _found(configured, static, chosen, broker)
+    found = _found(configured, static, chosen, broker, defaults=defaults)
     if as_json:
         print_lines(
             {

@@ -268,7 +268,10 @@ def _of_image(state: MetadataState) -> Configured:
     replicas = (each.replicas for topic in image.topics.values() for each in topic.partitions.values())
     named = (resource.partition(":")[2] for resource in image.configs if resource.startswith("broker:"))
     others = {*image.controllers, *chain.from_iterable(replicas), *(int(each) for each in named if _is_number(each))}
-    return Configured(image.configs, tuple(sorted(image.topics)), tuple(sorted(image.brokers)), frozenset(others))
+    levels = {number: high for number, each in image.brokers.items()
+              for name, _, high in each.features if name == "metadata.version"}  # fmt: skip
+    topics, brokers = tuple(sorted(image.topics)), tuple(sorted(image.brokers))
+    return Configured(image.configs, topics, brokers, frozenset(others), levels)
 
 
 def _zookeeper(paths: tuple[str, ...]) -> ZooKeeperDirectory | None:
@@ -285,13 +288,14 @@ def _refuse_together(
     against: tuple[str, ...],
     as_of: Position | None,
     broker: int | None,
+    no_defaults: bool,
     show_secrets: bool,
     numbers: tuple[int, ...],
     chooses: bool,
 ) -> None:
     """`UsageError` for options that mean nothing together."""
-    if broker is not None and not effective:
-        raise UsageError("--broker needs --effective")
+    if not effective and (broker is not None or no_defaults):
+        raise UsageError(f"--{'broker' if broker is not None else 'no-defaults'} needs --effective")
     if effective and (history or against):
         raise UsageError("--effective shows settings only: --history and --against cannot be used with it")
     if numbers and effective:
@@ -309,6 +313,7 @@ def _refuse_together(
 @AS_OF_POSITION
 @click.option("--history", is_flag=True, help="Show every change of the partitions, in order.")
 @click.option("--effective", is_flag=True, help="Show the settings in effect and where each comes from; ZooKeeper too.")
+@click.option("--no-defaults", is_flag=True, help="With --effective: leave out settings that nobody has made.")
 @selection_options
 @click.option(
     "--broker",
@@ -328,6 +333,7 @@ def command(
     as_of: Position | None,
     history: bool,
     effective: bool,
+    no_defaults: bool,
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
@@ -347,8 +353,8 @@ def command(
     if not effective:
         properties_only_for(ctx, "--effective")
     _refuse_together(
-        history=history, effective=effective, against=against, as_of=as_of, broker=broker, show_secrets=show_secrets,
-        numbers=numbers, chooses=bool(topics or numbers or excluded),
+        history=history, effective=effective, against=against, as_of=as_of, broker=broker, no_defaults=no_defaults,
+        show_secrets=show_secrets, numbers=numbers, chooses=bool(topics or numbers or excluded),
     )  # fmt: skip
     chosen = chosen_of(topics, numbers, excluded)
     findings: list[Finding] = []
@@ -372,7 +378,10 @@ def command(
         configured = _of_image(state)
     if effective:
         static = settings_in(server_properties)
-        print_effective(configured, static, chosen=chosen, broker=broker, as_json=as_json, show_secrets=show_secrets)
+        print_effective(
+            configured, static, chosen=chosen, broker=broker, as_json=as_json, show_secrets=show_secrets,
+            defaults=not no_defaults,
+        )  # fmt: skip
     elif as_json:
         shown = state_json(_only(state, chosen), show_secrets=show_secrets)
         print_json({**shown, "quorum_state": log.quorum_state(findings)})
