@@ -78,6 +78,10 @@ class Journal:
         self._lines[topic, partition, next_offset] = start, runs
         self._is_of_use = True
 
+    def knows(self, topic: str, partition: int, next_offset: int) -> bool:
+        """Whether it tells of the transaction that ended there."""
+        return (topic, partition, next_offset) in self._lines
+
     def map_of(self, topic: str, partition: int, begin: int, committed: int) -> OffsetMap:
         """What the transactions hold that were committed from `begin` up to `committed`.
 

@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from kafkalog.cluster.offsets import CommittedOffset, read_offsets
+from kafkalog.cluster.transactions import read_transactions
+from kafkalog.cluster.undecided import DecidedPartition, Waiting
 from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.model import Record
 from kafkalog.codec.names import INDEX_KINDS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind
 from kafkalog.codec.unknown import unknown
+from kafkalog.log import fs
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.consumer_view import READ_COMMITTED
 from kafkalog.log.files import PathLike, exists
 from kafkalog.log.outside import require_outside
-from kafkalog.log.partition import Partition
+from kafkalog.log.records import RecordReader
 from kafkalog.log.writer import check_topic
 from kafkalog.recovery.verify import verify
 from kafkalog.server.catalog import Catalog
@@ -37,7 +40,7 @@ _ATTEMPTS = 5
 _RECORD_OVERHEAD = 70
 _LARGEST_BATCH = 1_000_000
 _BATCH_ROOM = 1024
-JOURNAL_SUFFIX = ".journal"
+JOURNAL_SUFFIX, UNFINISHED_SUFFIX = ".journal", ".unfinished"
 _BESIDE_A_LOG = (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
 
 
@@ -63,6 +66,8 @@ class ReplayOptions:
     compression: str = "lz4"
     bytes_per_second: int | None = None
     now: int | None = None
+    abort_open: bool = False
+    """count transactions that nobody has decided as aborted, as their coordinator does after their timeout"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class PlannedTopic:
     name: str
     target: str
     partition_count: int
-    partitions: Mapping[int, Partition]
+    partitions: Mapping[int, DecidedPartition]
     settings: Settings
 
     @property
@@ -96,6 +101,12 @@ class ReplayPlan:
     def size(self) -> int:
         """Bytes of all logs."""
         return sum(each.size for topic in self.topics for each in topic.partitions.values())
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """What stays behind, because transactions before it are open and nobody has decided them."""
+        logs = (each for topic in self.topics for _, each in sorted(topic.partitions.items()))
+        return tuple(each.waiting for each in logs if each.waiting is not None)
 
     def refuse(self, options: ReplayOptions) -> None:
         """`RecoveryRefused` where something would be lost that nobody has consented to lose."""
@@ -152,13 +163,19 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     _refuse_internal(options.select, catalog.topics.keys() - topics.keys())
     options.select.check((name, number) for name, each in topics.items() for number in each.partitions)
     now = int(time.time() * 1000) if options.now is None else options.now
+    coordinator = read_transactions(catalog.partitions)
     planned = []
     for name, topic in sorted(topics.items()):
-        here = {number: log.listed for number, log in topic.partitions.items() if options.select.takes(name, number)}
+        here = {
+            number: DecidedPartition(log.listed, coordinator.ids, abort_rest=options.abort_open)
+            for number, log in topic.partitions.items()
+            if options.select.takes(name, number)
+        }
         if not here:
             continue
         old = catalog.cluster.configs.get(f"topic:{name}", {})
-        settings = settings_for(old, here.values(), now, keep=options.keep_settings, further=options.configs)
+        logs = [each.listed for each in here.values()]
+        settings = settings_for(old, logs, now, keep=options.keep_settings, further=options.configs)
         target = options.renamed.get(name, f"{options.prefix}{name}")
         planned.append(PlannedTopic(name, target, topic.partition_count, here, settings))
     if not planned:
@@ -179,7 +196,7 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
         tuple(planned),
         commits.committed if commits is not None else (),
         tuple({finding.file: finding for finding in reversed(damaged)}.values()),
-        (*catalog.findings, *(commits.findings if commits is not None else ())),
+        (*catalog.findings, *coordinator.findings, *(commits.findings if commits is not None else ())),
     )
 
 
@@ -259,12 +276,14 @@ class _Replay:
         progress = target.progress(known)
         self._refuse_foreign(existing, progress)
         is_over = exists(self._map_path) and not exists(self._map_path + JOURNAL_SUFFIX)
-        if is_over:
-            return self._nothing_left(progress)
+        if is_over and not self._is_left(progress):
+            return self._nothing_left()
         made = self._make(existing)
         target.note({key: partition.log_start_offset for key, partition in keys.items() if key not in progress})
         maps: dict[tuple[str, int], OffsetMap] = {}
         with Journal(self._map_path + JOURNAL_SUFFIX, identity) as journal:
+            if exists(self._map_path):
+                self._take_over_map(progress, journal)
             for topic in plan.topics:
                 for number, partition in sorted(topic.partitions.items()):
                     begin = partition.log_start_offset
@@ -273,20 +292,41 @@ class _Replay:
                     maps[topic.name, number] = journal.map_of(topic.target, number, begin, reached)
             renamed = {topic.name: topic.target for topic in plan.topics}
             moved, left = self._groups(maps, renamed)
-            write_parquet(self._map_path, maps, renamed)
+            unfinished = self._map_path + UNFINISHED_SUFFIX
+            fs.remove(unfinished)
+            write_parquet(unfinished, maps, renamed)
+            fs.rename(unfinished, self._map_path)
             journal.remove()
         return ReplayResult(
             self._records, self._bytes, tuple(made), maps, self._without_time, tuple(moved), tuple(left),
             tuple(self._findings), self._map_path, map_is_new=True,
         )  # fmt: skip
 
-    def _nothing_left(self, progress: Mapping[tuple[str, int], int]) -> ReplayResult:
-        """The map is there: the replay is over, or the file is somebody else's."""
+    def _is_left(self, progress: Mapping[tuple[str, int], int]) -> bool:
+        """Whether there is more to replay than the map tells of, which is there; `UsageError` if it is another's."""
+        is_left = False
         for topic in self._plan.topics:
             for number, partition in topic.partitions.items():
                 reached = progress.get((topic.target, number))
-                if reached is None or _has_more(partition, reached):
+                if reached is None:
                     raise UsageError(f"{self._map_path} already exists; only a new file can be written")
+                is_left = is_left or _has_more(partition, reached)
+        return is_left
+
+    def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
+        """A replay that was over goes on: what its map says stands in the journal before anything is added."""
+        missing = {}
+        for topic in self._plan.topics:
+            for number, partition in topic.partitions.items():
+                reached = progress.get((topic.target, number))
+                if reached is not None and not journal.knows(topic.target, number, reached):
+                    missing[topic.name, number] = topic.target, partition.log_start_offset, reached
+        for (name, number), found in read_parquet(self._map_path, missing.keys()).items():
+            target, begin, reached = missing[name, number]
+            if reached > begin:
+                journal.add(target, number, begin, reached, list(found.runs))
+
+    def _nothing_left(self) -> ReplayResult:
         moved = self._groups_left_out()
         return ReplayResult(0, 0, (), {}, {}, tuple(moved), (), (), self._map_path, map_is_new=False)
 
@@ -339,7 +379,7 @@ class _Replay:
                 made.append(topic.target)
         return made
 
-    def _partition(self, target: str, number: int, partition: Partition, reached: int, journal: Journal) -> int:
+    def _partition(self, target: str, number: int, partition: DecidedPartition, reached: int, journal: Journal) -> int:
         for chunk, size in self._chunks(partition, reached):
             for attempt in range(_ATTEMPTS):
                 try:
@@ -362,8 +402,8 @@ class _Replay:
             self._pace.after(size)
         return reached
 
-    def _chunks(self, partition: Partition, start: int) -> Iterator[tuple[list[Record], int]]:
-        reader = partition.records(start, isolation_level=READ_COMMITTED, on_bytes=self._on_bytes)
+    def _chunks(self, partition: DecidedPartition, start: int) -> Iterator[tuple[list[Record], int]]:
+        reader = RecordReader(partition, start_offset=start, isolation_level=READ_COMMITTED, on_bytes=self._on_bytes)
         most = min(_CHUNK_BYTES, self._options.bytes_per_second or _CHUNK_BYTES)
         chunk: list[Record] = []
         size = 0
@@ -397,9 +437,9 @@ class _Replay:
         return moved, left
 
 
-def _has_more(partition: Partition, reached: int) -> bool:
+def _has_more(partition: DecidedPartition, reached: int) -> bool:
     """Whether there are records that are not replayed yet."""
-    return next(iter(partition.records(reached, isolation_level=READ_COMMITTED)), None) is not None
+    return next(iter(RecordReader(partition, start_offset=reached, isolation_level=READ_COMMITTED)), None) is not None
 
 
 class _Pace:

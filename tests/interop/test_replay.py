@@ -48,7 +48,7 @@ def command(broker: RealBroker, *words: object) -> list[str]:
 
 def replay(broker: RealBroker, *words: object) -> int:
     finished = subprocess.run(command(broker, *words), capture_output=True, text=True, check=False, timeout=300)
-    assert finished.returncode in (0, 2), finished.stderr
+    assert finished.returncode in (0, 1, 2), finished.stderr
     return finished.returncode
 
 
@@ -96,8 +96,9 @@ def check_replayed(case_id: str, broker: RealBroker, tmp_path: Path, compared: C
     case = broker_case(version, name)
     prefix = f"{case_id.replace('/', '-')}."
     words = (*brokers(case_id), "--prefix", prefix, "--map", tmp_path / "map.parquet")
-    assert replay(broker, *words) == 2
-    assert replay(broker, *words) == 0, "a second time nothing is left to do"
+    waits = name == "txn"  # its producers were stopped within transactions, which nobody has decided
+    assert replay(broker, *words) == (1 if waits else 2)
+    assert replay(broker, *words) == (1 if waits else 0), "a second time nothing else is left to do"
     time.sleep(3)  # a broker looks for what has expired every second here
     expected: dict[tuple[str, int], list[tuple[int, Row]]] = {}
     for (topic, partition, offset), line in sorted(expected_records(case, "read_committed").items()):

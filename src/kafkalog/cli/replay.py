@@ -23,6 +23,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.log.files import read_small
 
 if TYPE_CHECKING:
+    from kafkalog.cluster.undecided import Waiting
     from kafkalog.server.replay.run import PlannedTopic, ReplayPlan, ReplayResult
 
 __all__ = ["command"]
@@ -48,6 +49,9 @@ _INTERRUPTED = "interrupted; what is committed stays in the target, and the same
               help="Make topics with their old retention and compaction [nothing expires].")  # fmt: skip
 @click.option("--accept-loss", is_flag=True,
               help="Proceed even if retention would remove records at once, or damage hides some.")  # fmt: skip
+@click.option("--open-transactions", type=click.Choice(["keep", "abort"]), default="keep", show_default=True,
+              help="What becomes of transactions that nobody has decided: keep them, and leave behind what waits for "
+              "them, or abort them.")  # fmt: skip
 @click.option("--without-groups", is_flag=True, help="Leave out the committed offsets of consumer groups.")
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="lz4",
               show_default=True, help="How the records are compressed on their way.")  # fmt: skip
@@ -76,6 +80,7 @@ def command(
     replication_factor: int | None,
     keep_retention: bool,
     accept_loss: bool,
+    open_transactions: str,
     without_groups: bool,
     compression: str,
     rate: int | None,
@@ -92,8 +97,14 @@ def command(
     Partitions, offsets' order, timestamps, keys and headers are kept; of transactions only what was committed is
     written.  Topics are made with their old settings as far as the directories know them, but so that nothing expires:
     what a topic's old retention would have removed is told.  Whoever is killed goes on where it was when the same
-    command is given again.  Prints its plan first; acts with --yes, or asks.  Exit code 0 if nothing was left to do, 2
-    if something was written, 3 if it refused.
+    command is given again.  Prints its plan first; acts with --yes, or asks.
+
+    A transaction without a marker is decided by `__transaction_state`, if that is among the paths.  What waits behind
+    one that stays undecided is left behind and counted; --open-transactions abort does what its coordinator would do
+    after the timeout.
+
+    Exit code 1 if something was left behind, whatever was written; else 0 if nothing was left to do, 2 if something
+    was written, 3 if it refused.
     """
     properties_only_for(ctx)
     from kafkalog.server.replay.run import ReplayOptions, plan_replay, replay
@@ -113,6 +124,7 @@ def command(
         compression=compression,
         bytes_per_second=rate,
         now=at,
+        abort_open=open_transactions == "abort",
     )
     plan = plan_replay(paths, options, jobs=job_count(None))
     report_findings((*plan.findings, *plan.damaged))
@@ -124,7 +136,9 @@ def command(
     with held_back(_INTERRUPTED) as check, ByteProgress("replaying", plan.size) as progress:
         result = replay(plan, bootstrap_server, map_path, options, on_bytes=progress.advance, check=check)
     report_findings(result.findings)
-    _print_result(result, as_json=as_json)
+    _print_result(result, plan.waiting, as_json=as_json)
+    if plan.waiting:
+        return Outcome.FINDINGS
     if result.changed:
         return Outcome.CHANGED
     return outcome_of_findings((*plan.findings, *result.findings))
@@ -152,6 +166,8 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
     if as_json:
         for topic in plan.topics:
             print_json(_topic_object(topic))
+        for each in plan.waiting:
+            print_json(_waiting_object(each))
         return
     rows = [
         [topic.name, topic.target if topic.target != topic.name else None, len(topic.partitions), topic.partition_count,
@@ -173,6 +189,44 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
         for remark, names in topics.items():
             about = "all topics" if len(names) == len(plan.topics) > 1 else ", ".join(names)
             writer.write(escape_controls(f"{about}: {remark}"))
+    _print_waiting(plan.waiting)
+
+
+def _print_waiting(waiting: Sequence[Waiting]) -> None:
+    if not waiting:
+        return
+    rows = [
+        [f"{each.topic}-{each.partition}", each.first_offset, each.records, one.producer_id, one.transactional_id,
+         one.state, one.records]
+        for each in waiting
+        for one in each.producers
+    ]  # fmt: skip
+    print_table(
+        "left behind, because transactions are open",
+        ["partition", "from offset", "records of others", "open: producer", Column("transactional id", if_any=True),
+         Column("state", if_any=True), "its records"],
+        rows,
+    )
+    with LineWriter() as writer:
+        writer.write(
+            f"{sum(each.records for each in waiting)} record(s) of other producers wait behind open transactions and "
+            "are left behind; --open-transactions abort writes them, without the records of those transactions"
+        )
+
+
+def _waiting_object(waiting: Waiting) -> dict[str, object]:
+    return {
+        "kind": "waiting",
+        "topic": waiting.topic,
+        "partition": waiting.partition,
+        "from_offset": waiting.first_offset,
+        "records": waiting.records,
+        "transactions": [
+            {"producer_id": each.producer_id, "transactional_id": each.transactional_id, "state": each.state,
+             "first_offset": each.first_offset, "records": each.records}
+            for each in waiting.producers
+        ],
+    }  # fmt: skip
 
 
 def _remarks(topic: PlannedTopic) -> list[str]:
@@ -214,7 +268,7 @@ def _topic_object(topic: PlannedTopic) -> dict[str, object]:
     }
 
 
-def _print_result(result: ReplayResult, *, as_json: bool) -> None:
+def _print_result(result: ReplayResult, waiting: Sequence[Waiting], *, as_json: bool) -> None:
     if as_json:
         for (topic, partition), found in sorted(result.maps.items()):
             print_json({
@@ -230,12 +284,19 @@ def _print_result(result: ReplayResult, *, as_json: bool) -> None:
                 })  # fmt: skip
         print_json({
             "kind": "replayed", "records": result.records, "bytes": result.bytes, "topics_made": list(result.made),
-            "offsets_set": len(result.moved), "map": os.path.abspath(result.map_path),
+            "offsets_set": len(result.moved), "records_left_behind": sum(each.records for each in waiting),
+            "map": os.path.abspath(result.map_path),
         })  # fmt: skip
         return
     with LineWriter() as writer:
+        left = sum(each.records for each in waiting)
+        if waiting:
+            writer.write(
+                f"{left} record(s) of other producers were left behind in {len(waiting)} partition(s), where "
+                "transactions are open; the same command with --open-transactions abort writes them"
+            )
         if not result.changed:
-            writer.write("nothing was left to do")
+            writer.write("nothing else was left to do" if waiting else "nothing was left to do")
             return
         for (topic, partition), count in sorted(result.without_time.items()):
             writer.write(escape_controls(
