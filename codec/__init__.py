@@ -6,6 +6,8 @@ Nothing in this package opens a file, knows a path or reads a clock.
 if __name__ != "kafkalog.codec":
     raise ImportError("this folder is kafkalog.codec; import that name")
 
+from typing import TYPE_CHECKING
+
 from kafkalog.codec.errors import (
     FormatError,
     KafkaLogError,
@@ -15,6 +17,7 @@ from kafkalog.codec.errors import (
     UsageError,
 )
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.lazily import lazily
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     AbortedTransaction,
@@ -33,8 +36,12 @@ from kafkalog.codec.records import DecodedBatch, decode_batch, iter_records
 from kafkalog.codec.scan import Scanner, ScanResult, scan
 from kafkalog.codec.source import BufferSource, Source
 
+if TYPE_CHECKING:
+    from kafkalog.codec.door import LAYOUTS, build, parse, with_timestamps
+
 __all__ = [
     "DEFAULT_LIMITS",
+    "LAYOUTS",
     "AbortedTransaction",
     "BatchHeader",
     "BufferSource",
@@ -62,7 +69,12 @@ __all__ = [
     "StorageError",
     "TimestampType",
     "UsageError",
+    "build",
     "decode_batch",
     "iter_records",
+    "parse",
     "scan",
+    "with_timestamps",
 ]
+
+__getattr__ = lazily(__name__, {"door": ("LAYOUTS", "build", "parse", "with_timestamps")})

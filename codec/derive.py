@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from construct import Construct, FormatField, Renamed, Struct
+from construct import Bytes, Const, Construct, FormatField, Renamed, Struct
 
 from kafkalog.codec.layout import primitives
+from kafkalog.codec.layout.bits import Bits
 
 if TYPE_CHECKING:
     import numpy
@@ -26,11 +27,13 @@ __all__ = [
     "FixedLayout",
     "OpKind",
     "Opcode",
+    "bit_range",
     "documentation",
     "element_of",
     "fields_of",
     "fixed",
     "opcodes",
+    "type_name",
 ]
 
 
@@ -51,10 +54,15 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class FixedLayout:
-    """A layout in which every field has a fixed size: one big-endian `struct` and its fields in order."""
+    """A layout in which every field has a fixed size: one `struct` of one byte order, and its fields in order."""
 
     struct: struct.Struct
     fields: tuple[Field, ...]
+
+    @property
+    def order(self) -> str:
+        """The byte order as `struct` writes it: `>` big-endian, `<` little-endian."""
+        return self.struct.format[0]
 
     @property
     def size(self) -> int:
@@ -84,7 +92,7 @@ class FixedLayout:
     def reader(self, name: str) -> Callable[[Any, int], int]:
         """A function (buffer, start of structure) -> value that reads this one field."""
         field = self[name]
-        unpack_from = struct.Struct(">" + field.format).unpack_from
+        unpack_from = struct.Struct(self.order + field.format).unpack_from
         offset = field.position
 
         def read(buffer: Any, start: int) -> int:
@@ -93,11 +101,22 @@ class FixedLayout:
 
         return read
 
+    def writer(self, name: str) -> Callable[[bytearray, int, int], None]:
+        """A function (buffer, start of structure, value) that overwrites this one field."""
+        field = self[name]
+        pack_into = struct.Struct(self.order + field.format).pack_into
+        offset = field.position
+
+        def write(buffer: bytearray, start: int, value: int) -> None:
+            pack_into(buffer, start + offset, value)
+
+        return write
+
     def dtype(self) -> numpy.dtype[Any]:
         """The same layout as a packed numpy structured type, for many structures as columns."""
         import numpy as np
 
-        return np.dtype([(field.name, np.dtype(">" + field.format)) for field in self.fields])
+        return np.dtype([(field.name, np.dtype(self.order + field.format)) for field in self.fields])
 
 
 def _named(tree: Construct) -> list[tuple[str, str, Construct]]:
@@ -114,20 +133,26 @@ def _named(tree: Construct) -> list[tuple[str, str, Construct]]:
     return found
 
 
+def _below(leaf: Construct) -> Construct:
+    """The field that a leaf is read as: what named bits or a constant stand for, any other leaf itself."""
+    return leaf.subcon if isinstance(leaf, Bits | Const) else leaf
+
+
 _FOUR_BYTES = str.maketrans("lL", "iI")
 """Construct writes 32 bits as `l`, which `struct` reads as 4 bytes after `>`, but numpy as 8."""
 
 
-def fixed(tree: Construct) -> FixedLayout:
-    """Derive a layout whose fields are all fixed-size big-endian numbers; anything else raises."""
+def fixed(tree: Construct, order: str = ">") -> FixedLayout:
+    """Derive a layout whose fields are all fixed-size numbers of one byte order; anything else raises."""
     fields: list[Field] = []
     position = 0
-    for name, doc, leaf in _named(tree):
-        if type(leaf) is not FormatField or not leaf.fmtstr.startswith(">"):
-            raise DerivationError(f"field {name} is not a fixed-size big-endian number: {leaf!r}")
+    for name, doc, named in _named(tree):
+        leaf = _below(named)
+        if type(leaf) is not FormatField or (leaf.length > 1 and leaf.fmtstr[0] != order):
+            raise DerivationError(f"field {name} is not a fixed-size number of byte order {order}: {leaf!r}")
         fields.append(Field(name, leaf.fmtstr[1:].translate(_FOUR_BYTES), position, leaf.length, doc))
         position += leaf.length
-    layout = struct.Struct(">" + "".join(field.format for field in fields))
+    layout = struct.Struct(order + "".join(field.format for field in fields))
     if layout.size != position:
         raise DerivationError("the derived struct has padding")
     return FixedLayout(layout, tuple(fields))
@@ -145,6 +170,8 @@ class OpKind(enum.IntEnum):
     """varint length, bytes; negative is an error"""
     ARRAY = 5
     """varint count, then that many times `children`"""
+    INT32_BYTES = 6
+    """int32 length, bytes; negative is null"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,13 +189,15 @@ _LEAVES: dict[int, OpKind] = {
     id(primitives.Varlong): OpKind.VARLONG,
     id(primitives.VarintBytes): OpKind.BYTES,
     id(primitives.VarintString): OpKind.STRING,
+    id(primitives.Int32Bytes): OpKind.INT32_BYTES,
 }
 
 
 def opcodes(tree: Construct) -> tuple[Opcode, ...]:
     """Derive the steps of a layout with variable-length fields; accepts exactly our own leaves and int8."""
     steps: list[Opcode] = []
-    for name, _doc, leaf in _named(tree):
+    for name, _doc, named in _named(tree):
+        leaf = _below(named)
         if type(leaf) is FormatField and leaf.fmtstr == ">b":
             steps.append(Opcode(OpKind.INT8, name))
         elif id(leaf) in _LEAVES:
@@ -191,6 +220,7 @@ class DocRow:
 
 
 _TYPE_NAMES = {
+    ">B": "uint8", "<L": "uint32, little-endian", "<Q": "uint64, little-endian",
     ">b": "int8", ">h": "int16", ">H": "uint16", ">l": "int32", ">L": "uint32", ">q": "int64", ">Q": "uint64",
 }  # fmt: skip
 _LEAF_NAMES = {
@@ -199,6 +229,7 @@ _LEAF_NAMES = {
     id(primitives.UnsignedVarint): "unsigned varint",
     id(primitives.VarintBytes): "varint length, bytes or null",
     id(primitives.VarintString): "varint length, bytes",
+    id(primitives.Int32Bytes): "int32 length, bytes or null",
 }
 
 
@@ -212,7 +243,11 @@ def element_of(leaf: Construct) -> Construct | None:
     return leaf.element if isinstance(leaf, primitives.VarintArray) else None
 
 
-def _type_name(leaf: Construct) -> str:
+def type_name(leaf: Construct) -> str:
+    """The type of a field in words; `DerivationError` for a construct that no page can name."""
+    leaf = _below(leaf)
+    if type(leaf) is Bytes:
+        return f"{leaf.sizeof()} bytes"
     if type(leaf) is FormatField:
         return _TYPE_NAMES[leaf.fmtstr]
     if isinstance(leaf, primitives.VarintArray):
@@ -223,7 +258,16 @@ def _type_name(leaf: Construct) -> str:
 
 
 def _size(leaf: Construct) -> int | None:
-    return leaf.sizeof() if type(leaf) is FormatField else None
+    return leaf.sizeof() if type(_below(leaf)) in (FormatField, Bytes) else None
+
+
+def _bit_rows(bits: Bits, path: str, position: int | None) -> list[DocRow]:
+    return [DocRow(position, f"{path}.{bit.name}", bit_range(bit.lowest, bit.width), bit.doc) for bit in bits.bits]
+
+
+def bit_range(lowest: int, width: int) -> str:
+    """`bit 3`, or `bits 0-2`; bit 0 is the lowest."""
+    return f"bit {lowest}" if width == 1 else f"bits {lowest}-{lowest + width - 1}"
 
 
 def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -> list[DocRow]:
@@ -235,7 +279,8 @@ def documentation(tree: Construct, prefix: str = "", position: int | None = 0) -
             rows += documentation(leaf, path + ".", position)
             position = None
             continue
-        rows.append(DocRow(position, path, _type_name(leaf), doc))
+        rows.append(DocRow(position, path, type_name(leaf), doc))
+        rows += _bit_rows(leaf, path, position) if isinstance(leaf, Bits) else []
         size = _size(leaf)
         position = None if position is None or size is None else position + size
         element = element_of(leaf)

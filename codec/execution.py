@@ -14,7 +14,7 @@ from kafkalog.codec.layout import primitives
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BatchHeader, LegacyHeader
 
-__all__ = ["FAULT_OF_LEAF", "Execution", "RawRecord", "RecordFault"]
+__all__ = ["FAULT_OF_LEAF", "Execution", "MessageContent", "RawRecord", "RecordFault"]
 
 
 class RawRecord(NamedTuple):
@@ -28,9 +28,19 @@ class RawRecord(NamedTuple):
     headers: tuple[tuple[bytes, bytes | None], ...]
 
 
+class MessageContent(NamedTuple):
+    """Key and value of a message of magic 0 or 1 as they are stored; None is null."""
+
+    key: bytes | None
+    value: bytes | None
+
+
 @dataclass(frozen=True, slots=True)
 class RecordFault:
-    """The first thing wrong among the records of a batch; `position` counts from the first decompressed byte."""
+    """The first thing wrong among the records of a batch, or in a message.
+
+    `position` counts from the first decompressed byte; of a message, from the start of its bytes.
+    """
 
     code: FindingCode
     position: int
@@ -61,3 +71,6 @@ class Execution(Protocol):
         self, payload: bytes | memoryview, count: int, limits: Limits
     ) -> tuple[list[RawRecord], RecordFault | None]:
         """The declared `count` of records from decompressed bytes: those before the first fault, and the fault."""
+
+    def message_content(self, data: bytes | memoryview, position: int) -> MessageContent | RecordFault:
+        """Key and value at `position` of the bytes of a whole v0 or v1 entry; what comes after them is ignored."""

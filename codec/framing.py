@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0
+from kafkalog.codec.record_shape import CONTENT, CONTENT_LENGTH
 from kafkalog.codec.source import Source
 
 __all__ = [
@@ -23,7 +24,7 @@ MAGIC_END = BATCH.end("magic")
 """A header can be examined only where more bytes than this are left."""
 BATCH_CRC_START = BATCH.end("crc")
 LEGACY_CRC_START = MESSAGE_V0.end("crc")
-SMALLEST_MESSAGE = MESSAGE_V0.size - LOG_OVERHEAD.size + 8
+SMALLEST_MESSAGE = MESSAGE_V0.size - LOG_OVERHEAD.size + len(CONTENT) * CONTENT_LENGTH.size
 """Bytes after the size field in the smallest v0 message: its header and two lengths."""
 
 _SIZE = LOG_OVERHEAD.reader("size")

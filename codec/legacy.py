@@ -7,12 +7,11 @@ the type is LogAppendTime.
 
 from __future__ import annotations
 
-import struct
-
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, PortableError
-from kafkalog.codec.execution import Execution
+from kafkalog.codec.execution import Execution, MessageContent, RecordFault
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.framing import SMALLEST_MESSAGE
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import (
     LOG_OVERHEAD,
@@ -29,8 +28,6 @@ from kafkalog.codec.model import (
 __all__ = ["first_offset", "inner_messages", "key_and_value", "read_legacy"]
 
 Bytes = bytes | memoryview
-_LENGTH = struct.Struct(">i")
-_SMALLEST = MESSAGE_V0.size - LOG_OVERHEAD.size + 2 * _LENGTH.size
 _HEADER_SIZE = {0: MESSAGE_V0.size, 1: MESSAGE_V1.size}
 
 
@@ -40,23 +37,11 @@ class _InvalidMessageError(PortableError):
         self.code = code
 
 
-def _field(data: Bytes, position: int) -> tuple[bytes | None, int]:
-    """A length-prefixed field; any negative length is null."""
-    if position + _LENGTH.size > len(data):
-        raise _InvalidMessageError("a message ends inside a length")
-    (length,) = _LENGTH.unpack_from(data, position)
-    position += _LENGTH.size
-    if length < 0:
-        return None, position
-    if length > len(data) - position:
-        raise _InvalidMessageError(f"a field of {length} bytes runs past the end of its message")
-    return bytes(data[position : position + length]), position + length
-
-
-def _key_and_value(header: LegacyHeader, data: Bytes) -> tuple[bytes | None, bytes | None]:
-    key, position = _field(data, MESSAGE_V0.size if header.magic == 0 else MESSAGE_V1.size)
-    value, _ = _field(data, position)
-    return key, value
+def _content(header: LegacyHeader, data: Bytes, execution: Execution) -> MessageContent:
+    content = execution.message_content(data, _HEADER_SIZE[header.magic])
+    if isinstance(content, RecordFault):
+        raise _InvalidMessageError(f"the length at byte {content.position} of a message runs past the message's end")
+    return content
 
 
 def _message(execution: Execution, data: Bytes) -> LegacyHeader:
@@ -70,7 +55,7 @@ def _inner_set(
     header: LegacyHeader, data: Bytes, limits: Limits, execution: Execution
 ) -> list[tuple[LegacyHeader, Bytes]]:
     """Header and bytes of every message in a wrapper."""
-    _key, value = _key_and_value(header, data)
+    value = _content(header, data, execution).value
     if value is None:
         raise _InvalidMessageError("a compressed message without a value")
     try:
@@ -82,7 +67,7 @@ def _inner_set(
     position = 0
     while position + LOG_OVERHEAD.size <= len(unpacked):
         _, length = LOG_OVERHEAD.struct.unpack_from(unpacked, position)
-        if length < _SMALLEST:
+        if length < SMALLEST_MESSAGE:
             raise _InvalidMessageError(f"an inner message with a size field of {length}")
         end = position + LOG_OVERHEAD.size + length
         if end > len(unpacked):
@@ -111,8 +96,10 @@ def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
     return header.offset - last_inner.offset
 
 
-def _record(header: LegacyHeader, data: Bytes, offset: int, wrapper: LegacyHeader | None) -> Record:
-    key, value = _key_and_value(header, data)
+def _record(
+    execution: Execution, header: LegacyHeader, data: Bytes, offset: int, wrapper: LegacyHeader | None
+) -> Record:
+    key, value = _content(header, data, execution)
     outer = wrapper or header
     timestamp = NO_TIMESTAMP  # which magic 0 has none of, whatever is around it
     if header.magic > 0:
@@ -128,12 +115,12 @@ def read_legacy(batch: RecordBatch, limits: Limits, execution: Execution) -> tup
     records: list[Record] = []
     try:
         if header.codec == Codec.NONE:
-            return (_record(header, batch.data, header.offset, None),), None
+            return (_record(execution, header, batch.data, header.offset, None),), None
         inner = _inner_set(header, batch.data, limits, execution)
         base = _base_of_wrapper(header, inner[-1][0])
         for message, data in inner:
             _check_plain(message)
-            records.append(_record(message, data, base + message.offset, header))
+            records.append(_record(execution, message, data, base + message.offset, header))
     except _InvalidMessageError as error:
         return tuple(records), Finding(error.code, Severity.ERROR, batch.position, header.offset, error.detail)
     return tuple(records), None
@@ -166,11 +153,11 @@ def inner_messages(batch: RecordBatch, limits: Limits, execution: Execution) -> 
         raise FormatError(error.detail, position=batch.position, code=error.code) from None
 
 
-def key_and_value(batch: RecordBatch) -> tuple[bytes | None, bytes | None]:
+def key_and_value(batch: RecordBatch, execution: Execution) -> MessageContent:
     """Key and value of one entry as they are stored; `FormatError` if unreadable."""
     if not isinstance(batch.header, LegacyHeader):
         raise TypeError("a v0 or v1 entry is needed")
     try:
-        return _key_and_value(batch.header, batch.data)
+        return _content(batch.header, batch.data, execution)
     except _InvalidMessageError as error:
         raise FormatError(error.detail, position=batch.position, code=error.code) from None

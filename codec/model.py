@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kafkalog.codec import derive
 from kafkalog.codec.layout import legacy_message, producer_snapshot, record_batch, transaction_index
+from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2
 
 __all__ = [
     "BATCH",
@@ -50,11 +51,14 @@ NO_OFFSET = -1
 NO_END = 2**63 - 1
 """An end offset above all."""
 
-CODEC_MASK = 0x07
-TIMESTAMP_TYPE_FLAG = 0x08
-TRANSACTIONAL_FLAG = 0x10
-CONTROL_FLAG = 0x20
-DELETE_HORIZON_FLAG = 0x40
+CODEC_MASK = ATTRIBUTES_V2.mask("codec")
+TIMESTAMP_TYPE_FLAG = ATTRIBUTES_V2.mask("timestamp_type")
+TRANSACTIONAL_FLAG = ATTRIBUTES_V2.mask("is_transactional")
+CONTROL_FLAG = ATTRIBUTES_V2.mask("is_control")
+DELETE_HORIZON_FLAG = ATTRIBUTES_V2.mask("has_delete_horizon")
+KNOWN_ATTRIBUTES = ATTRIBUTES_V2.known
+if ATTRIBUTES_V1.known != CODEC_MASK | TIMESTAMP_TYPE_FLAG:
+    raise derive.DerivationError("the bits that messages and batches share are not the same in both")
 
 MAX_SEQUENCE = 2**31 - 1
 

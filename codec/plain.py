@@ -11,11 +11,11 @@ from typing import Any
 from kafkalog.codec import derive
 from kafkalog.codec.derive import Opcode, OpKind
 from kafkalog.codec.errors import PortableError
-from kafkalog.codec.execution import RawRecord, RecordFault
+from kafkalog.codec.execution import MessageContent, RawRecord, RecordFault
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1, BatchHeader, LegacyHeader
-from kafkalog.codec.record_shape import RECORD, SMALLEST_RECORD
+from kafkalog.codec.record_shape import CONTENT, CONTENT_LENGTH, RECORD, SMALLEST_RECORD
 
 __all__ = ["PLAIN", "PlainExecution", "read_varint", "record_at"]
 
@@ -118,12 +118,28 @@ def _read_pairs(data: Bytes, cursor: int, end: int, count: int) -> tuple[tuple[t
     return tuple(pairs), cursor
 
 
+_read_length = CONTENT_LENGTH.reader("length")
+
+
+def _read_int32_bytes(data: Bytes, position: int, end: int, _max_count: int) -> tuple[bytes | None, int]:
+    body = position + CONTENT_LENGTH.size
+    if body > end:
+        raise _Fault(FindingCode.RECORD_TRUNCATED, position)
+    length = _read_length(data, position)
+    if length < 0:
+        return None, body
+    if length > end - body:
+        raise _Fault(FindingCode.RECORD_TRUNCATED, position)
+    return bytes(data[body : body + length]), body + length
+
+
 _READERS: dict[OpKind, Reader] = {
     OpKind.INT8: _read_int8,
     OpKind.VARINT: read_varint,
     OpKind.VARLONG: _read_varlong,
     OpKind.BYTES: _read_bytes,
     OpKind.STRING: _read_string,
+    OpKind.INT32_BYTES: _read_int32_bytes,
 }
 
 
@@ -136,6 +152,7 @@ _MAGIC_POSITION = MESSAGE_V0.position("magic")
 if tuple(opcode.name for opcode in RECORD) != ("length", *RawRecord._fields):
     raise derive.DerivationError("RawRecord does not mirror the declared record")
 _BODY = tuple(_reader(opcode) for opcode in RECORD[1:])
+_read_key, _read_value = (_reader(opcode) for opcode in CONTENT)
 _SHORTEST, _SHORTEST_FIELDS = SMALLEST_RECORD, 3
 """Bytes of the shortest record, and of its last three fields."""
 
@@ -174,6 +191,16 @@ class PlainExecution:
         except _Fault as stop:
             return found, stop.fault
         return found, None
+
+    def message_content(self, data: Bytes, position: int) -> MessageContent | RecordFault:
+        """Key and value of the entry that is all of `data`."""
+        end = len(data)
+        try:
+            key, position = _read_key(data, position, end, 0)
+            value, _ = _read_value(data, position, end, 0)
+        except _Fault as stop:
+            return stop.fault
+        return MessageContent(key, value)
 
 
 def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawRecord, int]:

@@ -1,16 +1,18 @@
-"""The one record that written-out code knows: every reader and writer of it imports this, which checks the declaration.
+"""The one record and the one message that written-out code knows: whatever reads or writes them imports this.
 
-The loops over a record's fields are written out where opcodes would cost too much.  They are of the record below; where
-another one is declared, nothing of them is imported.
+The loops over their fields are written out where opcodes would cost too much.  They are of the fields below; where
+others are declared, nothing of them is imported.
 """
 
 from __future__ import annotations
 
+from construct import Struct
+
 from kafkalog.codec import derive
 from kafkalog.codec.derive import OpKind
-from kafkalog.codec.layout import record_batch
+from kafkalog.codec.layout import legacy_message, primitives, record_batch
 
-__all__ = ["RECORD", "SMALLEST_HEADER", "SMALLEST_RECORD"]
+__all__ = ["CONTENT", "CONTENT_LENGTH", "RECORD", "SMALLEST_HEADER", "SMALLEST_RECORD"]
 
 _KINDS = (
     ("length", OpKind.VARINT), ("attributes", OpKind.INT8), ("timestamp_delta", OpKind.VARLONG),
@@ -25,6 +27,14 @@ if (
     or tuple(child.kind for child in RECORD[-1].children) != _HEADER_KINDS
 ):
     raise derive.DerivationError("readers and writers are written for another record than the declared one")
+CONTENT = derive.opcodes(legacy_message.MESSAGE_CONTENT)
+"""Key and value of a declared message of magic 0 or 1 as opcodes."""
+if tuple((opcode.name, opcode.kind) for opcode in CONTENT) != (
+    ("key", OpKind.INT32_BYTES), ("value", OpKind.INT32_BYTES),
+):  # fmt: skip
+    raise derive.DerivationError("readers and writers are written for another message than the declared one")
+CONTENT_LENGTH = derive.fixed(Struct("length" / primitives.Int32Bytes.prefix))
+"""The length in front of a message's key or value."""
 SMALLEST_RECORD = len(RECORD)
 """Bytes of a record: one for each field at least."""
 SMALLEST_HEADER = RECORD[-1].smallest

@@ -8,9 +8,10 @@ from typing import Any
 from construct import Construct, ConstructError, Container
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.execution import FAULT_OF_LEAF, RawRecord, RecordFault
+from kafkalog.codec.execution import FAULT_OF_LEAF, MessageContent, RawRecord, RecordFault
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.layout import legacy_message, record_batch
+from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.layout.primitives import LayoutError, Varint
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1, BatchHeader, LegacyHeader
@@ -51,15 +52,18 @@ class ReferenceExecution:
     def batch_header(self, buffer: Bytes, position: int) -> BatchHeader:
         """The v2 header at `position`."""
         fields = parse(record_batch.BATCH_HEADER, buffer[position : position + BATCH.size])
+        fields["attributes"] = ATTRIBUTES_V2.number(fields.attributes)
         return BatchHeader(**{name: fields[name] for name in BATCH.names})
 
     def legacy_header(self, buffer: Bytes, position: int) -> LegacyHeader:
         """The v0 or v1 header at `position`."""
         if buffer[position + MESSAGE_V0.position("magic")] == 0:
             fields = parse(legacy_message.MESSAGE_V0_HEADER, buffer[position : position + MESSAGE_V0.size])
-            return LegacyHeader(fields.offset, fields.size, fields.crc, fields.magic, fields.attributes)
+            attributes = ATTRIBUTES_V0.number(fields.attributes)
+            return LegacyHeader(fields.offset, fields["size"], fields.crc, fields.magic, attributes)
         fields = parse(legacy_message.MESSAGE_V1_HEADER, buffer[position : position + MESSAGE_V1.size])
-        return LegacyHeader(fields.offset, fields.size, fields.crc, fields.magic, fields.attributes, fields.timestamp)
+        attributes = ATTRIBUTES_V1.number(fields.attributes)
+        return LegacyHeader(fields.offset, fields["size"], fields.crc, fields.magic, attributes, fields.timestamp)
 
     def records(self, payload: Bytes, count: int, limits: Limits) -> tuple[list[RawRecord], RecordFault | None]:
         """The declared records, those before the first fault."""
@@ -90,6 +94,14 @@ class ReferenceExecution:
         if position != len(payload):
             return found, RecordFault(FindingCode.RECORDS_TRAILING_BYTES, position)
         return found, None
+
+    def message_content(self, data: Bytes, position: int) -> MessageContent | RecordFault:
+        """Key and value of the entry that is all of `data`."""
+        try:
+            fields = legacy_message.MESSAGE_CONTENT.parse(bytes(data[position:]))
+        except LayoutError as error:
+            return RecordFault(FAULT_OF_LEAF[error.code], position + error.position)
+        return MessageContent(fields["key"], fields["value"])
 
 
 def _varint_size(payload: bytes, position: int) -> int:

@@ -5,7 +5,6 @@ As a leader the log assigns offsets and its epoch; as a follower it takes over b
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -33,7 +32,7 @@ __all__ = ["Appendable", "NewRecord", "Stamp", "as_codec", "assign", "build", "p
 
 _MAGIC = 2
 _LABELS = {codec.label: codec for codec in Codec}
-_UNSIGNED = struct.Struct(">I")
+_write_crc = BATCH.writer("crc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +166,7 @@ def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBa
         values["max_timestamp"] = max(record.timestamp for record in found.records)
     fields = [values.get(name, getattr(header, name)) for name in BATCH.names]
     data[: BATCH.size] = BATCH.struct.pack(*fields)
-    position = BATCH.position("crc")
-    checksum = crc32c(memoryview(data)[BATCH.end("crc") :])
-    data[position : position + _UNSIGNED.size] = _UNSIGNED.pack(checksum)
+    _write_crc(data, 0, crc32c(memoryview(data)[BATCH.end("crc") :]))
     return [parse_batch(bytes(data))]
 
 

@@ -7,58 +7,69 @@ whatever follows is ignored.  So the frame is walked here and only blocks go to 
 
 from __future__ import annotations
 
-import struct
-
 import lz4.block as _block
 from xxhash import xxh32_intdigest
 
+from kafkalog.codec import derive
 from kafkalog.codec.compression._errors import bad_stream, too_large
 from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.layout.lz4_frame import (
+    FRAME_MAGIC,
+    LZ4_BLOCK_BITS,
+    LZ4_BLOCK_DESCRIPTOR,
+    LZ4_BLOCK_SIZE,
+    LZ4_CONTENT_SIZE,
+    LZ4_FLAGS,
+    LZ4_HEADER,
+)
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "compress", "decompress"]
+__all__ = ["BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "compress", "decompress", "header_checksum"]
 
-MAGIC = b"\x04\x22\x4d\x18"
-VERSION_FLAG = 0x40
-BLOCK_INDEPENDENT = 0x20
-BLOCK_CHECKSUM = 0x10
-CONTENT_SIZE = 0x08
-CONTENT_CHECKSUM = 0x04
-RESERVED_FLAGS = 0x03
-STORED_BLOCK = 0x80000000
+_HEADER = derive.fixed(LZ4_HEADER, "<")
+_CONTENT_SIZE = derive.fixed(LZ4_CONTENT_SIZE, "<").size
+_SIZE = derive.fixed(LZ4_BLOCK_SIZE, "<").struct
+MAGIC = FRAME_MAGIC.to_bytes(_HEADER["flags"].position, "little")
+STORED_BLOCK = LZ4_BLOCK_BITS.mask("is_stored")
 BLOCK_SIZE = 64 * 1024
-_WRITER_FLG = VERSION_FLAG | BLOCK_INDEPENDENT
-_WRITER_BD = 0x40
+_WRITER_FLG = LZ4_FLAGS.number({"version": 1, "has_independent_blocks": 1})
+_WRITER_BD = LZ4_BLOCK_DESCRIPTOR.number({"largest_block": 4})
 _DEFAULT_LEVEL = 9
-_SIZE = struct.Struct("<I")
 
 
 def _header_checksum(descriptor: bytes) -> int:
     return xxh32_intdigest(descriptor) >> 8 & 0xFF
 
 
+def header_checksum(header: bytes, *, with_magic: bool) -> int:
+    """The checksum of a frame's header, given from its magic on; `with_magic` as Kafka computed it for magic 0."""
+    return _header_checksum(header if with_magic else header[len(MAGIC) :])
+
+
+_SMALLEST_BLOCK_CODE = 4
 WRITTEN_HEADER = MAGIC + bytes([_WRITER_FLG, _WRITER_BD, _header_checksum(bytes([_WRITER_FLG, _WRITER_BD]))])
 """The header of every frame that Kafka writes for magic 1 and 2."""
 
 
 def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int, bool, bool]:
     """Position after the frame header, largest block, and whether blocks and the content carry checksums."""
-    if len(data) < len(MAGIC) + 3:
+    if len(data) <= _HEADER.size:
         raise bad_stream("lz4", "it ends inside the frame header")
     if bytes(data[: len(MAGIC)]) != MAGIC:
         raise bad_stream("lz4", "the frame magic is missing")
-    flg, bd = data[len(MAGIC)], data[len(MAGIC) + 1]
-    if flg & RESERVED_FLAGS or flg & 0xC0 != VERSION_FLAG or not flg & BLOCK_INDEPENDENT:
+    _, flg, bd = _HEADER.struct.unpack_from(data)
+    flags, descriptor = LZ4_FLAGS.named(flg), LZ4_BLOCK_DESCRIPTOR.named(bd)
+    if flags.reserved or flags.version != 1 or not flags.has_independent_blocks:
         raise bad_stream("lz4", f"frame flags {flg:#04x} are not supported")
-    block_code = bd >> 4 & 0x07
-    if bd & 0x8F or block_code < 4:
+    if descriptor.reserved or descriptor.reserved_high or descriptor.largest_block < _SMALLEST_BLOCK_CODE:
         raise bad_stream("lz4", f"block descriptor {bd:#04x} is not supported")
-    position = len(MAGIC) + 2 + (8 if flg & CONTENT_SIZE else 0)
+    position = _HEADER.size + (_CONTENT_SIZE if flags.has_content_size else 0)
     if position >= len(data):
         raise bad_stream("lz4", "it ends inside the frame header")
     if check_header and data[position] != _header_checksum(bytes(data[len(MAGIC) : position])):
         raise bad_stream("lz4", "the header checksum does not match")
-    return position + 1, 1 << (2 * block_code + 8), bool(flg & BLOCK_CHECKSUM), bool(flg & CONTENT_CHECKSUM)
+    largest = 1 << (2 * descriptor.largest_block + 8)
+    return position + 1, largest, bool(flags.has_block_checksums), bool(flags.has_content_checksum)
 
 
 def decompress(

@@ -7,28 +7,32 @@ follows, and ends the stream where nothing came since.
 
 from __future__ import annotations
 
-import struct
-
 import snappy as _snappy
+from construct import Struct
 
+from kafkalog.codec import derive
 from kafkalog.codec.compression._errors import bad_stream, check_size
 from kafkalog.codec.compression._pieces import Pieces
+from kafkalog.codec.layout.primitives import Int32Bytes
+from kafkalog.codec.layout.snappy_stream import SNAPPY_VERSIONS, STREAM_MAGIC
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["HEADER", "MAGIC", "NEXT_HEADER", "compress", "decompress"]
 
-MAGIC = b"\x82SNAPPY\x00"
-HEADER = MAGIC + struct.pack(">ii", 1, 1)
+_VERSIONS = derive.fixed(SNAPPY_VERSIONS)
+_LENGTH = derive.fixed(Struct("length" / Int32Bytes.prefix)).struct
+MAGIC = STREAM_MAGIC
+HEADER = MAGIC + _VERSIONS.struct.pack(1, 1)
 BLOCK_SIZE = 32 * 1024
-_LENGTH = struct.Struct(">i")
 NEXT_HEADER = _LENGTH.unpack(MAGIC[: _LENGTH.size])[0]
+_read_version = _VERSIONS.reader("version")
 _MAX_PREAMBLE = 5
 _OLDEST_VERSION = 1
 
 
 def _check_version(data: bytes | memoryview, position: int) -> None:
     """Of a header after the first one, whose version nobody examines, as nobody does at the other number of both."""
-    (version,) = _LENGTH.unpack_from(data, position + len(MAGIC))
+    version = _read_version(data, position + len(MAGIC))
     if version < _OLDEST_VERSION:
         raise bad_stream("snappy", f"a header of version {version}")
 

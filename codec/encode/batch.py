@@ -18,18 +18,15 @@ from kafkalog.codec.encode.given import check_record, header_bytes
 from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.execution import RawRecord
+from kafkalog.codec.layout.attributes import ATTRIBUTES_V2
 from kafkalog.codec.model import (
     BATCH,
-    CONTROL_FLAG,
-    DELETE_HORIZON_FLAG,
     LOG_OVERHEAD,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
-    TIMESTAMP_TYPE_FLAG,
-    TRANSACTIONAL_FLAG,
     BatchHeader,
     Codec,
     ControlRecordType,
@@ -54,7 +51,7 @@ __all__ = [
 MAGIC = 2
 CONTROL_VERSION = 0
 MAX_DELTA = 2**31 - 1
-_UNSIGNED = struct.Struct(">I")
+_write_crc = BATCH.writer("crc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +68,14 @@ NO_PRODUCER = ProducerState()
 
 
 def _attributes(codec: int, timestamp_type: TimestampType, transactional: bool, control: bool, horizon: bool) -> int:
-    return (
-        codec
-        | (TIMESTAMP_TYPE_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
-        | (TRANSACTIONAL_FLAG if transactional else 0)
-        | (CONTROL_FLAG if control else 0)
-        | (DELETE_HORIZON_FLAG if horizon else 0)
+    return ATTRIBUTES_V2.number(
+        {
+            "codec": codec,
+            "timestamp_type": timestamp_type is TimestampType.LOG_APPEND_TIME,
+            "is_transactional": transactional,
+            "is_control": control,
+            "has_delete_horizon": horizon,
+        }
     )
 
 
@@ -93,8 +92,7 @@ def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
     except struct.error as error:
         raise UsageError(f"a header field does not fit: {error}") from None
     data += payload
-    position = BATCH.position("crc")
-    data[position : position + _UNSIGNED.size] = _UNSIGNED.pack(crc32c(memoryview(data)[BATCH.end("crc") :]))
+    _write_crc(data, 0, crc32c(memoryview(data)[BATCH.end("crc") :]))
     return bytes(data)
 
 

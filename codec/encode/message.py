@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.given import check_record
+from kafkalog.codec.encode.records import write_content
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.framing import LEGACY_CRC_START
 from kafkalog.codec.model import (
     LOG_OVERHEAD,
     MESSAGE_V0,
@@ -28,14 +30,7 @@ from kafkalog.codec.model import (
 __all__ = ["build_messages", "encode_message"]
 
 _LAYOUTS = {0: MESSAGE_V0, 1: MESSAGE_V1}
-_LENGTH = struct.Struct(">i")
-_UNSIGNED = struct.Struct(">I")
-_CRC = MESSAGE_V0.position("crc")
-_BEHIND_CRC = MESSAGE_V0.end("crc")
-
-
-def _field(value: bytes | None) -> bytes:
-    return _LENGTH.pack(-1) if value is None else _LENGTH.pack(len(value)) + value
+_write_crc = MESSAGE_V0.writer("crc")
 
 
 def encode_message(header: LegacyHeader, key: bytes | None, value: bytes | None) -> bytes:
@@ -43,14 +38,14 @@ def encode_message(header: LegacyHeader, key: bytes | None, value: bytes | None)
     layout = _LAYOUTS.get(header.magic)
     if layout is None:
         raise UsageError(f"magic {header.magic} is not a message format")
-    body = _field(key) + _field(value)
+    body = write_content(key, value)
     size = layout.size - LOG_OVERHEAD.size + len(body)
     values = [header.offset, size, 0, header.magic, header.attributes]
     try:
         data = bytearray(layout.struct.pack(*values, *([header.timestamp] if header.magic else [])) + body)
     except struct.error as error:
         raise UsageError(f"a header field does not fit: {error}") from None
-    data[_CRC:_BEHIND_CRC] = _UNSIGNED.pack(zlib.crc32(memoryview(data)[_BEHIND_CRC:]))
+    _write_crc(data, 0, zlib.crc32(memoryview(data)[LEGACY_CRC_START:]))
     return bytes(data)
 
 

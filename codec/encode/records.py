@@ -1,4 +1,4 @@
-"""The writer that is derived from the declaration of a record: one function for each opcode, chosen once."""
+"""The writers that are derived from the declarations of a record and of a message: one function for each opcode."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from kafkalog.codec.derive import Opcode, OpKind
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.record_shape import RECORD
+from kafkalog.codec.record_shape import CONTENT, CONTENT_LENGTH, RECORD
 
-__all__ = ["write_records"]
+__all__ = ["write_content", "write_records"]
 
 Writer = Callable[[bytearray, Any], None]
 
@@ -68,12 +68,18 @@ def _array_writer(opcode: Opcode) -> Writer:
     return write
 
 
+def _write_int32_bytes(out: bytearray, value: bytes | None) -> None:
+    out += CONTENT_LENGTH.struct.pack(-1 if value is None else len(value))
+    out += value or b""
+
+
 _WRITERS: dict[OpKind, Writer] = {
     OpKind.INT8: _write_int8,
     OpKind.VARINT: _write_varint,
     OpKind.VARLONG: _integer_writer(64),
     OpKind.BYTES: _write_bytes,
     OpKind.STRING: _write_string,
+    OpKind.INT32_BYTES: _write_int32_bytes,
 }
 
 
@@ -82,6 +88,15 @@ def _writer(opcode: Opcode) -> Writer:
 
 
 _BODY = tuple(_writer(opcode) for opcode in RECORD[1:])
+_CONTENT = tuple(_writer(opcode) for opcode in CONTENT)
+
+
+def write_content(key: bytes | None, value: bytes | None) -> bytes:
+    """What follows the header of a v0 or v1 message."""
+    out = bytearray()
+    for writer, field in zip(_CONTENT, (key, value), strict=True):
+        writer(out, field)
+    return bytes(out)
 
 
 def write_records(records: Iterable[RawRecord]) -> bytes:

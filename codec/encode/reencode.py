@@ -91,7 +91,7 @@ def read_raw_message(
     header = batch.header
     if not isinstance(header, LegacyHeader):
         raise UsageError("a message of magic 0 or 1 is needed")
-    key, value = key_and_value(batch)
+    key, value = key_and_value(batch, execution)
     inner = tuple(
         read_raw_message(RecordBatch(message, 0, data), limits=limits, execution=execution)
         for message, data in inner_messages(batch, limits, execution)

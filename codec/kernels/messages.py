@@ -24,6 +24,7 @@ from kafkalog.codec.model import (
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_FLAG,
 )
+from kafkalog.codec.record_shape import CONTENT, CONTENT_LENGTH
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 
 __all__ = ["consecutive_messages", "decode_sets", "locate_values", "measure_sets", "scan_messages"]
@@ -35,13 +36,13 @@ _MAGIC_AT, _ATTRIBUTES_AT = MESSAGE_V0.position("magic"), MESSAGE_V0.position("a
 _TIMESTAMP_AT, _CRC_END = MESSAGE_V1.position("timestamp"), MESSAGE_V0.end("crc")
 _OVERHEAD, _HEADER_0, _HEADER_1 = LOG_OVERHEAD.size, MESSAGE_V0.size, MESSAGE_V1.size
 _SMALLEST = _OVERHEAD + SMALLEST_MESSAGE
-_LENGTH = 4
+_LENGTH = CONTENT_LENGTH.size
 """Bytes of the length of a key or value."""
 
 _LARGEST_MS = (2**63 - 1) // MICROSECONDS
 _load8, _load32, _load64 = load_big[8], load_big[32], load_big[64]
 _store8, _store32, _store64 = store[8], store[32], store[64]
-_DECLARED = (MESSAGE_V0.fields, MESSAGE_V1.fields, SMALLEST_MESSAGE, MAX_RELATIVE_OFFSET, MICROSECONDS)
+_DECLARED = (MESSAGE_V0.fields, MESSAGE_V1.fields, CONTENT, SMALLEST_MESSAGE, MAX_RELATIVE_OFFSET, MICROSECONDS)
 
 
 @compiled("int64(int64, int64, int64, boolean, int64[:,::1])", declared=_DECLARED)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from io import SEEK_END, SEEK_SET
 from typing import Any, BinaryIO
 
-from construct import Construct, ConstructError, Container, ListContainer
+from construct import Construct, ConstructError, Container, Int32sb, ListContainer
 
 __all__ = [
     "COUNT_INVALID",
@@ -22,6 +22,7 @@ __all__ = [
     "NULL_NOT_ALLOWED",
     "TRUNCATED",
     "VARINT_TOO_LONG",
+    "Int32Bytes",
     "LayoutError",
     "UnsignedVarint",
     "Varint",
@@ -46,6 +47,7 @@ class LayoutError(ConstructError):  # type: ignore[misc]
     def __init__(self, code: str, position: int, message: str, path: str | None = None) -> None:
         self.code = code
         self.position = position
+        self.detail = message
         self._arguments = code, position, message, path
         super().__init__(message, path=path)
 
@@ -122,14 +124,15 @@ UnsignedVarint = _UnsignedVarint()
 """Plain, 32 bits, at most 5 bytes."""
 
 
-class _VarintBytes(Construct):  # type: ignore[misc]
-    """A varint length and that many bytes; any negative length reads as null."""
+class _SizedBytes(Construct):  # type: ignore[misc]
+    """A length and that many bytes; any negative length reads as null, which is written as -1."""
 
+    prefix: Construct
     nullable = True
 
     def _parse(self, stream: BinaryIO, context: Container, path: str) -> bytes | None:
         start = stream.tell()
-        length = Varint._parse(stream, context, path)
+        length = self._length(stream, context, path)
         if length < 0:
             if self.nullable:
                 return None
@@ -142,11 +145,33 @@ class _VarintBytes(Construct):  # type: ignore[misc]
         if obj is None:
             if not self.nullable:
                 raise LayoutError(NULL_NOT_ALLOWED, stream.tell(), "null is not allowed here", path)
-            _write_unsigned(stream, 1)
+            self.prefix._build(-1, stream, context, path)
             return obj
-        Varint._build(len(obj), stream, context, path)
+        self.prefix._build(len(obj), stream, context, path)
         stream.write(obj)
         return obj
+
+    def _length(self, stream: BinaryIO, context: Container, path: str) -> int:
+        length: int = self.prefix._parse(stream, context, path)
+        return length
+
+
+class _VarintBytes(_SizedBytes):
+    """A varint length and that many bytes."""
+
+    prefix = Varint
+
+
+class _Int32Bytes(_SizedBytes):
+    """An int32 length and that many bytes, as in messages of magic 0 and 1."""
+
+    prefix = Int32sb
+
+    def _length(self, stream: BinaryIO, context: Container, path: str) -> int:
+        start = stream.tell()
+        if bytes_left(stream) < self.prefix.length:
+            raise LayoutError(TRUNCATED, start, "the bytes end inside a length", path)
+        return super()._length(stream, context, path)
 
 
 class _VarintString(_VarintBytes):
@@ -157,6 +182,7 @@ class _VarintString(_VarintBytes):
 
 VarintBytes = _VarintBytes()
 VarintString = _VarintString()
+Int32Bytes = _Int32Bytes()
 
 
 class VarintArray(Construct):  # type: ignore[misc]
@@ -170,13 +196,18 @@ class VarintArray(Construct):  # type: ignore[misc]
         self.element = element
         self.smallest = smallest
 
-    def _parse(self, stream: BinaryIO, context: Container, path: str) -> ListContainer:
+    def count(self, stream: BinaryIO, context: Container, path: str) -> int:
+        """Read how many elements there are; one that is impossible, or above the cap, raises."""
         start = stream.tell()
-        count = Varint._parse(stream, context, path)
+        count: int = Varint._parse(stream, context, path)
         if not 0 <= count <= bytes_left(stream) // self.smallest:
             raise LayoutError(COUNT_INVALID, start, f"a count of {count} is impossible", path)
         if count > getattr(context._params, "max_count", count):
             raise LayoutError(COUNT_LIMIT, start, f"a count of {count} is above the limit", path)
+        return count
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> ListContainer:
+        count = self.count(stream, context, path)
         return ListContainer(self.element._parsereport(stream, context, path) for _ in range(count))
 
     def _build(self, obj: list[Any], stream: BinaryIO, context: Container, path: str) -> list[Any]:

@@ -6,6 +6,7 @@ Decided by `org.apache.kafka.common.record.DefaultRecordBatch`, `DefaultRecord`,
 
 from construct import Int8sb, Int16sb, Int32sb, Int32ub, Int64sb, Struct
 
+from kafkalog.codec.layout.attributes import ATTRIBUTES_V2
 from kafkalog.codec.layout.primitives import Varint, VarintArray, VarintBytes, VarintString, Varlong
 
 __all__ = ["BATCH_HEADER", "CONTROL_RECORD_KEY", "END_TRANSACTION_MARKER", "LOG_OVERHEAD", "RECORD", "RECORD_HEADER"]
@@ -21,7 +22,7 @@ BATCH_HEADER = Struct(
     "partition_leader_epoch" / Int32sb * "epoch of the leader that appended the batch; -1 unknown",
     "magic" / Int8sb * "2",
     "crc" / Int32ub * "CRC-32C from attributes to the end of the batch",
-    "attributes" / Int16sb * "bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon",
+    "attributes" / ATTRIBUTES_V2 * "bits with names; the others are zero",
     "last_offset_delta" / Int32sb * "last offset minus base offset; compaction keeps it",
     "base_timestamp" / Int64sb * "ms; what record timestamps are relative to, or the delete horizon; -1 when empty",
     "max_timestamp" / Int64sb * "ms; largest record timestamp, or the append time (LogAppendTime)",

@@ -246,7 +246,8 @@ class Array(_Sized):
         super().__init__(encoding, nullable)
         self.element = element
 
-    def _parse(self, stream: BinaryIO, context: Container, path: str) -> list[Any] | None:
+    def count(self, stream: BinaryIO, context: Container, path: str) -> int | None:
+        """Read how many elements there are, None for null; one that is impossible, or above the budget, raises."""
         start = stream.tell()
         count = self._length(stream, context, path)
         if count is None:
@@ -258,7 +259,11 @@ class Array(_Sized):
             raise LayoutError(COUNT_LIMIT, start, f"more than {ELEMENTS} elements in one message", path)
         if isinstance(stream, Input):
             stream.elements_left = budget
-        return [self.element._parse(stream, context, path) for _ in range(count)]
+        return count
+
+    def _parse(self, stream: BinaryIO, context: Container, path: str) -> list[Any] | None:
+        count = self.count(stream, context, path)
+        return None if count is None else [self.element._parse(stream, context, path) for _ in range(count)]
 
     def _build(self, obj: list[Any] | None, stream: BinaryIO, context: Container, path: str) -> Any:
         self._write_length(None if obj is None else len(obj), stream, context, path)

@@ -17,16 +17,14 @@ from kafkalog.codec.legacy import read_legacy
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import (
     BATCH,
-    CODEC_MASK,
-    CONTROL_FLAG,
     DELETE_HORIZON_FLAG,
+    KNOWN_ATTRIBUTES,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_FLAG,
-    TRANSACTIONAL_FLAG,
     BatchHeader,
     Codec,
     LegacyHeader,
@@ -42,7 +40,6 @@ from kafkalog.log.storage.log_file import LogBatch
 __all__ = ["StoredRecord", "emptied", "records_of", "rewritten"]
 
 _MAGIC = 2
-_KNOWN_ATTRIBUTES = CODEC_MASK | TIMESTAMP_TYPE_FLAG | TRANSACTIONAL_FLAG | CONTROL_FLAG | DELETE_HORIZON_FLAG
 
 
 class StoredRecord(NamedTuple):
@@ -144,7 +141,7 @@ def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: 
     attributes = shape.attributes & ~DELETE_HORIZON_FLAG | (DELETE_HORIZON_FLAG if has_horizon else 0)
     fields = {name: getattr(shape, name) for name in BATCH.names}
     fields |= {
-        "attributes": attributes & _KNOWN_ATTRIBUTES,
+        "attributes": attributes & KNOWN_ATTRIBUTES,
         "base_timestamp": base_timestamp,
         "max_timestamp": latest,
         "records_count": len(raw),

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from decompressing import contents, mixed, taken_together
 from kafkalog.codec.columnar.decompressed import decompress_batches
-from kafkalog.codec.compression import compress, decompress, lz4
+from kafkalog.codec.compression import compress, decompress
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
+from kafkalog.codec.layout.lz4_frame import LZ4_FLAGS
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import Codec
 from kafkalog.codec.source import BufferSource
@@ -44,7 +45,7 @@ def test_more_than_the_budget_is_left_for_the_next_call() -> None:
 def test_blocks_that_producers_do_not_write_are_left_to_others() -> None:
     content = mixed(5000, 5)
     checked = bytearray(compress(Codec.LZ4, content))
-    checked[4] |= lz4.BLOCK_CHECKSUM
+    checked[4] |= LZ4_FLAGS.mask("has_block_checksums")
     assert taken_together(Codec.LZ4, [bytes(checked)]) == []
     assert taken_together(Codec.LZ4, [compress(Codec.LZ4, content, magic=0)]) == []
     assert taken_together(Codec.SNAPPY, [b"", compress(Codec.SNAPPY, content)]) == []

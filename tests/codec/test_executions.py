@@ -51,6 +51,13 @@ def test_executions_agree(data: tuple[bytes, int], limits: Limits) -> None:
 
 
 @settings(max_examples=600, deadline=None)
+@given(st.binary(max_size=24), st.lists(st.sampled_from([-1, 0, 1, 3, 2**31 - 1]), max_size=2), st.integers(0, 3))
+def test_executions_agree_on_keys_and_values_of_messages(tail: bytes, lengths: list[int], start: int) -> None:
+    data = b"h" * start + b"".join(length.to_bytes(4, "big", signed=True) + b"kv" for length in lengths) + tail
+    assert PLAIN.message_content(data, start) == REFERENCE.message_content(data, start)
+
+
+@settings(max_examples=600, deadline=None)
 @given(damaged(), st.sampled_from([DEFAULT_LIMITS, FEW_HEADERS]))
 def test_records_are_read_one_by_one_too(data: tuple[bytes, int], limits: Limits) -> None:
     """As the kernels' caller reads what they leave: from a position on, without a copy."""

@@ -14,6 +14,7 @@ import pytest
 from construct import (
     Array,
     BytesInteger,
+    Const,
     Construct,
     FormatField,
     GreedyRange,
@@ -31,6 +32,8 @@ from construct import (
 from kafkalog.codec import derive, layout, model
 from kafkalog.codec.derive import DerivationError, OpKind
 from kafkalog.codec.layout import primitives, record_batch
+from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
+from kafkalog.codec.layout.bits import UNNAMED, Bit, Bits
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.reference import parse
 
@@ -127,9 +130,41 @@ def test_every_field_has_a_name_and_the_common_ones_a_text(name: str, tree: Cons
 
 
 def leaf(field: Construct) -> Construct:
-    while isinstance(field, Renamed):
+    while isinstance(field, Renamed | Bits | Const):
         field = field.subcon
     return field
+
+
+def bits(field: Construct) -> Bits | None:
+    while isinstance(field, Renamed):
+        field = field.subcon
+    return field if isinstance(field, Bits) else None
+
+
+def number(tree: Struct, name: str, value: object) -> object:
+    """A parsed value as the number that is in the bytes."""
+    (field,) = (field for field in tree.subcons if field.name == name)
+    named = bits(field)
+    return value if named is None else named.number(value)  # type: ignore[arg-type]
+
+
+def order_of(tree: Struct) -> str:
+    orders = {leaf(field).fmtstr[0] for field in tree.subcons if leaf(field).length > 1}
+    assert len(orders) <= 1
+    return orders.pop() if orders else ">"
+
+
+def with_constants(tree: Struct, data: bytes) -> bytes:
+    """The bytes with the declared constants in their places."""
+    position = 0
+    for field in tree.subcons:
+        inner = field
+        while isinstance(inner, Renamed):
+            inner = inner.subcon
+        if isinstance(inner, Const):
+            data = data[:position] + inner.build(None) + data[position + inner.sizeof() :]
+        position += inner.sizeof()
+    return data
 
 
 FIXED = [
@@ -147,15 +182,42 @@ def test_the_header_of_a_batch_is_61_bytes() -> None:
 
 @pytest.mark.parametrize(("name", "tree"), FIXED, ids=[name for name, _ in FIXED])
 def test_struct_dtype_and_construct_read_the_same(name: str, tree: Construct) -> None:
-    fixed = derive.fixed(tree)
+    fixed = derive.fixed(tree, order_of(tree))
     assert fixed.size == tree.sizeof() == fixed.dtype().itemsize
     for seed in range(50):
-        data = np.random.default_rng(seed).bytes(fixed.size)
-        wanted = [tree.parse(data)[field] for field in fixed.names]
+        data = with_constants(tree, np.random.default_rng(seed).bytes(fixed.size))
+        parsed = tree.parse(data)
+        assert tree.build(parsed) == data
+        wanted = [number(tree, field, parsed[field]) for field in fixed.names]
         assert list(fixed.struct.unpack(data)) == wanted
         assert [int(value) for value in np.frombuffer(data, fixed.dtype())[0]] == wanted
         assert [fixed.reader(field)(b"x" + data, 1) for field in fixed.names] == wanted
         assert tree.build(dict(zip(fixed.names, wanted, strict=True))) == data
+
+
+@pytest.mark.parametrize("bits", [ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2], ids=["v0", "v1", "v2"])
+def test_every_number_of_attributes_survives_its_names(bits: Bits) -> None:
+    size = bits.sizeof()
+    for value in range(1 << 8 * size):
+        data = value.to_bytes(size, "big")
+        assert bits.build(bits.parse(data)) == data
+
+
+def test_bits_have_the_places_that_kafka_gives_them() -> None:
+    # DefaultRecordBatch: COMPRESSION_CODEC_MASK 7, TIMESTAMP_TYPE_MASK 8, TRANSACTIONAL_FLAG_MASK 16,
+    # CONTROL_FLAG_MASK 32, DELETE_HORIZON_FLAG_MASK 64
+    wanted = {"codec": 7, "timestamp_type": 8, "is_transactional": 16, "is_control": 32, "has_delete_horizon": 64}
+    assert {bit.name: bit.mask for bit in ATTRIBUTES_V2.bits} == wanted
+    assert (model.CODEC_MASK, model.TIMESTAMP_TYPE_FLAG, model.TRANSACTIONAL_FLAG) == (7, 8, 16)
+    assert (model.CONTROL_FLAG, model.DELETE_HORIZON_FLAG) == (32, 64)
+
+
+def test_bits_that_do_not_fit_are_refused() -> None:
+    bits = Bits(Int8sb, Bit("low", 0, 2, "two bits"))
+    assert bits.parse(b"\x87") == {"low": 3, UNNAMED: 0x84}
+    for wrong in ({"low": 4}, {"low": -1}, {"nothing": 1}, {UNNAMED: 3}, {UNNAMED: 256}, {"low": None}, "low"):
+        with pytest.raises(construct.ConstructError):
+            bits.build(wrong)
 
 
 def test_positions_follow_each_other() -> None:

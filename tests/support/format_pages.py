@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import ast
 import fnmatch
-import io
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from construct import Construct, Container, Struct
+from construct import Container, Struct
 
 from broker_dirs import brokers
 from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, findings, scan
@@ -23,10 +22,11 @@ from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.layout import (
     fetch_result,
     legacy_message,
+    lz4_frame,
     offset_index,
-    primitives,
     producer_snapshot,
     record_batch,
+    snappy_stream,
     text_files,
     time_index,
     transaction_index,
@@ -35,14 +35,17 @@ from kafkalog.codec.messages.control import control_layout
 from kafkalog.codec.messages.leaves import Array
 from kafkalog.codec.messages.message import MessageStruct
 from kafkalog.codec.messages.published import newest
-from kafkalog.codec.model import ControlType
+from kafkalog.codec.model import Codec, ControlType
+from kafkalog.codec.published_spans import PublishedMessage
+from kafkalog.codec.trace import Span, Traced, read_spans
+from kafkalog.codec.whole import ENTRY, PRODUCER_SNAPSHOT, Sequence
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md")
 BLOCK = re.compile(r"(<!-- begin (?P<kind>\w+) ?(?P<arguments>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 MODULES = (
-    fetch_result, legacy_message, offset_index, producer_snapshot, record_batch, text_files, time_index,
-    transaction_index,
+    fetch_result, legacy_message, lz4_frame, offset_index, producer_snapshot, record_batch, snappy_stream, text_files,
+    time_index, transaction_index,
 )  # fmt: skip
 SHOWN_BYTES = 24
 
@@ -103,31 +106,21 @@ def _line(position: int, data: bytes, text: str) -> Iterator[str]:
         yield (f"{left}  {text if number == 0 else ''}{dots if last else ''}").rstrip()
 
 
-def annotate(tree: Construct, data: bytes, position: int = 0, prefix: str = "") -> tuple[list[str], int]:
-    """Lines of position, bytes, name and value for one structure; and the position after it."""
-    lines: list[str] = []
-    for name, _doc, leaf in derive.fields_of(tree):
-        path = prefix + name
-        if isinstance(leaf, Struct):
-            inner, position = annotate(leaf, data, position, path + ".")
-            lines += inner
-            continue
-        element = derive.element_of(leaf)
-        read = leaf if element is None else primitives.Varint
-        stream = io.BytesIO(data)
-        stream.seek(position)
-        value = read._parsereport(stream, Container(_params=Container()), path)
-        end = stream.tell()
-        if element is None:
-            lines += _line(position, data[position:end], f"{path} = {_shown(value)}")
-            position = end
-            continue
-        lines += _line(position, data[position:end], f"{path}: {value}")
-        position = end
-        for number in range(value):
-            inner, position = annotate(element, data, position, f"{path}[{number}].")
-            lines += inner
-    return lines, position
+def spans_text(span: Span, prefix: str = "") -> Iterator[str]:
+    """Lines of position, bytes, name and value for all fields of a structure."""
+    for child in span.children:
+        path = prefix + ("." if prefix and not child.name.startswith("[") else "") + child.name
+        if child.is_unpacked:
+            yield "        unpacked, where positions count from its first byte:"
+        if child.children and not isinstance(child.value, Container):
+            yield from spans_text(child, "" if child.is_unpacked else path)
+        elif child.children and child.children[0].position == child.children[-1].position < child.end:
+            set_bits = [f"{name} {value}" for name, value in child.value.items() if value]
+            yield from _line(child.position, child.data, f"{path} = {', '.join(set_bits) or 0}")
+        elif child.children:
+            yield from spans_text(child, path)
+        else:
+            yield from _line(child.position, child.data, f"{path} = {_shown(child.value)}")
 
 
 def message_table(name: str, version: str) -> Iterator[str]:
@@ -149,37 +142,10 @@ def _message_rows(layout: MessageStruct, prefix: str) -> Iterator[str]:
     yield f"| {where}tagged fields | tagged fields | fields of later versions; normally none |"
 
 
-def annotate_message(layout: MessageStruct, data: bytes, position: int = 0, prefix: str = "") -> tuple[list[str], int]:
-    """As `annotate`, for a flexible message of Kafka's without tagged fields."""
-    lines: list[str] = []
-    for field, kind in layout.ordinary:
-        path = prefix + field.name
-        if isinstance(kind, MessageStruct):
-            inner, position = annotate_message(kind, data, position, path + ".")
-            lines += inner
-            continue
-        stream = io.BytesIO(data)
-        stream.seek(position)
-        read = primitives.UnsignedVarint if isinstance(kind, Array) else kind
-        value = read._parsereport(stream, Container(), path)
-        shown = f"{path}: {value - 1}" if isinstance(kind, Array) else f"{path} = {_shown(value)}"
-        lines += _line(position, data[position : stream.tell()], shown)
-        position = stream.tell()
-        for number in range(value - 1 if isinstance(kind, Array) else 0):
-            inner, position = annotate_message(kind.element, data, position, f"{path}[{number}].")
-            lines += inner
-    assert data[position] == 0
-    lines += _line(position, data[position : position + 1], f"{prefix}tagged fields: 0")
-    return lines, position + 1
-
-
-def _whole(trees: list[Construct], data: bytes) -> Iterator[str]:
-    position = 0
-    for tree in trees:
-        lines, position = annotate(tree, data, position)
-        yield from lines
-    if position < len(data):
-        yield from _line(position, data[position:], "...")
+def _whole(tree: Traced | Struct, data: bytes, position: int = 0) -> Iterator[str]:
+    span = read_spans(tree, data, position=position)
+    assert not list(span.problems())
+    yield from spans_text(span)
 
 
 def _batches(case: str, pattern: str) -> Iterator[tuple[Path, RecordBatch]]:
@@ -207,14 +173,7 @@ def batch_example(case: str, pattern: str, wanted: str) -> Iterator[str]:
     """
     for path, batch in _batches(case, pattern):
         if _fits(batch, wanted):
-            data = bytes(batch.data)
-            if not isinstance(batch.header, BatchHeader):
-                tree = legacy_message.MESSAGE_V0_HEADER if batch.magic == 0 else legacy_message.MESSAGE_V1_HEADER
-                yield from _fence(_place(case, path, batch.position), _message(tree, data))
-                return
-            trees = [record_batch.BATCH_HEADER]
-            trees += [record_batch.RECORD] * batch.header.records_count if batch.header.codec == 0 else []
-            yield from _fence(_place(case, path, batch.position), _whole(trees, data))
+            yield from _fence(_place(case, path, batch.position), _whole(ENTRY, bytes(batch.data)))
             return
     raise LookupError(f"{case} {pattern} has no batch that is {wanted}")
 
@@ -233,15 +192,15 @@ def _fits(batch: RecordBatch, wanted: str) -> bool:
     return bool(kinds & {ControlType.COMMIT, ControlType.ABORT}) if wanted == "marker" else ControlType[wanted] in kinds
 
 
-def _message(tree: Construct, data: bytes) -> Iterator[str]:
-    lines, position = annotate(tree, data)
-    yield from lines
-    for name in ("key", "value"):
-        length = int.from_bytes(data[position : position + 4], "big", signed=True)
-        end = position + 4 + max(length, 0)
-        shown = "null" if length < 0 else _shown(data[position + 4 : end])
-        yield from _line(position, data[position:end], f"{name}: int32 length, {shown}")
-        position = end
+def compressed_example(case: str, pattern: str, codec: str) -> Iterator[str]:
+    """What the records of the first small batch of a codec are compressed into."""
+    for path, batch in _batches(case, pattern):
+        if isinstance(batch.header, BatchHeader) and batch.header.codec == Codec[codec.upper()] and batch.size < 400:
+            span = read_spans(ENTRY, bytes(batch.data), position=batch.position)
+            (compressed,) = (child for child in span.children if child.name == "compressed")
+            yield from _fence(_place(case, path, batch.position), spans_text(compressed))
+            return
+    raise LookupError(f"{case} {pattern} has no {codec}")
 
 
 def control_value(case: str, pattern: str, wanted: str) -> Iterator[str]:
@@ -251,7 +210,7 @@ def control_value(case: str, pattern: str, wanted: str) -> Iterator[str]:
             if parse_control_key(record.key).type == ControlType[wanted] and record.value is not None:
                 version = int.from_bytes(record.value[:2], "big")
                 layout = control_layout(ControlType[wanted]).construct(version)
-                lines, _ = annotate_message(layout, record.value)
+                lines = _whole(PublishedMessage(layout), record.value)
                 yield from _fence(_place(case, path, batch.position).replace(":", ", its value:"), lines)
                 return
     raise LookupError(f"{case} {pattern} has no {wanted}")
@@ -261,8 +220,7 @@ def entries_example(case: str, pattern: str, name: str) -> Iterator[str]:
     """The first two entries of an index."""
     tree = declaration(name)
     path = files(case, pattern)[0]
-    data = path.read_bytes()[: 2 * tree.sizeof()]
-    yield from _fence(_place(case, path), _whole([tree] * (len(data) // tree.sizeof()), data))
+    yield from _fence(_place(case, path), _whole(Sequence(tree), path.read_bytes()[: 2 * tree.sizeof()]))
 
 
 def snapshot_example(case: str, pattern: str) -> Iterator[str]:
@@ -270,7 +228,8 @@ def snapshot_example(case: str, pattern: str) -> Iterator[str]:
     header, entry = producer_snapshot.SNAPSHOT_HEADER, producer_snapshot.PRODUCER_ENTRY
     size = header.sizeof() + entry.sizeof()
     path = next(path for path in files(case, pattern) if path.stat().st_size >= size)
-    yield from _fence(_place(case, path), _whole([header, entry], path.read_bytes()[:size]))
+    lines = spans_text(read_spans(PRODUCER_SNAPSHOT, path.read_bytes()))
+    yield from _fence(_place(case, path), [*lines][: len(header.subcons) + len(entry.subcons)])
 
 
 def text_example(case: str, pattern: str) -> Iterator[str]:
@@ -319,6 +278,7 @@ KINDS: dict[str, Callable[..., Iterator[str]]] = {
     "table": table,
     "message": message_table,
     "batch": batch_example,
+    "compressed": compressed_example,
     "control": control_value,
     "entries": entries_example,
     "snapshot": snapshot_example,

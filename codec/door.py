@@ -1,0 +1,138 @@
+"""Bytes to values and back with the whole declarations: the public way in (`kafkalog.codec.parse`, `build`).
+
+A value is a Construct container that holds what is in the bytes, under the names of docs/format.  Change it and build
+it: lengths, counts and checksums follow; base offset, last offset delta and largest timestamp stay as they are, because
+compaction and LogAppendTime need them so (`with_timestamps` moves the latter along).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from construct import Construct, ConstructError, Container
+
+from kafkalog.codec import whole
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.layout import record_batch
+from kafkalog.codec.layout.primitives import LayoutError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import NO_TIMESTAMP
+from kafkalog.codec.trace import Traced
+
+__all__ = ["LAYOUTS", "build", "layout_of", "parse", "with_timestamps"]
+
+LAYOUTS: Mapping[str, Construct] = {
+    "entry": whole.ENTRY,
+    "log": whole.ENTRIES,
+    "message_v0": whole.MESSAGE_V0,
+    "message_v1": whole.MESSAGE_V1,
+    "record_batch": whole.RECORD_BATCH,
+    "record": whole.RECORD,
+    "control_record_key": record_batch.CONTROL_RECORD_KEY,
+    "end_transaction_marker": record_batch.END_TRANSACTION_MARKER,
+    "offset_index": whole.OFFSET_INDEX,
+    "time_index": whole.TIME_INDEX,
+    "transaction_index": whole.TRANSACTION_INDEX,
+    "producer_snapshot": whole.PRODUCER_SNAPSHOT,
+    "fetch_result": whole.FETCH_RESULT,
+    "multi_fetch_result": whole.MULTI_FETCH_RESULT,
+}
+"""What `parse` and `build` know, by name."""
+
+
+def layout_of(what: str) -> Construct:
+    """The declaration of a structure as a Construct object; `what` is a name of `LAYOUTS`, or `UsageError`."""
+    if what not in LAYOUTS:
+        raise UsageError(f"{what!r} is not a structure; these are: {', '.join(LAYOUTS)}")
+    return LAYOUTS[what]
+
+
+@checked
+def parse(
+    data: bytes | memoryview, what: str = "entry", *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Any:
+    """The values of one structure that takes all of `data`.
+
+    `what` is a name of `LAYOUTS`: an `entry` is whatever a log holds at a position, of any magic, and a `log` a list of
+    entries.  The result is a container of fields, or a list of such containers.
+
+    Bytes that are anything else raise `FormatError` with the position (from the start of `data`), the path of the field
+    and `source`, a file name that the error shall name; more than `limits` allow raises it too.
+    """
+    tree = layout_of(what)
+    view = bytes(data)
+    try:
+        if isinstance(tree, Traced):
+            value, end = tree.parse_whole(view, limits)
+        else:
+            value, end = tree.parse(view), tree.sizeof()
+    except LayoutError as error:
+        raise FormatError(
+            error.detail, position=error.position, field=error.path, source=source, code=error.code
+        ) from None
+    except ConstructError as error:
+        raise FormatError(str(error).splitlines()[-1], position=0, field=error.path, source=source) from None
+    if end != len(view):
+        raise FormatError(f"{len(view) - end} bytes after the end of a {what}", position=end, source=source)
+    return value
+
+
+@checked
+def build(value: Any, what: str = "entry") -> bytes:
+    """The bytes of one structure; `FormatError` names the field whose value does not fit.
+
+    Lengths, counts and checksums are computed.  What a compressed structure holds is compressed again only where its
+    `compressed` bytes (of a wrapper message, its `value`) do not hold exactly that.
+    """
+    try:
+        return bytes(layout_of(what).build(value))
+    except ConstructError as error:
+        detail = error.detail if isinstance(error, LayoutError) else str(error).splitlines()[-1]
+        raise FormatError(detail, field=error.path) from None
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise FormatError(f"these are not the fields of a {what}: {type(error).__name__}: {error}") from None
+
+
+@checked
+def with_timestamps(entry: Mapping[str, Any], change: Callable[[int], int]) -> Container:
+    """A copy of an entry in which every record's time is what `change` makes of it; times are ms.
+
+    `change` gets the time of each record as a consumer would see it.  Base timestamp, deltas and largest timestamp of a
+    batch follow, and a delete horizon stays; of a wrapper message its timestamp, which is the largest inside.  With
+    LogAppendTime all records have the one time of the entry.  Magic 0 has no times: `UsageError`.
+    """
+    found: Container = deepcopy(Container(entry))
+    if found.magic == 0:
+        raise UsageError("messages of magic 0 have no timestamps")
+    if found.attributes.timestamp_type:
+        name = "max_timestamp" if found.magic > 1 else "timestamp"
+        found[name] = change(found[name])
+    elif found.magic == 1:
+        _change_message(found, change)
+    else:
+        _change_batch(found, change)
+    return found
+
+
+def _change_message(message: Container, change: Callable[[int], int]) -> None:
+    if message.messages is None:
+        message.timestamp = change(message.timestamp)
+        return
+    for inner in message.messages:
+        if inner.magic > 0:
+            inner.timestamp = change(inner.timestamp)
+    message.timestamp = max((inner.get("timestamp", NO_TIMESTAMP) for inner in message.messages), default=NO_TIMESTAMP)
+
+
+def _change_batch(batch: Container, change: Callable[[int], int]) -> None:
+    times = [change(batch.base_timestamp + record.timestamp_delta) for record in batch.records]
+    if not times:
+        return
+    if not batch.attributes.has_delete_horizon:
+        batch.base_timestamp = times[0]
+    for record, time in zip(batch.records, times, strict=True):
+        record.timestamp_delta = time - batch.base_timestamp
+    batch.max_timestamp = max(times)

@@ -1,0 +1,101 @@
+"""Messages of Kafka's published schemas, field by field with their places.
+
+`codec.messages` reads and writes them; here the same trees are read a field at a time (`MessageStruct`), so that each
+value has its bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from construct import Construct, Container
+
+from kafkalog.codec.layout.primitives import COUNT_INVALID, LENGTH_INVALID, LayoutError, UnsignedVarint
+from kafkalog.codec.messages.field import Field
+from kafkalog.codec.messages.leaves import Array, Optional
+from kafkalog.codec.messages.message import UNKNOWN_TAGS, MessageStruct
+from kafkalog.codec.trace import Reader, Traced
+
+__all__ = ["PublishedMessage"]
+
+
+class PublishedMessage(Traced):
+    """One version of a message, as `MessageStruct` reads it."""
+
+    def __init__(self, layout: MessageStruct) -> None:
+        super().__init__()
+        self.layout = layout
+
+    def read(self, reader: Reader) -> Container:
+        """Its fields in the order of the bytes, then its tagged fields."""
+        found = Container({field.name: _value(reader, field, kind) for field, kind in self.layout.ordinary})
+        if self.layout.flexible:
+            with reader.inside("tagged_fields") as inner:
+                found.update(self._tags(inner))
+        return found
+
+    def _tags(self, reader: Reader) -> dict[str, Any]:
+        start = reader.window.tell()
+        count = reader.leaf("count", UnsignedVarint, "how many follow").value
+        if count > reader.left // 2:
+            reader.blame("count", start, COUNT_INVALID, f"{count} tagged fields in {reader.left} bytes")
+            raise LayoutError(COUNT_INVALID, start, f"a tag section of {count} tags", reader.path)
+        found: dict[str, Any] = {}
+        for number in range(count):
+            with reader.inside(f"[{number}]") as inner:
+                self._tag(inner, found)
+        return found
+
+    def _tag(self, reader: Reader, found: dict[str, Any]) -> None:
+        start = reader.window.tell()
+        tag = reader.leaf("tag", UnsignedVarint, "number of the field in the schema").value
+        size = reader.leaf("size", UnsignedVarint, "bytes that follow").value
+        if size > reader.left:
+            reader.blame("size", start, LENGTH_INVALID, f"{size} bytes, and {reader.left} are left")
+            raise LayoutError(LENGTH_INVALID, start, f"tag {tag} of {size} bytes runs past the end", reader.path)
+        with reader.bounded(reader.window.tell() + size) as inner:
+            if tag in self.layout.tagged:
+                field, kind = self.layout.tagged[tag]
+                found[field.name] = _value(inner, field, kind)
+            else:
+                data = inner.raw("data", size, "a field of a later version").value
+                found[UNKNOWN_TAGS] = (*found.get(UNKNOWN_TAGS, ()), (tag, data))
+
+
+def _value(reader: Reader, field: Field, kind: Construct) -> Any:
+    if isinstance(kind, MessageStruct | Array | Optional):
+        with reader.inside(field.name, doc=field.about) as inner:
+            inner.span.value = _nested(inner, field, kind)
+            return inner.span.value
+    return reader.leaf(field.name, kind, field.about, field.type).value
+
+
+def _nested(reader: Reader, field: Field, kind: Construct) -> Any:
+    if isinstance(kind, MessageStruct):
+        return PublishedMessage(kind).read(reader)
+    if isinstance(kind, Optional):
+        if reader.leaf("marker", kind.marker, "whether the structure follows", "int8").value <= kind.null:
+            return None
+        return PublishedMessage(kind.struct).read(reader)
+    count = reader.leaf("count", _Count(kind), "how many follow; null is none", "array count").value
+    if count is None:
+        return None
+    if isinstance(kind.element, MessageStruct):
+        return [_element(reader, number, kind.element) for number in range(count)]
+    return [reader.leaf(f"[{number}]", kind.element, "", field.type).value for number in range(count)]
+
+
+def _element(reader: Reader, number: int, layout: MessageStruct) -> Container:
+    with reader.inside(f"[{number}]") as inner:
+        return PublishedMessage(layout).read(inner)
+
+
+class _Count(Construct):  # type: ignore[misc]
+    """The count of an array of a message, examined as the array examines it."""
+
+    def __init__(self, array: Array) -> None:
+        super().__init__()
+        self.array = array
+
+    def _parse(self, stream: Any, context: Container, path: str) -> int | None:
+        return self.array.count(stream, context, path)

@@ -1,0 +1,378 @@
+"""Whole structures: a header, the body whose size it tells, and the checksum over what follows it.
+
+The headers and fields are those of `layout`; here is how they go together in a file (`DefaultRecordBatch`,
+`LegacyRecord`, `ProducerStateManager`, `MessageSetSend`).  A parsed structure holds what is in the bytes: deltas,
+relative offsets, the compressed bytes beside what they hold.  Built again it gives the same bytes; what follows from
+the rest (lengths, counts, checksums) is computed, and a compressed inside that nobody changed keeps its bytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from construct import Construct, Container, ListContainer, Struct
+
+from kafkalog.codec import derive
+from kafkalog.codec.compressed import DECOMPRESSION, compressed_again, read_compressed
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.framing import MAGIC_POSITION
+from kafkalog.codec.layout import (
+    fetch_result,
+    legacy_message,
+    offset_index,
+    producer_snapshot,
+    record_batch,
+    time_index,
+    transaction_index,
+)
+from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
+from kafkalog.codec.layout.bits import Bits
+from kafkalog.codec.layout.primitives import COUNT_INVALID, COUNT_LIMIT, LENGTH_INVALID, TRUNCATED, LayoutError
+from kafkalog.codec.model import Codec
+from kafkalog.codec.trace import CHECKSUM, CONSTANT, Reader, Traced
+
+__all__ = [
+    "ENTRIES", "ENTRY", "FETCH_RESULT", "MESSAGE_V0", "MESSAGE_V1", "MULTI_FETCH_RESULT", "OFFSET_INDEX",
+    "PRODUCER_SNAPSHOT", "RECORD", "RECORD_BATCH", "TIME_INDEX", "TRANSACTION_INDEX", "Sequence", "Whole",
+]  # fmt: skip
+
+Values = Mapping[str, Any]
+Place = Callable[[str], int]
+
+
+class Body(Protocol):
+    """What follows a header, as fields of the same structure."""
+
+    def read(self, reader: Reader, header: Container, place: Place) -> Values:
+        """Its fields, from a reader that ends where the structure ends; raises `LayoutError`.
+
+        `place` tells the position of a field of the header.
+        """
+
+    def write(self, values: Values) -> tuple[bytes, Values]:
+        """Its bytes, and the fields of the header that follow from it."""
+
+
+class Check:
+    """A checksum in the header: its field, and the function over all that comes after that field."""
+
+    def __init__(self, field: str, function: Callable[[bytes | memoryview], int]) -> None:
+        self.field = field
+        self.function = function
+
+
+class Whole(Traced):
+    """A header, a body of as many bytes as `length` says (all that are left without one), and a `check` over it."""
+
+    def __init__(
+        self, header: Struct, body: Body, *, length: str | None = None, check: Check | None = None, **constants: int
+    ) -> None:
+        super().__init__()
+        self.header = header
+        self._fixed = derive.fixed(header) if len(header.subcons) > 1 else None
+        self.body = body
+        self.length = length
+        self.check = check
+        self.constants = constants
+
+    def read(self, reader: Reader) -> Container:
+        """Header and body as one container."""
+        start = reader.window.tell()
+        header = reader.fields(self.header)
+        for name, wanted in self.constants.items():
+            if header[name] != wanted:
+                reader.blame(name, self._position(start, name), CONSTANT, f"{header[name]} where {wanted} is needed")
+        end = self._end(reader, header, start)
+        self._compare(reader, header, start, end)
+        with reader.bounded(end) as inside:
+            header.update(self.body.read(inside, header, partial(self._position, start)))
+        return header
+
+    def _end(self, reader: Reader, header: Container, start: int) -> int:
+        if self.length is None:
+            return reader.window.end
+        here, given = reader.window.tell(), int(header[self.length])
+        # a length counts from behind its own field; one of variable size is all of its header
+        end = given + (here if self._fixed is None else start + self._fixed.end(self.length))
+        if here <= end <= reader.window.end:
+            return end
+        message = f"{given} bytes would end inside the header"
+        if end > here:
+            message = f"{given} bytes would end {end - reader.window.end} bytes after the last one there is"
+        reader.blame(self.length, self._position(start, self.length), LENGTH_INVALID, message)
+        raise LayoutError(LENGTH_INVALID, start, message, self.length)
+
+    def _position(self, start: int, name: str) -> int:
+        return start if self._fixed is None else start + self._fixed.position(name)
+
+    def _compare(self, reader: Reader, header: Container, start: int, end: int) -> None:
+        if self.check is None or self._fixed is None:
+            return
+        name, given = self.check.field, header[self.check.field]
+        computed = self.check.function(reader.window.between(start + self._fixed.end(name), end))
+        if computed == given:
+            reader.remark(name, "as computed")
+        else:
+            message = f"{given:#010x} is there, and {computed:#010x} is computed"
+            reader.blame(name, self._position(start, name), CHECKSUM, message)
+
+    def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Values:
+        body, known = self.body.write(obj)
+        header = {**obj, **known}
+        if self.length is not None:
+            inside = 0 if self._fixed is None else self._fixed.size - self._fixed.end(self.length)
+            header[self.length] = inside + len(body)
+        if self.check is not None:
+            header[self.check.field] = 0
+        data = bytearray(self.header.build(header)) + body
+        if self.check is not None and self._fixed is not None:
+            covered = memoryview(data)[self._fixed.end(self.check.field) :]
+            self._fixed.writer(self.check.field)(data, 0, self.check.function(covered))
+        stream.write(bytes(data))
+        return obj
+
+
+class ByMagic(Traced):
+    """An entry of a log: which structure it is, its magic says, which lies at the same place in all of them."""
+
+    def __init__(self, cases: Mapping[int, Whole]) -> None:
+        super().__init__()
+        self.cases = cases
+
+    def read(self, reader: Reader) -> Any:
+        """The entry; one of an unknown magic is read as the newest, and its magic is wrong."""
+        start = reader.window.tell()
+        if reader.left <= MAGIC_POSITION:
+            left = reader.left
+            (*_, last) = reader.fields(record_batch.LOG_OVERHEAD)
+            message = f"the header is cut: {left} bytes are left"
+            reader.blame(last, start + derive.fixed(record_batch.LOG_OVERHEAD).position(last), TRUNCATED, message)
+            raise LayoutError(TRUNCATED, start, message, last)
+        magic = reader.window.between(start + MAGIC_POSITION, start + MAGIC_POSITION + 1)[0]
+        return self.cases.get(magic, self.cases[max(self.cases)]).read(reader)
+
+    def _build(self, obj: Values, stream: Any, context: Container, path: str) -> Any:
+        tree = self.cases.get(obj.get("magic"))  # type: ignore[arg-type]
+        if tree is None:
+            raise LayoutError(CONSTANT, 0, f"magic {obj.get('magic')} is none of {sorted(self.cases)}", path)
+        stream.write(tree.build(obj))
+        return obj
+
+
+class Sequence(Traced):
+    """One element after the other up to the end; each takes at least a byte, and one that does not end is a fault."""
+
+    def __init__(self, element: Traced | Struct, *, is_of_one_batch: bool = False) -> None:
+        super().__init__()
+        self.element = element
+        self.is_of_one_batch = is_of_one_batch
+
+    def read(self, reader: Reader) -> ListContainer:
+        """A list of the elements."""
+        found = ListContainer()
+        while reader.left:
+            if self.is_of_one_batch and len(found) == reader.limits.records_per_batch:
+                raise LayoutError(COUNT_LIMIT, reader.window.tell(), f"more than {len(found)} of them", reader.path)
+            with reader.inside(f"[{len(found)}]") as inner:
+                found.append(inner.value_of(self.element))
+        return found
+
+    def _build(self, obj: Any, stream: Any, context: Container, path: str) -> Any:
+        for element in obj:
+            stream.write(self.element.build(element))
+        return obj
+
+
+class Fields:
+    """A body of declared fields."""
+
+    def __init__(self, tree: Struct) -> None:
+        self.tree = tree
+
+    def read(self, reader: Reader, header: Container, place: Place) -> Values:
+        """The fields."""
+        found: Values = reader.fields(self.tree)
+        return found
+
+    def write(self, values: Values) -> tuple[bytes, Values]:
+        """Their bytes."""
+        return self.tree.build(values), {}
+
+
+class Rest:
+    """A body of one field that takes all bytes there are: bytes as they are, or a sequence."""
+
+    def __init__(self, name: str, sequence: Sequence | None = None) -> None:
+        self.name = name
+        self.sequence = sequence
+
+    def read(self, reader: Reader, header: Container, place: Place) -> Values:
+        """The one field."""
+        if self.sequence is None:
+            return {self.name: reader.raw(self.name, reader.left).value}
+        with reader.inside(self.name) as inner:
+            return {self.name: inner.value_of(self.sequence)}
+
+    def write(self, values: Values) -> tuple[bytes, Values]:
+        """Its bytes."""
+        value = values[self.name]
+        return bytes(value) if self.sequence is None else self.sequence.build(value), {}
+
+
+def checked_count(reader: Reader, header: Container, name: str, place: Place) -> int:
+    """A count that the header gives; below zero, or above the limit, is a fault of its field."""
+    count: int = header[name]
+    if not 0 <= count <= reader.limits.records_per_batch:
+        code = COUNT_INVALID if count < 0 else COUNT_LIMIT
+        message = f"{count} of them, where at most {reader.limits.records_per_batch} are read"
+        reader.blame(name, place(name), code, message)
+        raise LayoutError(code, place(name), message, name)
+    return count
+
+
+def read_elements(reader: Reader, found: ListContainer, name: str, count: int, element: Traced | Struct) -> None:
+    """Add so many elements; each takes at least a byte, so that the bytes end before a count can cost memory."""
+    for number in range(count):
+        with reader.inside(f"{name}[{number}]") as inner:
+            found.append(inner.value_of(element))
+
+
+class Counted:
+    """A body of as many elements as the field `count` of the header says."""
+
+    def __init__(self, name: str, element: Struct, count: str) -> None:
+        self.name = name
+        self.element = element
+        self.count = count
+
+    def read(self, reader: Reader, header: Container, place: Place) -> Values:
+        """The elements as a list."""
+        count = checked_count(reader, header, self.count, place)
+        found = ListContainer()
+        read_elements(reader, found, self.name, count, self.element)
+        return {self.name: found}
+
+    def write(self, values: Values) -> tuple[bytes, Values]:
+        """Their bytes, and their count."""
+        elements = values[self.name]
+        return b"".join(self.element.build(each) for each in elements), {self.count: len(elements)}
+
+
+def codec_of(attributes: Any, bits: Bits) -> int:
+    """The compression that attributes say, given as names or as a number."""
+    return int(bits.named(bits.number(attributes)).codec)
+
+
+class BatchBody:
+    """The records of a batch, plain or as one compressed stream, whose bytes are kept as `compressed`."""
+
+    def read(self, reader: Reader, header: Container, place: Place) -> Values:
+        """`compressed` (None where nothing is) and `records`."""
+        count, codec = checked_count(reader, header, "records_count", place), header.attributes.codec
+        records = ListContainer()
+        if codec == Codec.NONE or (count == 0 and not reader.left):
+            read_elements(reader, records, "records", count, RECORD)
+            return {"compressed": None, "records": records}
+        compressed, plain = read_compressed(reader, codec, 2, "compressed")
+        with reader.inside("unpacked", unpacked=plain) as inner:
+            read_elements(inner, records, "records", count, RECORD)
+        return {"compressed": compressed, "records": records}
+
+    def write(self, values: Values) -> tuple[bytes, Values]:
+        """The records, compressed again only if they are not what `compressed` holds; and their count."""
+        records = values["records"]
+        plain = b"".join(RECORD.build(record) for record in records)
+        codec = codec_of(values["attributes"], ATTRIBUTES_V2)
+        if codec != Codec.NONE and records:
+            plain = compressed_again(codec, 2, plain, values.get("compressed"))
+        return plain, {"records_count": len(records)}
+
+
+class MessageBody:
+    """Key and value of a message; the value of a wrapper holds a compressed set, read as `messages`.
+
+    `inner` is what a wrapper holds; None where no wrapper may be.
+    """
+
+    def __init__(self, magic: int, bits: Bits, inner: Sequence | None = None) -> None:
+        self.magic = magic
+        self.bits = bits
+        self.inner = inner
+
+    def read(self, reader: Reader, header: Container, place: Place) -> Values:
+        """`key`, `value`, and `messages` (None in a message that is not a wrapper)."""
+        codec = header.attributes.codec
+        if codec == Codec.NONE:
+            return {**reader.fields(legacy_message.MESSAGE_CONTENT), "messages": None}
+        if self.inner is None:
+            message = "a compressed message inside a compressed message"
+            reader.blame("attributes", place("attributes"), CONSTANT, message)
+            raise LayoutError(CONSTANT, place("attributes"), message, "attributes")
+        (key, key_doc, key_leaf), (value, value_doc, value_leaf) = derive.fields_of(legacy_message.MESSAGE_CONTENT)
+        fields = {key: reader.field(key, key_leaf, key_doc)}
+        fields[value], plain = self._value(reader, value, value_leaf, value_doc, codec)
+        fields["messages"] = None
+        with reader.inside("unpacked", unpacked=plain) as inner:
+            fields["messages"] = self.inner.read(inner)
+        return fields
+
+    def _value(self, reader: Reader, name: str, leaf: Construct, doc: str, codec: int) -> tuple[bytes, memoryview]:
+        start = reader.window.tell()
+        with reader.inside(name, doc=doc) as inner:
+            length = inner.leaf("length", leaf.prefix, "bytes that follow", "int32").value
+            if not 0 <= length <= inner.left:
+                inner.blame("length", start, LENGTH_INVALID, f"{length} bytes, and {inner.left} are left")
+                raise LayoutError(LENGTH_INVALID, start, f"a wrapper with a value of {length} bytes", name)
+            found = None
+            with inner.bounded(inner.window.tell() + length) as stream:
+                found = read_compressed(stream, codec, self.magic, "compressed")
+            if found is None:  # a tolerant reader has noted why, and goes on behind the message
+                raise LayoutError(DECOMPRESSION, start, "the messages cannot be unpacked", name)
+            return found
+
+    def write(self, values: Values) -> tuple[bytes, Values]:
+        """Key and value; the messages of a wrapper are compressed again only if they are not what its value holds."""
+        codec, value = codec_of(values["attributes"], self.bits), values.get("value")
+        messages = values.get("messages")
+        if codec != Codec.NONE and messages is not None and self.inner is not None:
+            value = compressed_again(codec, self.magic, self.inner.build(messages), value)
+        return legacy_message.MESSAGE_CONTENT.build({"key": values.get("key"), "value": value}), {}
+
+
+def _message(magic: int, inner: Sequence | None) -> Whole:
+    header = (legacy_message.MESSAGE_V0_HEADER, legacy_message.MESSAGE_V1_HEADER)[magic]
+    bits = (ATTRIBUTES_V0, ATTRIBUTES_V1)[magic]
+    return Whole(header, MessageBody(magic, bits, inner), length="size", check=Check("crc", zlib.crc32), magic=magic)
+
+
+RECORD = Whole(
+    Struct(*record_batch.RECORD.subcons[:1]), Fields(Struct(*record_batch.RECORD.subcons[1:])), length="length"
+)
+"""One record of a batch, after its length."""
+_PLAIN_MESSAGES = Sequence(ByMagic({0: _message(0, None), 1: _message(1, None)}), is_of_one_batch=True)
+MESSAGE_V0 = _message(0, _PLAIN_MESSAGES)
+"""A message of magic 0, or a wrapper of several."""
+MESSAGE_V1 = _message(1, _PLAIN_MESSAGES)
+"""A message of magic 1, or a wrapper of several, whose offsets are relative."""
+RECORD_BATCH = Whole(record_batch.BATCH_HEADER, BatchBody(), length="batch_length", check=Check("crc", crc32c), magic=2)
+"""A batch of magic 2."""
+ENTRY = ByMagic({0: MESSAGE_V0, 1: MESSAGE_V1, 2: RECORD_BATCH})
+"""Whatever a log holds at a position: its magic says which of the three it is."""
+ENTRIES = Sequence(ENTRY)
+"""A whole `.log`, or a KRaft `.checkpoint`."""
+OFFSET_INDEX = Sequence(offset_index.OFFSET_INDEX_ENTRY)
+TIME_INDEX = Sequence(time_index.TIME_INDEX_ENTRY)
+TRANSACTION_INDEX = Sequence(transaction_index.ABORTED_TRANSACTION)
+PRODUCER_SNAPSHOT = Whole(
+    producer_snapshot.SNAPSHOT_HEADER,
+    Counted("entries", producer_snapshot.PRODUCER_ENTRY, "count"),
+    check=Check("crc", crc32c),
+    version=1,
+)
+FETCH_RESULT = Whole(fetch_result.MESSAGE_SET_SEND, Rest("messages"), length="total_length")
+MULTI_FETCH_RESULT = Whole(
+    fetch_result.MULTI_MESSAGE_SET_SEND, Rest("parts", Sequence(FETCH_RESULT)), length="total_length"
+)
