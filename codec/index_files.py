@@ -25,6 +25,7 @@ __all__ = [
     "ABORTED_TRANSACTION_VERSION",
     "OFFSET_ENTRY",
     "PRODUCER_SNAPSHOT_VERSION",
+    "SNAPSHOT_HEADER",
     "TIME_ENTRY",
     "OffsetEntry",
     "TimeEntry",
@@ -47,7 +48,7 @@ Bytes = bytes | bytearray | memoryview
 OFFSET_ENTRY = derive.fixed(offset_index.OFFSET_INDEX_ENTRY)
 TIME_ENTRY = derive.fixed(time_index.TIME_INDEX_ENTRY)
 ABORTED_TRANSACTION = derive.fixed(transaction_index.ABORTED_TRANSACTION)
-_SNAPSHOT_HEADER = derive.fixed(producer_snapshot.SNAPSHOT_HEADER)
+SNAPSHOT_HEADER = derive.fixed(producer_snapshot.SNAPSHOT_HEADER)
 _PIECE = 1 << 18
 """Bytes of a file that are held at a time where its entries are read one after the other."""
 _PRODUCER = derive.fixed(producer_snapshot.PRODUCER_ENTRY)
@@ -195,7 +196,7 @@ def read_producer_snapshot(
             f"a producer snapshot of {file.size} bytes is too large", limit="snapshot_bytes", source=source
         )
     try:
-        version, crc, count = _SNAPSHOT_HEADER.struct.unpack_from(file.read(0, _SNAPSHOT_HEADER.size))
+        version, crc, count = SNAPSHOT_HEADER.struct.unpack_from(file.read(0, SNAPSHOT_HEADER.size))
     except struct.error:
         raise FormatError(
             "a producer snapshot is too short", position=0, source=source, code="snapshot_invalid"
@@ -204,23 +205,23 @@ def read_producer_snapshot(
         raise FormatError(
             f"producer snapshot version {version}", position=0, field="version", source=source, code="snapshot_invalid"
         )
-    if _crc_of(file, _SNAPSHOT_HEADER.end("crc")) != crc:
+    if _crc_of(file, SNAPSHOT_HEADER.end("crc")) != crc:
         raise FormatError(
             "the checksum of a producer snapshot does not match",
-            position=_SNAPSHOT_HEADER.position("crc"),
+            position=SNAPSHOT_HEADER.position("crc"),
             field="crc",
             source=source,
             code="snapshot_invalid",
         )
-    if not 0 <= count <= (file.size - _SNAPSHOT_HEADER.size) // _PRODUCER.size:
+    if not 0 <= count <= (file.size - SNAPSHOT_HEADER.size) // _PRODUCER.size:
         raise FormatError(
             f"a producer snapshot cannot hold {count} entries",
-            position=_SNAPSHOT_HEADER.position("count"),
+            position=SNAPSHOT_HEADER.position("count"),
             field="count",
             source=source,
             code="snapshot_invalid",
         )
-    begin = _SNAPSHOT_HEADER.size
+    begin = SNAPSHOT_HEADER.size
     slots = each_slot(file, _PRODUCER, start=begin, end=begin + count * _PRODUCER.size)
     return (ProducerEntry(*fields) for _number, fields in slots)
 
@@ -242,5 +243,5 @@ def encode_producer_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
     """The bytes of a `.snapshot`, entries in the given order."""
     body = b"".join(_PRODUCER.struct.pack(*(getattr(entry, name) for name in _PRODUCER.names)) for entry in entries)
     counted = len(entries).to_bytes(4, "big") + body
-    header = _SNAPSHOT_HEADER.struct.pack(PRODUCER_SNAPSHOT_VERSION, crc32c(counted), len(entries))
+    header = SNAPSHOT_HEADER.struct.pack(PRODUCER_SNAPSHOT_VERSION, crc32c(counted), len(entries))
     return header + body

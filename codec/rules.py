@@ -19,12 +19,13 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 
-__all__ = ["MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "ends_reading", "header_findings"]
+__all__ = ["LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "ends_reading", "header_findings"]
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Indexes store offsets relative to the segment's base as int32."""
 MAGICS = frozenset({0, 1, 2})
-_LAST_LEGACY_CODEC = Codec.LZ4
+LAST_LEGACY_CODEC = Codec.LZ4
+"""Above it is what no reader opens in magic 0 and 1."""
 
 
 def ends_reading(header: AnyHeader, base_offset: int) -> bool:
@@ -40,7 +41,7 @@ def header_findings(header: AnyHeader, position: int) -> Iterator[Finding]:
 
     if header.magic not in MAGICS:
         yield found(FindingCode.MAGIC_UNKNOWN, f"magic {header.magic}")
-    if header.codec > (LAST_CODEC if header.magic >= 2 else _LAST_LEGACY_CODEC):
+    if header.codec > (LAST_CODEC if header.magic >= 2 else LAST_LEGACY_CODEC):
         yield found(FindingCode.CODEC_UNKNOWN, f"compression id {header.codec} in magic {header.magic}")
     if isinstance(header, BatchHeader):
         if header.last_offset_delta < 0:

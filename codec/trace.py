@@ -88,6 +88,8 @@ class Span:
     """what kind of problem it is: that of a `LayoutError`"""
     note: str | None = None
     """what a comparison with other fields showed, where nothing is wrong"""
+    resolved: int | None = None
+    """what a delta or a relative offset amounts to: an offset, or a time in ms"""
     is_unpacked: bool = False
     """whether its children lie in what was decompressed, and count from its first byte"""
     data: bytes = field(default=b"", repr=False)

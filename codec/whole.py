@@ -32,7 +32,7 @@ from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRI
 from kafkalog.codec.layout.bits import Bits
 from kafkalog.codec.layout.primitives import COUNT_INVALID, COUNT_LIMIT, LENGTH_INVALID, TRUNCATED, LayoutError
 from kafkalog.codec.model import Codec
-from kafkalog.codec.trace import CHECKSUM, CONSTANT, Reader, Traced
+from kafkalog.codec.trace import CHECKSUM, CONSTANT, TRAILING, Reader, Traced
 
 __all__ = [
     "ENTRIES", "ENTRY", "FETCH_RESULT", "MESSAGE_V0", "MESSAGE_V1", "MULTI_FETCH_RESULT", "OFFSET_INDEX",
@@ -266,6 +266,12 @@ def codec_of(attributes: Any, bits: Bits) -> int:
     return int(bits.named(bits.number(attributes)).codec)
 
 
+def _check_end(reader: Reader, left: int, place: Place) -> None:
+    if left:
+        message = f"{left} bytes are left after so many records"
+        reader.blame("records_count", place("records_count"), TRAILING, message)
+
+
 class BatchBody:
     """The records of a batch, plain or as one compressed stream, whose bytes are kept as `compressed`."""
 
@@ -275,10 +281,12 @@ class BatchBody:
         records = ListContainer()
         if codec == Codec.NONE or (count == 0 and not reader.left):
             read_elements(reader, records, "records", count, RECORD)
+            _check_end(reader, reader.left, place)
             return {"compressed": None, "records": records}
         compressed, plain = read_compressed(reader, codec, 2, "compressed")
         with reader.inside("unpacked", unpacked=plain) as inner:
             read_elements(inner, records, "records", count, RECORD)
+            _check_end(reader, inner.left, place)
         return {"compressed": compressed, "records": records}
 
     def write(self, values: Values) -> tuple[bytes, Values]:

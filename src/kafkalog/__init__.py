@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
     from kafkalog.recovery.compare import compare
     from kafkalog.recovery.comparison import Comparison
+    from kafkalog.recovery.explain import Explanation, Part, Role, explain
     from kafkalog.recovery.history import RunInfo, RunState, runs
     from kafkalog.recovery.merge import merge_directories, merge_replicas
     from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
@@ -93,6 +94,10 @@ _HOMES = {
     "ControlType": "kafkalog.codec.model",
     "DecodedBatch": "kafkalog.codec.records",
     "EndTransactionMarker": "kafkalog.codec.model",
+    "Explanation": "kafkalog.recovery.explain",
+    "Part": "kafkalog.recovery.explain",
+    "Role": "kafkalog.recovery.explain",
+    "explain": "kafkalog.recovery.explain",
     "Finding": "kafkalog.codec.findings",
     "FindingCode": "kafkalog.codec.findings",
     "FormatError": "kafkalog.codec.errors",
@@ -225,6 +230,7 @@ __all__ = [
     "DeletableSegment",
     "EndTransactionMarker",
     "ErrorCode",
+    "Explanation",
     "Fetched",
     "Finding",
     "FindingCode",
@@ -248,6 +254,7 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OffsetsFile",
     "Outgoing",
+    "Part",
     "Partition",
     "PartitionTriage",
     "Plan",
@@ -271,6 +278,7 @@ __all__ = [
     "Remains",
     "RemainsKind",
     "Report",
+    "Role",
     "RunInfo",
     "RunState",
     "ScanResult",
@@ -295,6 +303,7 @@ __all__ = [
     "compare",
     "decode_batch",
     "deleted",
+    "explain",
     "follow",
     "iter_records",
     "legacy_partition",

@@ -45,6 +45,8 @@ def dumps(directory: Path) -> Iterator[Run]:
         yield "dump", kafkalog("dump", "--json", "--all", "-n", 300, "-t", topic, directory)
     yield "find", kafkalog("find", "--json", "--time", "latest", "--time", "max-timestamp", "--time", 0, "--offset", 5,
                            "--offset", 10**6, directory)  # fmt: skip
+    for path in sorted(directory.rglob("*.log"))[:3]:
+        yield "explain", kafkalog("explain", "--json", "--max-fields", 90, path)
     seen: set[str] = set()
     for path in sorted(directory.rglob("*")):
         kind = path.suffix or path.name

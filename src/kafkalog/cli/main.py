@@ -22,6 +22,7 @@ COMMANDS = {
     "completion": ("kafkalog.cli.completion", "Print a script for completion in bash, zsh or fish."),
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
     "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and their causes."),
+    "explain": ("kafkalog.cli.explain", "Explain the bytes of a file: field, value and meaning of each."),
     "find": ("kafkalog.cli.find", "Find offsets of times, and where an offset is."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "index": ("kafkalog.cli.index", "Check indexes, or rebuild them."),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-__all__ = ["BROKER_ID", "JOB_COUNT", "OFFSET", "PARTITION", "PARTITION_COUNT", "Whole"]
+__all__ = ["BROKER_ID", "FIELD_COUNT", "JOB_COUNT", "OFFSET", "PARTITION", "PARTITION_COUNT", "Whole"]
 
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _LONGEST_SHOWN = 60
@@ -42,3 +42,4 @@ BROKER_ID = Whole(0, (1 << 31) - 1)
 OFFSET = Whole(0, (1 << 63) - 1)
 PARTITION_COUNT = Whole(1, 1_000_000)
 JOB_COUNT = Whole(1, 1024)
+FIELD_COUNT = Whole(1, 1_000_000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from kafkalog.cli.explain_words import explain_command
 from kafkalog.cli.output import escape_controls
 from kafkalog.cli.report.facts import Facts, Planned
 from kafkalog.cli.report.section_comparison import standing_of
@@ -102,6 +103,8 @@ def _damage(facts: Facts) -> Iterator[str]:
     yield ""
     for code, words in advice[:_FOLDED]:
         yield f"- `{code}`: {words}"
+    commands = [explain_command(damage.finding) for damage in facts.damages[:_FINDINGS]]
+    yield from (f"- every byte there: {_code(command)}" for command in commands if command is not None)
     yield ""
     yield "</details>"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from kafkalog.cli.explain_words import explain_command
 from kafkalog.cli.report.annotated import AnnotatedBytes
 from kafkalog.cli.report.facts import Damage, Facts
 from kafkalog.cli.report.markup import Content, Markup, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import seconds_text, shortened
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.wording import counted
 
 __all__ = ["damage_section", "hex_text"]
@@ -84,10 +86,16 @@ def _article(damage: Damage, is_open: bool) -> Markup:
         more = element("p", f"{counted(damage.count - 1, 'more finding')} of this code in this file.", class_="note")
     body = [
         element("p", element("strong", "What to do: "), prose(damage.advice)),
+        _explained(finding),
         more,
         None if damage.around is None else _bytes(damage.around, finding.position or 0),
     ]
     return element("details", summary, element("div", *body, class_="body"), open=is_open, class_="finding")
+
+
+def _explained(finding: Finding) -> Markup | None:
+    command = explain_command(finding)
+    return None if command is None else element("p", element("strong", "Every byte there: "), code(command))
 
 
 def _sentence(text: str) -> str:

@@ -1,0 +1,135 @@
+"""`explain`: which file it is, by its name, and what its bytes mean."""
+
+from __future__ import annotations
+
+import os
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.index_files import SNAPSHOT_HEADER
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import (
+    BOOTSTRAP_CHECKPOINT,
+    CLEANED,
+    CLUSTER_METADATA_TOPIC,
+    DELETED,
+    SWAP,
+    FileKind,
+    parse_kraft_snapshot_file,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.codec.trace import read_spans
+from kafkalog.codec.whole import PRODUCER_SNAPSHOT
+from kafkalog.log.files import FileSource, absolute, is_directory, read_small
+from kafkalog.recovery.bitrepair import flipped_bit
+from kafkalog.recovery.explain.entries import explain_index
+from kafkalog.recovery.explain.explanation import Explanation, Part, Role
+from kafkalog.recovery.explain.logs import Wanted, broken_fields, explain_log, one_bit
+from kafkalog.recovery.explain.text_fields import TEXT_FILES, text_spans
+
+__all__ = ["MOST_FIELDS", "explain", "is_explained"]
+
+MOST_FIELDS = 2000
+"""Fields in one explanation, unless fewer or more are asked for."""
+_PAGES = {
+    FileKind.OFFSET_INDEX: "offset-index",
+    FileKind.TIME_INDEX: "time-index",
+    FileKind.TRANSACTION_INDEX: "transaction-index",
+}
+
+
+@checked
+def explain(
+    path: str,
+    *,
+    position: int | None = None,
+    offset: int | None = None,
+    max_fields: int = MOST_FIELDS,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Explanation:
+    """Every field of a file of a log directory, or of the part of it that is asked for.
+
+    Of a log that is the entry at byte `position`, or the entry of `offset`; with neither the first damage, between the
+    entries on both sides of it, or where there is none the start.  Raises `UsageError` for a file that is none of
+    Kafka's and for a place that is not in it, and `StorageError` if it cannot be read.  Nothing is changed.
+    """
+    if position is not None and offset is not None:
+        raise UsageError("position and offset are two places: give one of them")
+    if position is not None and position < 0:
+        raise UsageError(f"position {position} is below zero")
+    if is_directory(path):
+        raise UsageError(f"{path} is a directory: give one of its files")
+    name = _plain_name(path)
+    found, is_snapshot = parse_segment_file(name), _is_snapshot(name)
+    if offset is not None and not is_snapshot and (found is None or found.kind is not FileKind.LOG):
+        raise UsageError(f"{path} has no batches: give position instead of offset")
+    if name in TEXT_FILES:
+        return _text(path, name, limits)
+    if found is None and not is_snapshot:
+        raise UsageError(f"{path} is not a file of a log directory whose bytes are known by its name")
+    with FileSource(path) as source:
+        if position is not None and position >= source.size:
+            raise UsageError(f"{path} has {source.size} bytes, and no byte {position}")
+        if found is not None and found.kind is FileKind.PRODUCER_SNAPSHOT:
+            return Explanation(path, "producer-snapshot", source.size, _snapshot(source, max_fields, limits))
+        if found is not None and found.kind in _PAGES:
+            parts = explain_index(source, path, found.kind, found.base_offset, position, most=max_fields)
+            return Explanation(path, _PAGES[found.kind], source.size, parts)
+        wanted = Wanted(position, offset)
+        base, topic = (0, CLUSTER_METADATA_TOPIC) if found is None else (found.base_offset, _topic(path))
+        parts = explain_log(source, base, topic, wanted, most=max_fields, limits=limits)
+        if not parts and not wanted.is_open:
+            raise UsageError(f"{path} ends before offset {offset}")
+        is_old = any(part.what.startswith("message") for part in parts)
+        return Explanation(path, "message" if is_old else "record-batch", source.size, parts)
+
+
+def is_explained(path: str) -> bool:
+    """Whether the name of a file is one of those whose bytes can be explained."""
+    name = _plain_name(path)
+    return name in TEXT_FILES or _is_snapshot(name) or parse_segment_file(name) is not None
+
+
+def _plain_name(path: str) -> str:
+    return os.path.basename(path).removesuffix(DELETED).removesuffix(SWAP).removesuffix(CLEANED)
+
+
+def _is_snapshot(name: str) -> bool:
+    return name == BOOTSTRAP_CHECKPOINT or parse_kraft_snapshot_file(name) is not None
+
+
+def _topic(path: str) -> str | None:
+    found = parse_partition_directory(os.path.basename(os.path.dirname(absolute(path))))
+    return None if found is None else found.topic
+
+
+def _text(path: str, name: str, limits: Limits) -> Explanation:
+    data = read_small(path, limits.checkpoint_bytes)
+    span = text_spans(name, data)
+    breaks = tuple(broken_fields(span))
+    part = Part(Role.DAMAGED if breaks else Role.ASKED, name, span, () if data else ("the file is empty",), breaks)
+    return Explanation(path, TEXT_FILES[name][2], len(data), (part,))
+
+
+def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[Part, ...]:
+    data = source.read(0, min(source.size, limits.snapshot_bytes))
+    span = read_spans(PRODUCER_SNAPSHOT, data, limits=limits, most=most)
+    breaks: tuple[str, ...] = tuple(broken_fields(span))
+    remarks: tuple[str, ...] = ()
+    bit = _flipped(data) if breaks == ("crc",) else None
+    if bit is not None:
+        breaks, remarks = one_bit(span, *bit, data)
+    return (Part(Role.DAMAGED if breaks else Role.ASKED, "producer snapshot", span, remarks, breaks),)
+
+
+def _flipped(data: bytes) -> tuple[int, int] | None:
+    """Position and number of the one bit of a snapshot's entries with which its checksum fits."""
+    start = SNAPSHOT_HEADER.end("crc")
+    syndrome = crc32c(data[start:]) ^ SNAPSHOT_HEADER.reader("crc")(data, 0)
+    behind = flipped_bit(syndrome, 8 * (len(data) - start))
+    if behind is None:
+        return None
+    place = 8 * (len(data) - start) - 1 - behind
+    return start + place // 8, place % 8

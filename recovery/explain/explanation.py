@@ -1,0 +1,52 @@
+"""What an explanation of a file is made of: parts in the order of the file, each with the spans of its fields."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from kafkalog.codec.trace import Span
+
+__all__ = ["Explanation", "Part", "Role"]
+
+
+class Role(enum.StrEnum):
+    """Why a part is shown."""
+
+    ASKED = "asked"
+    """it is at the place that was asked for, or at the start of the file"""
+    BEFORE = "before"
+    """the last sound entry before the damage"""
+    DAMAGED = "damaged"
+    """bytes stop making sense here"""
+    AFTER = "after"
+    """the first entry after the damage that is proven to belong to the log"""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One structure of the file."""
+
+    role: Role
+    what: str
+    """what it is: a batch, a message, the entries of an index"""
+    span: Span
+    remarks: tuple[str, ...] = ()
+    """sentences about the whole of it"""
+    breaks: tuple[str, ...] = ()
+    """paths of the fields that are wrong, the likeliest first; empty where that cannot be known"""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A file, or the part of it that was asked for; `page` is the page of docs/format that has its fields."""
+
+    path: str
+    page: str
+    size: int
+    parts: tuple[Part, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong with what is shown."""
+        return not any(part.role is Role.DAMAGED for part in self.parts)

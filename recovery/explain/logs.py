@@ -1,0 +1,243 @@
+"""Where to look in a log: the entry at a position or of an offset, or the first damage with what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.findings import Finding, Severity, StopReason
+from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.model import AnyHeader, RecordBatch
+from kafkalog.codec.rules import Continuity
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import Source, zeros_end
+from kafkalog.codec.trace import Span, read_spans
+from kafkalog.codec.whole import ENTRY
+from kafkalog.log.resync import Expected, Resync
+from kafkalog.recovery.bitrepair import BitRepair, Neighbors, outside_checksum, repair_at
+from kafkalog.recovery.explain.explanation import Part, Role
+from kafkalog.recovery.explain.nested import read_contents
+from kafkalog.recovery.explain.suspects import blame_suspects
+
+__all__ = ["Wanted", "broken_fields", "explain_log", "one_bit"]
+
+_HEADER_FIELDS = 40
+"""Fields that are more than any header has."""
+_LARGEST_DAMAGE = 64 * MIB
+"""Bytes of a damaged place that are held and read, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The place that is asked for: a byte of the file, or an offset; neither is the first damage, or the start."""
+
+    position: int | None = None
+    offset: int | None = None
+
+    def is_in(self, start: int, end: int, header: AnyHeader | None) -> bool:
+        """Whether the bytes from `start` to `end`, an entry with that header, are at the place."""
+        if self.position is not None:
+            return start <= self.position < end
+        return self.offset is not None and header is not None and header.last_offset >= self.offset
+
+    def is_between(self, after: AnyHeader | None) -> bool:
+        """Whether the offset comes before those of an entry: what held it, if anything did, is the damage before it."""
+        return self.offset is not None and after is not None and after.first_offset > self.offset
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no place is asked for."""
+        return self.position is None and self.offset is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A stretch of the log: an entry, or damage up to the next entry, with the headers around it."""
+
+    start: int
+    end: int
+    header: AnyHeader | None
+    """None where nothing sound begins"""
+    before: tuple[int, AnyHeader] | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator[_Place]:
+    """Every stretch in order; after damage it goes on at the next entry that is proven to belong to the log."""
+    continuity, position = Continuity(base_offset), 0
+    before: tuple[int, AnyHeader] | None = None
+    while position < source.size:
+        scanner = Scanner(source, position=position, limits=limits)
+        for batch in scanner:
+            found = tuple(each for each in continuity.check(batch) if each.severity is Severity.ERROR)
+            yield _Place(batch.position, batch.position + batch.size, batch.header, before, found)
+            before = batch.position, batch.header
+        if scanner.stop is StopReason.END:
+            return
+        damaged = scanner.valid_bytes
+        expected = Expected.in_segment(0 if before is None else before[1].next_offset, None)
+        following = Resync(source, limits).next_batch(damaged, expected)
+        position = source.size if following is None else following
+        yield _Place(damaged, position, None, before, tuple(scanner.findings))
+
+
+def explain_log(
+    source: Source, base_offset: int | None, topic: str | None, wanted: Wanted, *, most: int, limits: Limits
+) -> tuple[Part, ...]:
+    """The entry that is wanted; damage with the entry before it and the one after it."""
+    last: _Place | None = None
+    places = _places(source, base_offset, limits)
+    for place in places:
+        if last is not None and last.header is None and wanted.is_between(place.header):
+            return tuple(_parts(source, topic, last, place, most=most, limits=limits))
+        is_damaged = place.header is None or bool(place.findings)
+        if is_damaged if wanted.is_open else wanted.is_in(place.start, place.end, place.header):
+            following = next(places, None) if is_damaged else None
+            return tuple(_parts(source, topic, place, following, most=most, limits=limits))
+        last = place
+    if wanted.offset is not None and last is not None and last.header is None:
+        return tuple(_parts(source, topic, last, None, most=most, limits=limits))
+    return tuple(_start(source, topic, most=most, limits=limits)) if wanted.is_open else ()
+
+
+def _start(source: Source, topic: str | None, *, most: int, limits: Limits) -> Iterator[Part]:
+    """Entries from the start of a sound log until there are enough fields."""
+    before: AnyHeader | None = None
+    for batch in Scanner(source, limits=limits):
+        part = _entry(batch, before, topic, Role.ASKED, most=most, limits=limits)
+        yield part
+        before = batch.header
+        most -= sum(1 for _ in part.span.walk())
+        if most <= 0:
+            return
+
+
+def _parts(
+    source: Source, topic: str | None, place: _Place, following: _Place | None, *, most: int, limits: Limits
+) -> Iterator[Part]:
+    if place.header is not None and not place.findings:
+        yield _part_at(source, place, topic, Role.ASKED, most, limits)
+        return
+    if place.before is not None:
+        neighbor = _Place(place.before[0], place.before[0] + place.before[1].size, place.before[1])
+        yield _header_of(_part_at(source, neighbor, topic, Role.BEFORE, max(most, _HEADER_FIELDS), limits))
+    yield _damage(source, topic, place, following, most=most, limits=limits)
+    if following is not None and following.header is not None:
+        yield _header_of(_part_at(source, following, topic, Role.AFTER, max(most, _HEADER_FIELDS), limits))
+
+
+def _part_at(source: Source, place: _Place, topic: str | None, role: Role, most: int, limits: Limits) -> Part:
+    data = memoryview(source.read(place.start, place.end - place.start))
+    if place.header is None:
+        return Part(role, _name(data), read_spans(ENTRY, data, position=place.start, limits=limits, most=most))
+    before = None if place.before is None else place.before[1]
+    return _entry(RecordBatch(place.header, place.start, data), before, topic, role, most=most, limits=limits)
+
+
+def _entry(
+    batch: RecordBatch, before: AnyHeader | None, topic: str | None, role: Role, *, most: int, limits: Limits
+) -> Part:
+    span = read_spans(ENTRY, batch.data, position=batch.position, limits=limits, most=most)
+    span.end = batch.position + batch.size
+    if role is Role.ASKED:
+        blame_suspects(span, batch.data, before)
+    read_contents(span, topic, batch, limits)
+    breaks = tuple(broken_fields(span))
+    role = Role.DAMAGED if breaks and role is Role.ASKED else role
+    return Part(role, _name(memoryview(batch.data)), span, breaks=breaks)
+
+
+def _header_of(part: Part) -> Part:
+    """Without what comes after the header, which a neighbor is not shown for."""
+    kept = [child for child in part.span.children if not child.name.startswith(("records", "unpacked", "compressed"))]
+    return replace(part, span=replace(part.span, children=kept, note=None), breaks=())
+
+
+def _name(data: memoryview) -> str:
+    magic = data[16] if len(data) > 16 else None
+    return {0: "message of magic 0", 1: "message of magic 1", 2: "batch of magic 2"}.get(magic or 0, "entry")
+
+
+def _damage(
+    source: Source, topic: str | None, place: _Place, following: _Place | None, *, most: int, limits: Limits
+) -> Part:
+    if zeros_end(source, place.start, place.end) == place.end:
+        zeros = place.end - place.start
+        span = Span(
+            "", place.start, place.end, children=[Span("zeros", place.start, place.end, f"{zeros} bytes", None)]
+        )
+        after = "up to the end of the file" if place.end == source.size else "between sound entries"
+        remark = f"{zeros} zero bytes {after}: space that was allocated and never written, or lost with the power"
+        return Part(Role.DAMAGED, "zeros", span, (remark,))
+    data = memoryview(source.read(place.start, min(place.end - place.start, _LARGEST_DAMAGE)))
+    span = read_spans(ENTRY, data, position=place.start, limits=limits, most=most)
+    blame_suspects(span, data, None if place.before is None else place.before[1], place.findings)
+    if place.header is not None:
+        read_contents(span, topic, RecordBatch(place.header, place.start, data), limits)
+    repair = _repair(source, place, following)
+    remarks = [f"{each.code}: {each.detail}" for each in place.findings]
+    breaks = tuple(broken_fields(span))
+    if repair is not None:
+        breaks, about = one_bit(span, place.start + repair.position, repair.bit, data)
+        remarks += about
+    elif set(breaks) == {"crc"}:
+        remarks.append("which field is wrong cannot be told: the checksum alone does not fit, in more than one bit")
+        breaks = ()
+    return Part(Role.DAMAGED, _name(data), span, tuple(remarks), breaks)
+
+
+def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepair | None:
+    """The one flipped bit that explains everything, if there is one."""
+    after = None if following is None or following.header is None else following
+    before = None if place.before is None else place.before[1]
+    around = Neighbors(
+        None if before is None else before.next_offset,
+        None if after is None or after.header is None else after.header.first_offset,
+        None if after is None or after.header is None else after.header.partition_leader_epoch,
+    )
+    if place.header is not None and place.header.magic > 1:
+        epoch = None if before is None else before.partition_leader_epoch
+        return outside_checksum(place.header, around, epoch)  # type: ignore[arg-type]
+    found = repair_at(source, place.start, around, None if after is None else after.start - place.start)
+    return None if found is None else found[0]
+
+
+def one_bit(span: Span, position: int, bit: int, data: bytes | memoryview) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The field that a flipped bit is in, and a sentence about it; `data` are the bytes of the span."""
+    field = _field_at(span, position) or "the records"
+    for path, each in _paths(span):
+        if path == field and each.problem is None:
+            each.problem, each.code = f"bit {bit} of byte {position} is flipped", "contradiction"
+    given = data[position - span.position]
+    right = given ^ 1 << bit
+    sentence = f"one flipped bit explains it: bit {bit} of byte {position}, in {field}"
+    return (field,), (f"{sentence} ({given:#04x} is there, {right:#04x} would be right)",)
+
+
+def broken_fields(span: Span, prefix: str = "") -> Iterator[str]:
+    """Paths of fields with a problem, those that say more than a checksum first."""
+    found = [(path, each) for path, each in _paths(span, prefix) if each.problem is not None]
+    yield from (path for path, each in found if each.code != "checksum")
+    yield from (path for path, each in found if each.code == "checksum")
+
+
+def _paths(span: Span, prefix: str = "") -> Iterator[tuple[str, Span]]:
+    for child in span.children:
+        joint = "" if child.name.startswith("[") or not prefix else "."
+        path = prefix if child.is_unpacked else f"{prefix}{joint}{child.name}"
+        yield path, child
+        yield from _paths(child, path)
+
+
+def _field_at(span: Span, position: int) -> str | None:
+    """The path of the innermost field that has a byte of the file; what was decompressed has none."""
+    for child in span.children:
+        if child.position <= position < child.end and not child.is_unpacked:
+            inner = None if child.type.startswith("bit") else _field_at(child, position)
+            joint = "" if inner is None or inner.startswith("[") else "."
+            return child.name if inner is None or _has_bits(child) else f"{child.name}{joint}{inner}"
+    return None
+
+
+def _has_bits(span: Span) -> bool:
+    return any(child.type.startswith("bit") for child in span.children)

@@ -1,0 +1,163 @@
+"""Fields of a batch that contradict other fields or the batch before it, where a checksum alone names none.
+
+What must hold between the fields is what `DefaultRecordBatch`, `DefaultRecord` and `MemoryRecordsBuilder` write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from construct import Container
+
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.framing import BATCH_CRC_START, BATCH_MAGIC
+from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
+from kafkalog.codec.layout.bits import UNNAMED
+from kafkalog.codec.model import (
+    BATCH,
+    LAST_CODEC,
+    MESSAGE_V0,
+    MESSAGE_V1,
+    NO_PARTITION_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    AnyHeader,
+    codec_label,
+)
+from kafkalog.codec.rules import LAST_LEGACY_CODEC
+from kafkalog.codec.trace import UNREAD, Span, read_spans
+from kafkalog.codec.whole import ENTRY
+
+__all__ = ["blame_suspects"]
+
+Suspect = tuple[str, str]
+"""name of a field of the header, what is wrong with its value"""
+Values = dict[str, Any]
+_FEW = 10_000
+_LAYOUTS = {
+    0: (MESSAGE_V0, ATTRIBUTES_V0, LAST_LEGACY_CODEC),
+    1: (MESSAGE_V1, ATTRIBUTES_V1, LAST_LEGACY_CODEC),
+    BATCH_MAGIC: (BATCH, ATTRIBUTES_V2, LAST_CODEC),
+}
+_FIELDS = {
+    FindingCode.OFFSET_BELOW_SEGMENT: "base_offset",
+    FindingCode.OFFSET_ABOVE_SEGMENT: "base_offset",
+    FindingCode.OFFSET_NOT_INCREASING: "base_offset",
+    FindingCode.SEGMENT_OVERLAP: "base_offset",
+    FindingCode.LEADER_EPOCH_DECREASES: "partition_leader_epoch",
+    FindingCode.MAGIC_UNKNOWN: "magic",
+    FindingCode.CODEC_UNKNOWN: "attributes",
+    FindingCode.LAST_OFFSET_DELTA_INVALID: "last_offset_delta",
+    FindingCode.RECORDS_COUNT_INVALID: "records_count",
+}
+"""Finding -> the field of the header that it is about; of messages, `offset` for `base_offset`."""
+
+
+def blame_suspects(
+    entry: Span, data: bytes | memoryview, before: AnyHeader | None, findings: Iterable[Finding] = ()
+) -> None:
+    """Put a problem on each field of an entry's header that cannot be right, if it has none already.
+
+    `data` are the entry's bytes, `before` the header of the entry before it, `findings` what the walk over the log
+    found about it.
+    """
+    values = {child.name: child.value for child in entry.children}
+    suspects = [(_FIELDS[each.code], each.detail) for each in findings if each.code in _FIELDS]
+    suspects += [("offset", message) for name, message in suspects if name == "base_offset"]
+    suspects += [*_order(values, before), *_length(entry, values, data), *_codec(entry, values, data)]
+    if values.get("magic") == BATCH_MAGIC:
+        suspects += [*_batch(values, entry)]
+    for name, message in suspects:
+        for child in entry.children:
+            if child.name == name and child.problem is None:
+                child.problem, child.code = message, "contradiction"
+
+
+def _length(entry: Span, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
+    """A length with which the checksum does not fit, while it fits where the records end."""
+    unread = next((child for child in entry.children if child.name == UNREAD), None)
+    if unread is None or values.get("magic") != BATCH_MAGIC or not _is_wrong(entry, "crc"):
+        return
+    end = unread.position - entry.position
+    if crc32c(memoryview(data)[BATCH_CRC_START:end]) == values["crc"]:
+        yield "batch_length", f"the records and the checksum end {len(unread.data)} bytes earlier"
+        for child in entry.children:
+            if child.name in ("crc", "records_count", UNREAD):
+                child.problem = None
+
+
+def _is_wrong(entry: Span, name: str) -> bool:
+    return any(child.name == name and child.problem is not None for child in entry.children)
+
+
+def _codec(entry: Span, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
+    """A compression with which nothing can be unpacked, while the bytes make sense with another one."""
+    attributes, magic = values.get("attributes"), values.get("magic")
+    if not isinstance(attributes, Container) or magic not in _LAYOUTS or _is_wrong(entry, "crc"):
+        return
+    layout, bits, newest = _LAYOUTS[magic]
+    if attributes.codec > newest:
+        yield "attributes", f"compression {attributes.codec} does not exist in magic {magic}"
+    if next(entry.problems(), None) is None:
+        return
+    for codec in range(newest + 1):
+        changed = bytearray(data)
+        layout.writer("attributes")(changed, 0, bits.number({**attributes, "codec": codec}))
+        span = read_spans(ENTRY, bytes(changed), most=_FEW)
+        if codec != attributes.codec and {each.name for each in span.problems()} <= {"crc"}:
+            yield "attributes", f"the bytes make sense as compression {codec}, {codec_label(codec)}"
+
+
+def _order(values: Values, before: AnyHeader | None) -> Iterator[Suspect]:
+    if before is None:
+        return
+    name = "base_offset" if "base_offset" in values else "offset"
+    offset = values.get(name)
+    if isinstance(offset, int) and offset <= before.last_offset:
+        yield name, f"the entry before ends at offset {before.last_offset}: {before.next_offset} or more is needed"
+    epoch = values.get("partition_leader_epoch")
+    if isinstance(epoch, int) and NO_PARTITION_LEADER_EPOCH != epoch < before.partition_leader_epoch:
+        yield "partition_leader_epoch", f"the batch before has epoch {before.partition_leader_epoch}, and epochs grow"
+
+
+def _batch(values: Values, entry: Span) -> Iterator[Suspect]:
+    attributes, delta, count = (values.get(name) for name in ("attributes", "last_offset_delta", "records_count"))
+    if isinstance(attributes, Container):
+        if UNNAMED in attributes:
+            yield "attributes", "bits are set that mean nothing in any version of Kafka"
+        if attributes.is_transactional and values.get("producer_id") == NO_PRODUCER_ID:
+            yield "attributes", "a transactional batch has a producer, and this one has none"
+    if isinstance(delta, int) and delta < 0:
+        yield "last_offset_delta", "it cannot be below zero"
+    if isinstance(count, int) and isinstance(delta, int) and 0 <= delta < count - 1:
+        yield "records_count", f"{count} records do not fit into {delta + 1} offsets"
+    if values.get("producer_id") == NO_PRODUCER_ID and values.get("producer_epoch") != NO_PRODUCER_EPOCH:
+        yield "producer_epoch", f"there is no producer, so {NO_PRODUCER_EPOCH} is needed"
+    yield from _records(values, _records_of(entry))
+
+
+def _records_of(entry: Span) -> list[Container]:
+    unpacked = next((child for child in entry.children if child.is_unpacked), entry)
+    return [
+        child.value
+        for child in unpacked.children
+        if child.name.startswith("records[") and isinstance(child.value, Container)
+    ]
+
+
+def _records(values: Values, records: list[Container]) -> Iterator[Suspect]:
+    if not records or len(records) != values.get("records_count"):
+        return
+    last = max(record.offset_delta for record in records)
+    delta = values.get("last_offset_delta")
+    if isinstance(delta, int) and delta < last:
+        yield "last_offset_delta", f"the records reach to {last}"
+    attributes = values.get("attributes")
+    if not isinstance(attributes, Container) or attributes.timestamp_type or attributes.has_delete_horizon:
+        return
+    newest = max(record.timestamp_delta for record in records) + int(values["base_timestamp"])
+    if isinstance(delta, int) and len(records) == delta + 1 and newest != values.get("max_timestamp"):
+        name = "max_timestamp" if records[0].timestamp_delta == 0 else "base_timestamp"
+        yield name, f"the largest time of the records would be {newest}"

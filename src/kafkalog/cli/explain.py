@@ -1,0 +1,127 @@
+"""`kafkalog explain`: every byte of a file with its field, value and meaning, and where it stops making sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from kafkalog.cli.explain_words import field_path, value_text, words_of
+from kafkalog.cli.lines import print_lines
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.numbers import FIELD_COUNT, OFFSET
+from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.tables import Column, print_table
+from kafkalog.codec.trace import Span
+from kafkalog.recovery.explain import Explanation, Part, Role, explain
+
+__all__ = ["command"]
+
+Line = dict[str, Any]
+_SHOWN_BYTES = 8
+_DEFAULT_FIELDS = 400
+_HEADINGS = {
+    Role.ASKED: "",
+    Role.BEFORE: "before the damage, ",
+    Role.DAMAGED: "damaged, ",
+    Role.AFTER: "after the damage, ",
+}
+
+
+def _rows(span: Span, depth: int = 0, prefix: str = "") -> Iterator[tuple[Span, int, str]]:
+    """Each span with its depth and its path."""
+    for child in span.children:
+        path = prefix if child.is_unpacked else field_path(prefix, child.name)
+        yield child, depth, path or child.name
+        yield from _rows(child, depth + 1, path)
+
+
+def _hex(span: Span) -> str:
+    if span.type.startswith("bit"):
+        return ""
+    more = f" +{len(span.data) - _SHOWN_BYTES}" if len(span.data) > _SHOWN_BYTES else ""
+    return span.data[:_SHOWN_BYTES].hex(" ") + more
+
+
+def _value(span: Span) -> str:
+    value, words = value_text(span), words_of(span)
+    return f"{value}: {words}" if value and words else value or words
+
+
+def _table_row(span: Span, depth: int) -> list[str | int | None]:
+    name = "unpacked:" if span.is_unpacked else span.name
+    meaning = "positions count from the first unpacked byte" if span.is_unpacked else span.doc
+    return [
+        span.position, _hex(span), f"{'. ' * depth}{escape_controls(name)}", _value(span), span.problem or "",
+        span.type, meaning,
+    ]  # fmt: skip
+
+
+def _heading(part: Part) -> str:
+    span = part.span
+    return f"{_HEADINGS[part.role]}{part.what} at byte {span.position}, {span.end - span.position} bytes"
+
+
+def _print(found: Explanation) -> None:
+    with LineWriter() as writer:
+        writer.write(f"{escape_controls(found.path)}: {found.size} bytes; docs/format/{found.page}.md")
+    for part in found.parts:
+        with LineWriter() as writer:
+            writer.write("")
+        print_table(
+            _heading(part),
+            ["byte", "bytes", "field", Column("value", wraps=True),
+             Column("problem", wraps=True, if_any=True, alarms=True), Column("type", drop=1),
+             Column("meaning", drop=2)],
+            [_table_row(span, depth) for span, depth, _path in _rows(part.span)],
+        )  # fmt: skip
+        with LineWriter() as writer:
+            for sentence in _sentences(part):
+                writer.write(escape_controls(sentence))
+
+
+def _sentences(part: Part) -> Iterator[str]:
+    if part.span.note is not None:
+        yield f"{part.span.note} are shown; --max-fields shows more"
+    yield from part.remarks
+    if part.breaks:
+        yield f"what breaks: {', '.join(part.breaks)}"
+
+
+def _lines(found: Explanation) -> Iterator[Line]:
+    for number, part in enumerate(found.parts):
+        yield {
+            "kind": "part", "part": number, "file": found.path, "page": found.page, "role": str(part.role),
+            "what": part.what, "position": part.span.position, "size": part.span.end - part.span.position,
+            "remarks": [*part.remarks], "breaks": [*part.breaks], "is_cut": part.span.note is not None,
+        }  # fmt: skip
+        for span, depth, path in _rows(part.span):
+            yield {
+                "kind": "field", "part": number, "field": path, "depth": depth, "position": span.position,
+                "size": span.end - span.position, "type": span.type, "bytes": span.data.hex() or None,
+                "value": value_text(span), "words": words_of(span) or None, "meaning": span.doc or None,
+                "problem": span.problem, "is_unpacked": span.is_unpacked,
+            }  # fmt: skip
+
+
+@click.command(name="explain")
+@click.argument("path", metavar="FILE", type=click.Path())
+@click.option("--position", type=OFFSET, metavar="N", help="Explain what this byte of the file belongs to.")
+@click.option("--offset", type=OFFSET, metavar="N", help="Explain the batch or message that holds this offset.")
+@click.option("--max-fields", type=FIELD_COUNT, default=_DEFAULT_FIELDS, show_default=True, metavar="N",
+              help="Explain so many fields of each part at most.")  # fmt: skip
+@JSON
+def command(path: str, position: int | None, offset: int | None, max_fields: int, as_json: bool) -> int:
+    """Explain the bytes of a file of a log directory: field, value and meaning of each.
+
+    Of a log without --position or --offset that is the first damage, between the sound entries on both sides of it; the
+    field that breaks is named where that can be known.  A sound file is explained from its start.
+    """
+    found = explain(path, position=position, offset=offset, max_fields=max_fields)
+    if as_json:
+        print_lines(_lines(found))
+    else:
+        _print(found)
+    return Outcome.CLEAN if found.is_sound else Outcome.FINDINGS

@@ -1,0 +1,203 @@
+"""`kafkalog explain`: places, what is nested, what is refused, and that it never fails on what a file may hold."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from batches import ZSTD, batch, fix_crc, message, patch, record, simple
+from broker_dirs import brokers
+from command import kafkalog
+from fixture_data import recovery_cases
+from kafkalog.codec.compression import compress
+from kafkalog.recovery.explain import Role, explain
+
+NAME = "00000000000000000000.log"
+
+
+def log(directory: Path, *entries: bytes, topic: str = "t") -> Path:
+    target = directory / f"{topic}-0"
+    target.mkdir(exist_ok=True)
+    (target / NAME).write_bytes(b"".join(entries))
+    return target / NAME
+
+
+THREE = [simple(2, base_offset=0), simple(2, base_offset=2), simple(2, base_offset=4)]
+
+
+def roles(path: Path, *, position: int | None = None, offset: int | None = None) -> list[tuple[str, int]]:
+    parts = explain(str(path), position=position, offset=offset).parts
+    return [(str(part.role), part.span.position) for part in parts]
+
+
+def test_a_sound_log_is_explained_from_its_start_or_at_a_place(tmp_path: Path) -> None:
+    path, size = log(tmp_path, *THREE), len(THREE[0])
+    assert roles(path) == [("asked", 0), ("asked", size), ("asked", 2 * size)]
+    assert roles(path, position=size + 5) == roles(path, offset=3) == [("asked", size)]
+
+
+def test_damage_lies_between_its_neighbors(tmp_path: Path) -> None:
+    size = len(THREE[0])
+    path = log(tmp_path, THREE[0], patch(THREE[1], 70, b"\xff\xff"), THREE[2])
+    wanted = [("before", 0), ("damaged", size), ("after", 2 * size)]
+    assert roles(path) == roles(path, position=size + 1) == wanted
+    assert roles(path, offset=3) == wanted
+    assert roles(path, position=2 * size) == roles(path, offset=4) == [("asked", 2 * size)]
+
+
+def test_a_flipped_bit_is_named_with_its_field(tmp_path: Path) -> None:
+    broken = bytearray(THREE[1])
+    broken[30] ^= 4
+    finished = kafkalog("explain", log(tmp_path, THREE[0], bytes(broken), THREE[2]))
+    assert finished.code == 1
+    assert "what breaks: base_timestamp" in finished.out
+    assert f"bit 2 of byte {len(THREE[0]) + 30}" in finished.out
+
+
+def test_zeros_are_zeros(tmp_path: Path) -> None:
+    path = log(tmp_path, THREE[0], bytes(500))
+    (_before, zeros) = explain(str(path)).parts
+    assert (zeros.what, zeros.span.end - zeros.span.position, zeros.breaks) == ("zeros", 500, ())
+
+
+def test_compressed_records_are_unpacked_and_marked(tmp_path: Path) -> None:
+    plain = record(0, b"k", b"the value")
+    lines = kafkalog("explain", "--json", log(tmp_path, batch(compress(ZSTD, plain), 1, attributes=ZSTD))).objects
+    (unpacked,) = (line for line in lines if line.get("is_unpacked"))
+    (value,) = (line for line in lines if line.get("field") == "records[0].value")
+    assert (value["value"], value["position"], value["depth"]) == ('"the value"', plain.index(b"\x12the"), 2)
+    assert unpacked["part"] == 0
+
+
+def test_times_offsets_and_flags_are_in_words(tmp_path: Path) -> None:
+    data = batch(record(3, timestamp_delta=500), 1, base_offset=7, base_timestamp=1_700_000_000_000,
+                 max_timestamp=1_700_000_000_500, last_offset_delta=3, attributes=8)  # fmt: skip
+    lines = kafkalog("explain", "--json", log(tmp_path, data)).objects
+    words = {line["field"]: line["words"] for line in lines if line["kind"] == "field"}
+    assert words["base_timestamp"] == "2023-11-14 22:13:20Z"
+    assert words["records[0].offset_delta"] == "offset 10"
+    assert words["attributes.timestamp_type"] == "LogAppendTime"
+    assert words["attributes.codec"] == "none"
+    assert words["crc"] == "as computed"
+
+
+@pytest.mark.parametrize(
+    ("case", "topic", "fields"),
+    [
+        ("4.1.1/txn", "trades-41-0", {"records[0].key.type", "records[0].value.coordinator_epoch"}),
+        (
+            "4.1.1/metadata",
+            "__cluster_metadata-0",
+            {"records[0].value.frame_version", "records[0].value.tagged_fields"},
+        ),
+        ("4.1.1/groups", "__consumer_offsets-*", {"records[0].key.type", "records[0].value.version"}),
+    ],
+)
+def test_what_kafka_writes_itself_is_shown_inside(case: str, topic: str, fields: set[str]) -> None:
+    found: set[str] = set()
+    for path in sorted(brokers(case)[0].glob(f"{topic}/*.log")):
+        for line in kafkalog("explain", "--json", "--max-fields", 5000, path).objects:
+            found.add(line.get("field", ""))
+    assert fields <= found
+
+
+def test_every_kind_of_file_of_a_broker_is_explained() -> None:
+    seen = set()
+    for path in sorted(brokers("4.1.1/txn")[0].rglob("*")):
+        kind = path.suffix or path.name
+        if path.is_file() and path.stat().st_size and path.name != ".lock" and kind not in seen:
+            seen.add(kind)
+            found = explain(str(path))
+            assert found.is_sound, (path, [part.breaks for part in found.parts])
+            assert found.parts
+            assert found.parts[0].span.children
+    assert {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".properties", "leader-epoch-checkpoint"} <= seen
+
+
+def test_an_index_is_compared_with_its_log(tmp_path: Path) -> None:
+    source = next(path for path in sorted(brokers("4.1.1/segments")[0].rglob("*.index")) if path.stat().st_size >= 24
+                  and path.read_bytes()[16:24].strip(b"\0"))  # fmt: skip
+    target = tmp_path / source.parent.name
+    shutil.copytree(source.parent, target)
+    index = target / source.name
+    index.write_bytes(patch(index.read_bytes(), 14, b"\x77"))
+    (part,) = explain(str(index)).parts
+    assert part.role is Role.DAMAGED
+    assert part.breaks[0].endswith(".position")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "breaks"),
+    [
+        ("leader-epoch-checkpoint", "0\n1\n5 x\n", "[0].start_offset"),
+        ("leader-epoch-checkpoint", "0\n2\n5 7\n", "count"),
+        ("recovery-point-offset-checkpoint", "9\n0\n", "version"),
+        ("recovery-point-offset-checkpoint", "0\n1\nt 0\n", "[0]"),
+        ("partition.metadata", "version: 0\ntopic_id: short\n", "topic_id"),
+        ("meta.properties", "version=one\n", "version"),
+        ("meta.properties", "no sense\n", "line"),
+    ],
+)
+def test_text_files_name_the_field_that_breaks(tmp_path: Path, name: str, text: str, breaks: str) -> None:
+    (tmp_path / name).write_text(text)
+    (part,) = explain(str(tmp_path / name)).parts
+    assert part.breaks == (breaks,)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--position", "9999"], "has 222 bytes, and no byte 9999"),
+        (["--offset", "99"], "ends before offset 99"),
+        (["--offset", "1", "--position", "1"], "give one of them"),
+    ],
+)
+def test_places_that_are_not_there_are_refused(tmp_path: Path, words: list[str], sentence: str) -> None:
+    path = log(tmp_path, *THREE)
+    finished = kafkalog("explain", path, *words)
+    assert finished.code == 64
+    assert sentence.replace("222", str(path.stat().st_size)) in finished.err
+
+
+def test_files_that_are_not_kafkas_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    for path in (tmp_path / "notes.txt", tmp_path):
+        finished = kafkalog("explain", path)
+        assert (finished.code, finished.err.count("\n")) == (64, 1)
+    assert kafkalog("explain", tmp_path / NAME).code == 4
+
+
+def test_max_fields_is_kept_and_said(tmp_path: Path) -> None:
+    finished = kafkalog("explain", log(tmp_path, simple(200)), "--max-fields", 30)
+    assert "only the first 30 fields are shown" in finished.out
+    assert len(finished.out.splitlines()) < 60
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    path = log(tmp_path, batch(record(0, b"\x1b[31m", b"\x07"), 1), message(1, b"\x1b", None))
+    assert "\x1b" not in kafkalog("explain", path).out
+    assert "\x07" not in kafkalog("explain", path, "--json").out
+
+
+def test_every_recorded_damage_is_explained_without_a_trace(tmp_path: Path) -> None:
+    for number, case in enumerate(recovery_cases()[::12]):
+        before = case.unpack_before(tmp_path / str(number))
+        for path in sorted(before.rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                finished = kafkalog("explain", path, "--max-fields", 60)
+                assert finished.code in (0, 1, 64), (case, path, finished.err)
+                assert "unexpected" not in finished.err
+
+
+def test_a_length_that_swallows_the_next_batch_is_the_length(tmp_path: Path) -> None:
+    swallowing = patch(THREE[1], 8, (len(THREE[1]) + len(THREE[2]) - 12).to_bytes(4, "big"))
+    damaged = explain(str(log(tmp_path, THREE[0], swallowing, THREE[2]))).parts[1]
+    assert damaged.breaks == ("batch_length",)
+
+
+def test_a_compression_that_is_wrong_is_named(tmp_path: Path) -> None:
+    wrong = fix_crc(patch(batch(compress(ZSTD, record()), 1, attributes=ZSTD), 22, b"\x01"))
+    (part,) = explain(str(log(tmp_path, wrong)), position=0).parts
+    assert part.breaks[0] == "attributes"
