@@ -30,6 +30,7 @@ from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, r
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.recovery.unreadable import around_unreadable
+from kafkalog.recovery.vouching import why_not_clean
 from kafkalog.recovery.workers import OnProgress, Workers
 
 __all__ = [
@@ -447,15 +448,7 @@ def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOpti
     """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
         again = replace(options, rules=replace(options.rules, full=True), mark_clean=False)
-        made = _plan(found, workers, again, compare=False)
-        if made.refusal is not None:
-            return f"the second verification refused: {made.refusal}"
-        if made.declined:
-            return f"the second verification refused: {next(iter(made.declined.values()))}"
-        if made.changes:
-            first = made.actions[0]
-            return f"the second verification would change something: {first.kind} {first.path}"
-        return None
+        return why_not_clean(found, _plan(found, workers, again, compare=False), options.rules, workers)
 
 
 def rebuild_indexes(

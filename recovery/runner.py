@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.recovery.actions import Action, ActionKind, Changes
+from kafkalog.recovery.actions import Action, ActionKind, Changes, marker_first
 from kafkalog.recovery.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
@@ -173,7 +173,7 @@ def act(
         journal = prepare(
             disks,
             empty,
-            made.actions,
+            marker_first(made.survey, made.actions),
             made.survey.source,
             lambda: _refuse_changed(made, still()),
             progress.step_done,

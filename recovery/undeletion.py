@@ -28,7 +28,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.log.files import PathLike
-from kafkalog.recovery.actions import Action, ActionKind, difference
+from kafkalog.recovery.actions import Action, ActionKind, difference, marker_first
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.history import root_of_runs
@@ -256,7 +256,7 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
         held.append(PutBack(target, each.directory, each.segments[0].base_offset, end, each.records, each.topic_id))
     found = stack.enter_context(survey(root, only=frozenset(each.directory for each in chosen)))
     refuse_unsafe(found, actions, found.tree())
-    return Undeletion(root, found, actions, tuple(held))
+    return Undeletion(root, found, marker_first(found, actions), tuple(held))
 
 
 def _target(each: Remains, wanted: Wanted) -> str:
