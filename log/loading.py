@@ -240,6 +240,7 @@ def load(
         raise UsageError(f"{directory} holds a snapshot that a broker cannot read: {error}") from error
     doubtful = check.doubtful_index() if request.clean else None
     with changing:
+        remove_leftovers(directory)
         if doubtful is not None:
             disk.delete(doubtful)  # a broker builds one that is missing, and believes any that is there
         return _loaded(loader, directory)

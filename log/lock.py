@@ -13,14 +13,15 @@ import os
 import stat
 import threading
 
-from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log import fs
 from kafkalog.log.files import NotRegularFileError, what_it_is
 from kafkalog.log.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
+from kafkalog.log.pointer import read_pointer
 from kafkalog.log.process import OwnLock, OwnProcess
 
-__all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "refuse_odd_lock"]
+__all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "refuse_half_done", "refuse_odd_lock"]
 
 _GUARD = threading.RLock()
 SEVERAL = "several partitions"
@@ -46,6 +47,14 @@ def _identity(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
+def _modified_ns(path: str) -> int:
+    """Modification time of a directory, in ns."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot examine the directory") from error
+
+
 def refuse_odd_lock(path: str) -> None:
     """Raise `StorageError` where something other than a file is in place of the lock of `path`."""
     file = os.path.join(path, LOCK_FILE)
@@ -62,6 +71,17 @@ def is_held_here(path: str) -> bool:
     """Whether this process writes a log in the log directory `path`: trying the lock would not tell, and lose it."""
     with _GUARD:
         return bool(_HELD) and os.path.isdir(path) and _identity(path) in _HELD
+
+
+def refuse_half_done(path: str) -> None:
+    """Raise `RecoveryRefused` where a run of recovery has begun on the log directory `path` and not ended."""
+    pointer = read_pointer(path)
+    for run_id in () if pointer is None else pointer.at_work:
+        raise RecoveryRefused(
+            f"run {run_id} has left {path} half done: `recover` completes it, `undo --run {run_id}` reverses it; "
+            "nothing was changed",
+            reason="unfinished",
+        )
 
 
 class HeldDirectory:
@@ -82,9 +102,12 @@ class HeldDirectory:
         self.guard = OwnLock(self.process)
         file = os.path.join(path, LOCK_FILE)
         refuse_odd_lock(path)
+        refuse_half_done(path)
         for _ in range(_TRIES):
+            self._before = _modified_ns(path)
             self._descriptor, self._created = fs.lock_file(file)
             if self._lock(file):
+                self._locked = _modified_ns(path)
                 return
         raise UsageError(f"{path} is being locked and unlocked repeatedly; stop the process that does this")
 
@@ -106,6 +129,10 @@ class HeldDirectory:
         os.close(self._descriptor)
         return False
 
+    def refused(self, partition: str) -> None:
+        """A log was not opened, so nobody knows whether it is in order: its presence here vouches for nothing."""
+        self.written.discard(partition)
+
     def release(self, partition: str) -> None:
         """One log less; the last one gives up the lock and removes its file, as a broker that stops in order does."""
         if not self.process.is_here:
@@ -115,7 +142,10 @@ class HeldDirectory:
             if not self.partitions:
                 _HELD.pop(_identity(self.path), None)
                 try:
+                    is_untouched = _modified_ns(self.path) == self._locked
                     fs.remove(os.path.join(self.path, LOCK_FILE))
+                    if is_untouched and self._created:  # who changed nothing leaves no trace, not even a time
+                        fs.set_modified(self.path, self._before)
                 finally:
                     note_given_back(self._descriptor)
                     os.close(self._descriptor)

@@ -203,6 +203,7 @@ class Log:
             with held.guard:
                 return cls(directory, name, config or LogConfig(), held, clock, topic_id)
         except BaseException:
+            held.refused(str(name))
             held.release(str(name))
             raise
 
@@ -275,7 +276,6 @@ class Log:
             raise FormatError(str(error), source=self._checkpoint_of_epochs.path, code="checkpoint_invalid") from error
 
     def _load(self, topic_id: str | None) -> Loaded:
-        remove_leftovers(self.path)
         partition = read_partition(self.path, self.name, None)
         metadata = partition.metadata
         if topic_id is not None and (metadata is None or metadata.topic_id != topic_id):

@@ -21,11 +21,10 @@ from kafkalog.log.storage.content import Content, Slice, join, same_bytes
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.survey import Survey
 
-__all__ = ["WRITTEN_AT_STOP", "Action", "ActionKind", "Changes", "difference", "hiding_marker"]
+__all__ = ["WRITTEN_AT_STOP", "Action", "ActionKind", "Changes", "difference", "marker_first"]
 
 WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
-"""Files of the log directory that only an orderly stop writes; mode kafka leaves them as they are."""
-_HIDDEN_MARKER = CLEAN_SHUTDOWN_FILE + ".kafkalog-tmp"
+"""Files of the log directory that only an orderly stop writes; mode kafka writes none of them."""
 
 
 class ActionKind(enum.StrEnum):
@@ -135,9 +134,8 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
     """The actions, in the order in which they are to be done; files of the log directory in `ignore` stay as they are.
 
     Directories that stop a broker go first.  Later segments go before earlier ones, and all of them before a log is
-    cut, so that no crash leaves a hole.  A clean-shutdown marker that is not ignored goes at once; one that is ignored
-    is hidden while anything else changes (if that is cut short, a broker looks for itself), and comes back at the end:
-    what is left then is what a broker leaves that trusted it and stopped in order.
+    cut, so that no crash leaves a hole.  A clean-shutdown marker goes before all of them, ignored or not, if anything
+    else changes: it says that nobody has been there since the stop.
     """
     old_name = {new: old for old, new in after.renamed_directories}
 
@@ -163,20 +161,21 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
     for old, new in after.renamed_directories:
         found.add(ActionKind.RENAME_DIRECTORY, old, target=new)
     actions = found.actions[ActionKind.REMOVE_DIRECTORY]
-    actions += sorted(found.actions[ActionKind.REMOVE], key=_removal_order, reverse=True)
+    actions += sorted(found.actions[ActionKind.REMOVE], key=lambda action: action.path, reverse=True)
     for kind in (ActionKind.TRUNCATE, ActionKind.RENAME, ActionKind.WRITE, ActionKind.RENAME_DIRECTORY):
         actions += found.actions[kind]
-    return hiding_marker(before, actions) if CLEAN_SHUTDOWN_FILE in ignore else actions
+    return marker_first(before, actions)
 
 
-def hiding_marker(before: Survey, actions: list[Action]) -> list[Action]:
-    """The actions with the clean-shutdown marker, if there is one, out of the way while they are done."""
-    if not actions or CLEAN_SHUTDOWN_FILE not in before.files:
+def marker_first(before: Survey, actions: list[Action]) -> list[Action]:
+    """The actions with the clean-shutdown marker, if there is one, going before anything else is done.
+
+    A run that is cut short is then never trusted by a broker; `undo` takes the removal back last.
+    """
+    if CLEAN_SHUTDOWN_FILE not in before.files or not actions:
         return actions
-    size = before.files[CLEAN_SHUTDOWN_FILE].size
-    hide = Action(ActionKind.RENAME, CLEAN_SHUTDOWN_FILE, target=_HIDDEN_MARKER, size=size)
-    show = Action(ActionKind.RENAME, _HIDDEN_MARKER, target=CLEAN_SHUTDOWN_FILE, size=size)
-    return [hide, *actions, show]
+    rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind is not ActionKind.REMOVE]
+    return [Action(ActionKind.REMOVE, CLEAN_SHUTDOWN_FILE), *rest]
 
 
 def _above(path: str) -> Iterator[str]:
@@ -184,8 +183,3 @@ def _above(path: str) -> Iterator[str]:
     while "/" in path:
         path = path.rpartition("/")[0]
         yield path
-
-
-def _removal_order(action: Action) -> tuple[bool, str]:
-    """The marker first, then by path from the last."""
-    return action.path == CLEAN_SHUTDOWN_FILE, action.path

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery.actions import ActionKind
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, UNDONE, EntryKind, Journal
+from kafkalog.recovery.journal import CLOSING, JOURNAL, MANIFEST, UNDOING, UNDONE, EntryKind, Journal
 from kafkalog.recovery.operations import FILES, STAGED, Disks, Script, describe
 from kafkalog.recovery.preparing import finish_document, write_document
 from kafkalog.recovery.states import (
@@ -227,7 +227,7 @@ def _take_back_unless_changed(
             )
             raise StorageError(errno.EBUSY, what, disks.full(place)) from refused
     finish_document(disks, JOURNAL, UNDOING)
-    _take_back(disks, journal, script, done, forget)
+    _take_back(disks, Located(journal, script, done), UNDOING, forget)
     disks.quarantine.remove_tree(disks.run_id)
 
 
@@ -262,21 +262,24 @@ def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], No
 
     `forget` removes what else the run has left in the log directory.
     """
-    if name != UNDOING:
+    if name not in (UNDOING, CLOSING):
         finish_document(disks, name, UNDOING)
-    _take_back(disks, located.journal, located.script, located.position, forget)
+    _take_back(disks, located, CLOSING if name == CLOSING else UNDOING, forget)
 
 
-def _take_back(disks: Disks, journal: Journal, script: Script, position: int, forget: Callable[[], None]) -> None:
-    for operation in reversed(script.operations[:position]):
+def _take_back(disks: Disks, located: Located, name: str, forget: Callable[[], None]) -> None:
+    journal, script = located.journal, located.script
+    for operation in reversed(script.operations[: located.position]):
         operation.take_back(disks)
     _remove_temporaries(disks, script)
     if not journal.same_mount:
         _restore_directories(disks, journal)
+    if name != CLOSING:
+        finish_document(disks, name, CLOSING)
     forget()
     for path, mtime_ns in sorted(journal.directories.items(), reverse=True):
         disks.root.set_mtime(path, mtime_ns)
-    finish_document(disks, UNDOING, UNDONE)
+    finish_document(disks, CLOSING, UNDONE)
     for saved in (STAGED, FILES):
         disks.quarantine.remove_tree(f"{disks.run_id}/{saved}")
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, CLEANED, DELETED, SWAP, FileKind, parse_segment_file, segment_file
 from kafkalog.log.storage.cleaner import CleanedGroup
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference, hiding_marker
+from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference, marker_first
 from kafkalog.recovery.survey import Survey
 
 __all__ = ["compaction_actions"]
@@ -42,7 +42,7 @@ def compaction_actions(found: Survey, after: Tree, groups: Mapping[str, Sequence
     first = [each for each in removed if each.path.endswith(_UNFINISHED)]
     gone = sorted((each for each in removed if not each.path.endswith(_UNFINISHED)), key=_oldest_first)
     others = [each for each in rest if each.kind is not ActionKind.REMOVE]
-    return hiding_marker(found, [*first, *replaced, *gone, *others])
+    return marker_first(found, [*first, *replaced, *gone, *others])
 
 
 def _paths(directory: str, base: int) -> Iterator[str]:

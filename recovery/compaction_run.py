@@ -9,25 +9,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafkalog import __version__
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.errors import StorageError
 from kafkalog.log.chosen import Chosen
 from kafkalog.log.files import scan_directory
 from kafkalog.recovery.cleaner_settings import CleanerConfig
 from kafkalog.recovery.compaction import Compaction, CompactionRules, plan_directory
 from kafkalog.recovery.copied import copy_for
-from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.lock import BrokerLock
 from kafkalog.recovery.places import PathLike, chosen_directories
 from kafkalog.recovery.plan import refuse_unsafe
-from kafkalog.recovery.quarantine import Runs
-from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.run import RecoveryOptions, complete_earlier
-from kafkalog.recovery.runner import Completed, act, refuse_foreign, refuse_place
+from kafkalog.recovery.runner import Completed
 from kafkalog.recovery.scratch import Scratch
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import read_topic_facts
+from kafkalog.recovery.transaction import Keeping, transaction
 from kafkalog.recovery.unreadable import around_unreadable
 from kafkalog.recovery.workers import OnProgress, Workers
 
@@ -122,10 +117,10 @@ def compact(
     empty, is compacted instead of the original.  `quarantine` is where the old files are kept, for `undo`; `expected`
     is an earlier plan: if the directory has changed since, nothing is done.
 
-    An interrupted run is completed first.  A partition that is damaged, or that a broker's start would change, is left
+    A partition that is damaged, or that a broker's start would change, is left
     as it is and named in the result's `done.declined`; one that a broker would give up on is left as the broker leaves
     it, and has a `problem`.  Raises `UsageError` for an impossible path or setting, `StorageError` for I/O, and
-    `RecoveryRefused`, with nothing changed, if nothing can be done.
+    `RecoveryRefused`, with nothing changed, if nothing can be done or a run was cut short.
     """
     wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
     kept = None if quarantine is None else os.fspath(quarantine)
@@ -152,32 +147,18 @@ def _compact(
     workers = Workers(1, on_progress)
     CleanerConfig.from_names(wanted.config)
     with ExitStack() as stack:
-        fs = FileSystem(root)
-        stack.callback(fs.close)
-        stack.enter_context(BrokerLock(fs))
-        runs = Runs(root, quarantine)
-        refuse_foreign(runs, None)
-        recovery = RecoveryOptions(rules=Rules(at=wanted.at).settled([root]))
-        earlier = complete_earlier(fs, runs, recovery, workers)
+        at = stack.enter_context(transaction(root, Keeping(quarantine)))
+        at.refuse_unfinished()
         made = _plan(root, only, wanted, workers)
         stack.callback(made.survey.close)
-        changed = None if expected is None or earlier.completed else expected.survey.first_change(made.survey)
-        if changed is not None:
-            raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
+        at.refuse_changed(None if expected is None else expected.survey, made.survey)
         if on_plan is not None:
             on_plan(made)
+        at.refuse_place(made)
+        earlier = at.settle()
         if not made.changes:
             return CompactionResult(made, None, None, earlier)
-        refuse_place(runs, made)
-        done = act(
-            fs,
-            runs,
-            made,
-            still=lambda: survey(root, only=only, tolerant=True),
-            tool_version=__version__,
-            withhold_marker=lambda: None,
-            workers=workers,
-        )
+        done = at.act(made, lambda: survey(root, only=only, tolerant=True), workers=workers)
         return CompactionResult(made, done.run_id, os.path.join(done.place, done.run_id), earlier)
 
 

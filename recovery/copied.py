@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directory import new_directory
+from kafkalog.log.lock import refuse_half_done
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.lock import refuse_if_locked
 from kafkalog.recovery.places import PathLike, root_of
@@ -27,6 +28,7 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
         raise UsageError(f"{os.fspath(path)} is one partition directory; --into copies a whole log directory")
     destination = new_directory(target, beside=root)
     refuse_if_locked(root)
+    refuse_half_done(root)
     FileSystem.refuse_special(root)
     missing = FileSystem.missing(destination)
     copy = FileSystem.create(destination)

@@ -24,6 +24,7 @@ from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.files import NotRegularFileError, what_it_is
 from kafkalog.log.lending import open_for_writing, withdrawn
+from kafkalog.log.pointer import POINTER, POINTER_BEFORE
 from kafkalog.recovery.digest import BLOCK, ContentDigest, Piece, solid_blocks, without_zeros
 
 __all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner", "is_kept_attribute"]
@@ -33,6 +34,7 @@ _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 PIECE = 1 << 20
 """Bytes that are read or written at a time; a multiple of a digest's block."""
 _MOST_DEPTH = 100
+_NOT_COPIED = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 _MOST_OPEN = 128
 """directories whose descriptors are kept; more than any one operation needs"""
 
@@ -436,10 +438,10 @@ class FileSystem:
         return size, wanted
 
     def copy_tree(self, source: str) -> dict[str, StorageError]:
-        """Copy another directory, which `refuse_special` lets pass, into this one, with all attributes but no lock.
+        """Copy another directory, which `refuse_special` lets pass, into this one, with all attributes.
 
-        Gives the directories in it that are not copied, because they cannot be read or hold what is not a file; and
-        why.
+        The lock and the pointer to its runs stay behind.  Gives the directories in it that are not copied, because they
+        cannot be read or hold what is not a file; and why.
         """
         unreadable = {}
         with FileSystem(source) as other:
@@ -468,7 +470,7 @@ class FileSystem:
                 directories.append(path)
             elif not stat.S_ISREG(each.st_mode):
                 raise NotRegularFileError(errno.EINVAL, what_it_is(each.st_mode), os.path.join(other.root, path))
-            elif path != LOCK_FILE:
+            elif path not in _NOT_COPIED:
                 self.copy_file(other, path, path)
                 self.set_attributes(path, other.attributes(path))
         for path in sorted(directories, reverse=True):

@@ -22,6 +22,7 @@ from kafkalog.recovery.actions import ActionKind
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.glance import why_not_undoable
 from kafkalog.recovery.journal import (
+    CLOSING,
     JOURNAL,
     MANIFEST,
     PREPARING,
@@ -62,6 +63,7 @@ _STATES = {
     MANIFEST: RunState.FINISHED,
     JOURNAL: RunState.CUT_SHORT,
     UNDOING: RunState.UNDO_CUT_SHORT,
+    CLOSING: RunState.UNDO_CUT_SHORT,
     UNDONE: RunState.UNDONE,
     SUPERSEDED: RunState.SUPERSEDED,
     PREPARING: RunState.NOT_BEGUN,
@@ -182,7 +184,7 @@ def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
             found = _read(kept, place, run_id)
             if isinstance(found, RunInfo):
                 unread.append(found)
-            elif kept.is_ours(found) or place == kept.default:
+            elif kept.is_ours(found) or kept.may_be_ours(found) or place == kept.default:
                 read.append(found)
     read.sort(key=lambda run: (run.journal.sequence, run.run_id))
     return (*(_info(kept, run) for run in read), *sorted(unread, key=lambda each: each.run_id))
@@ -252,8 +254,14 @@ def _why_not(kept: Runs, run: KeptRun, state: RunState) -> str | None:
             return "what it kept is being removed"
         case _:
             if not kept.is_ours(run):
-                return "it carries the id of another log directory"
+                return _why_not_ours(kept, run)
             return why_not_undoable(kept, run)
+
+
+def _why_not_ours(kept: Runs, run: KeptRun) -> str:
+    if kept.may_be_ours(run) or (run.place == kept.default and run.journal.is_beside):
+        return "this directory does not name it: it was begun on another one, or this is a backup from before it"
+    return "it carries the id of another log directory"
 
 
 def _originals(steps: Sequence[Step]) -> tuple[Original, ...]:

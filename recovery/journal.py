@@ -6,6 +6,7 @@ The name of the document says how far the run is:
 * `journal.json`: the run has begun and not ended;
 * `manifest.json`: it has ended;
 * `undoing.json`: it is being undone;
+* `closing.json`: every byte is back; the pointer in the log directory and the directories' times are not yet;
 * `undone.json`: it was undone;
 * `superseded.json`: it was cut short, and the directory was changed by somebody else before it could be completed;
 * `purging.json`: what it saved is being permanently deleted.
@@ -25,10 +26,12 @@ from typing import Any, NoReturn
 
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
+from kafkalog.log.pointer import is_run_id
 from kafkalog.recovery.actions import ActionKind
 from kafkalog.recovery.fs import Attributes, is_kept_attribute
 
 __all__ = [
+    "CLOSING",
     "JOURNAL",
     "MANIFEST",
     "PREPARING",
@@ -41,20 +44,19 @@ __all__ = [
     "FileState",
     "Journal",
     "Step",
-    "is_run_id",
 ]
 
 PREPARING = "preparing.json"
 JOURNAL = "journal.json"
 MANIFEST = "manifest.json"
 UNDOING = "undoing.json"
+CLOSING = "closing.json"
 UNDONE = "undone.json"
 SUPERSEDED = "superseded.json"
 PURGING = "purging.json"
-_VERSION = 2
+_VERSION = 3
 _BEFORE_CHECKSUM, _BEFORE_BODY, _AFTER_BODY = b'{"crc32c": "', b'", "journal": ', b"}\n"
 _CHECKSUM_DIGITS = 8
-_RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _WORD = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
 _KINDS = frozenset(str(each) for each in ActionKind)
@@ -116,14 +118,20 @@ class Journal:
     run_id: str
     tool_version: str
     root: str
-    """where the log directory was; for people, never followed"""
-    owner: str | None
-    """which log directory, where one quarantine serves several: the id in its pointer file"""
+    """where the log directory was; only looked at, to tell a copy of it from the directory itself"""
+    mount: str
+    """where the file system with the log directory was mounted"""
+    owner: str
+    """which log directory: the id in its pointer file"""
+    is_beside: bool
+    """the quarantine is the one beside the log directory, and moves together with it"""
     machine: str | None
     """which machine began the run; None if that cannot be told"""
     sequence: int
     """later runs have higher numbers, whatever the clock says"""
     mode: str
+    drops: bool
+    """records that could still be read go: whoever completes it has to agree to that again"""
     same_mount: bool
     """files are renamed into the quarantine; otherwise they were copied before the run began"""
     steps: Sequence[Step] = ()
@@ -177,11 +185,6 @@ def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
         return data[start : -len(_AFTER_BODY)], data[len(_BEFORE_CHECKSUM) : checksum_end]
     body, _, checksum = data.rstrip(b"\n").rpartition(b"\n")
     return body, checksum
-
-
-def is_run_id(text: str) -> bool:
-    """Whether a name is one that a run has."""
-    return _RUN_ID.fullmatch(text) is not None
 
 
 class _Reader:
@@ -304,22 +307,25 @@ class _Reader:
 
     def journal(self, values: dict[str, Any]) -> Journal:
         names = (
-            "version", "run_id", "tool_version", "root", "owner", "machine", "sequence", "mode", "same_mount", "steps",
-            "directories", "bystanders",
+            "version", "run_id", "tool_version", "root", "mount", "owner", "is_beside", "machine", "sequence", "mode",
+            "drops", "same_mount", "steps", "directories", "bystanders",
         )  # fmt: skip
-        _, run_id, tool, root, owner, machine, sequence, mode, same, steps, directories, bystanders = self.fields(
-            values, "the document", names
-        )
-        if not isinstance(steps, list) or not isinstance(same, bool):
+        read = self.fields(values, "the document", names)
+        _, run_id, tool, root, mount, owner, beside, machine, sequence, mode, drops, same, steps, *around = read
+        directories, bystanders = around
+        if not isinstance(steps, list) or not all(isinstance(each, bool) for each in (beside, drops, same)):
             self.refuse("the document does not have the fields it should have")
         return Journal(
             run_id=self.text(run_id, "the name of the run", is_run_id),
             tool_version=self.text(tool, "the version of kafkalog", lambda text: len(text) < 256),
             root=self.text(root, "the path of the log directory", lambda text: text.startswith("/")),
-            owner=self.optional(owner, self.text, "the id of the log directory", _WORD.fullmatch),
+            mount=self.text(mount, "the path of its mount", lambda text: text.startswith("/")),
+            owner=self.text(owner, "the id of the log directory", _WORD.fullmatch),
+            is_beside=beside,
             machine=self.optional(machine, self.text, "the id of the machine", _WORD.fullmatch),
             sequence=self.number(sequence, "the number of the run"),
             mode=self.text(mode, "the mode", lambda text: len(text) < 256),
+            drops=drops,
             same_mount=same,
             steps=[self.step(each) for each in steps],
             directories={

@@ -30,7 +30,7 @@ from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, en
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference
+from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference, marker_first
 from kafkalog.recovery.broker.identity import meta_properties_finding, with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.choice import Choice, compare_ways
@@ -335,8 +335,9 @@ def _mark_clean(plan: Plan) -> None:
         return
     content = Content((Literal(encode_clean_shutdown(NEW_CLEAN_SHUTDOWN)),))
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
-    plan.actions = [each for each in plan.actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
-    plan.actions.append(Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content))
+    actions = [each for each in plan.actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
+    actions.append(Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content))
+    plan.actions = marker_first(plan.survey, actions)
     plan.refusal = plan.refusal or next(iter(plan.declined.values()), None)  # a marker vouches for all partitions
 
 

@@ -14,16 +14,19 @@ from dataclasses import replace
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER
 from kafkalog.codec.source import Source
+from kafkalog.log.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.content import Content, ContentSource
 from kafkalog.recovery.actions import Action, ActionKind
 from kafkalog.recovery.digest import ContentDigest, Piece
 from kafkalog.recovery.fs import PIECE, Attributes, Owner
 from kafkalog.recovery.journal import JOURNAL, PREPARING, Bystander, EntryKind, FileState, Journal, Step
 from kafkalog.recovery.operations import FILES, STAGED, Disks, owner_of_new, tail_of
-from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
 from kafkalog.recovery.states import Place
 
-__all__ = ["finish_document", "prepare", "write_document"]
+__all__ = ["Announcing", "finish_document", "prepare", "write_document"]
+
+Announcing = tuple[Callable[[], None], Callable[[], None]]
+"""How a run is named in the log directory, and how that is taken back."""
 
 _OWN = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
@@ -50,25 +53,29 @@ def prepare(
     actions: Sequence[Action],
     origin: Callable[[str], Source],
     refuse_changed: Callable[[], None],
+    announcing: Announcing,
     on_step: Callable[[], None] = lambda: None,
 ) -> Journal:
     """Save what will go, stage what will come, write the journal; after this the run can be completed or undone.
 
     `empty` is the journal without its steps; `refuse_changed` is called when everything is saved, and raises if the
-    directory is no longer what was planned for; `on_step` is called after each action that was prepared.  If anything
-    fails on the way, what was copied is removed again.
+    directory is no longer what was planned for; `announcing` names the run in the log directory before its journal is
+    there, and takes that back; `on_step` is called after each action that was prepared.  If anything fails on the way,
+    what was copied is removed again.
     """
+    begin, withdraw = announcing
     disks.quarantine.make_directory(disks.run_id)
     try:
         write_document(disks, empty, PREPARING)
         journal = _Preparation(disks, empty, origin).journal(actions, on_step)
         refuse_changed()
-        write_document(disks, journal, JOURNAL)
+        write_document(disks, journal, PREPARING)
+        begin()
+        finish_document(disks, PREPARING, JOURNAL)
     except (Exception, KeyboardInterrupt):
+        withdraw()
         disks.quarantine.remove_tree(disks.run_id)
         raise
-    disks.quarantine.remove(f"{disks.run_id}/{PREPARING}")
-    disks.quarantine.sync_directory(disks.run_id)
     return journal
 
 

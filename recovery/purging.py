@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,9 +20,9 @@ from kafkalog.log.files import PathLike
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.history import RunInfo, RunState, list_runs, root_of_runs
 from kafkalog.recovery.journal import JOURNAL, PURGING, UNDOING
-from kafkalog.recovery.lock import BrokerLock
 from kafkalog.recovery.operations import FILES, STAGED
 from kafkalog.recovery.quarantine import DOCUMENTS, Runs, document_of
+from kafkalog.recovery.transaction import Keeping, transaction
 
 __all__ = ["PurgeResult", "purge", "purgeable"]
 
@@ -76,6 +75,7 @@ def purge(
     *,
     older_than_days: float | None = None,
     quarantine: PathLike | None = None,
+    moved: bool = False,
 ) -> PurgeResult:
     """Permanently delete what runs have kept, under the broker's lock: named runs, and all runs older than some days.
 
@@ -83,32 +83,34 @@ def purge(
     unless it was set aside as superseded.  Raises `RecoveryRefused`, with nothing removed, if a named run does not
     exist or must not be removed; runs selected by age that must not be removed are kept and named in the result.
     """
-    _choose(_runs(path, quarantine), run_ids, older_than_days)  # refused before anything is locked
-    with ExitStack() as stack:
-        fs = FileSystem(root_of_runs(path))
-        stack.callback(fs.close)
-        stack.enter_context(BrokerLock(fs))
-        kept = _runs(path, quarantine)
+    _choose(_runs(path, quarantine, moved=moved), run_ids, older_than_days)  # refused before anything is locked
+    with transaction(root_of_runs(path), _keeping(quarantine, moved=moved)) as at:
+        kept = at.runs
         chosen, left = _choose(kept, run_ids, older_than_days)
         for run in chosen:
             _remove(run)
         kept.reload()
         if chosen and not _needs_pointer(kept):
-            kept.forget(fs)
-            fs.set_mtime("", fs.mtime_before)
+            kept.drop_pointer(at.fs)
+            at.fs.set_mtime("", at.fs.mtime_before)
         return PurgeResult(kept.root, chosen, left)
 
 
 def _needs_pointer(kept: Runs) -> bool:
     """Whether a run that is left is found, or known for this directory's, by the pointer file."""
     return any(
-        run.owner is not None or run.state is RunState.UNREADABLE or os.path.dirname(run.directory) != kept.default
+        run.state is RunState.UNREADABLE or run.is_unfinished or os.path.dirname(run.directory) != kept.default
         for run in list_runs(kept)
     )
 
 
-def _runs(path: PathLike, quarantine: PathLike | None) -> Runs:
-    return Runs(root_of_runs(path), None if quarantine is None else os.fspath(quarantine))
+def _keeping(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
+    return Keeping(None if quarantine is None else os.fspath(quarantine), moved)
+
+
+def _runs(path: PathLike, quarantine: PathLike | None, *, moved: bool = False) -> Runs:
+    keeping = _keeping(quarantine, moved=moved)
+    return Runs(root_of_runs(path), keeping.quarantine, moved=keeping.moved)
 
 
 def _choose(

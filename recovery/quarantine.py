@@ -1,7 +1,8 @@
 """Where removed bytes are kept: `<log directory>.recovery/<run>/`, or where the operator says.
 
 Never inside a log directory, this one or another: a broker does not start beside a directory that it does not know.  A
-quarantine elsewhere is found again through a small file in the log directory (`recovery.pointer`).
+quarantine elsewhere is found again through a small file in the log directory (`log.pointer`), which also names the
+runs that are at work: without that a run that was cut short is not taken for this directory's, wherever it lies.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.log.directory import log_directory_around
 from kafkalog.log.files import NotRegularFileError, read_small
+from kafkalog.log.pointer import POINTER, POINTER_BEFORE, Pointer, is_run_id, new_owner, read_pointer
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import (
+    CLOSING,
     JOURNAL,
     MANIFEST,
     PREPARING,
@@ -25,10 +29,8 @@ from kafkalog.recovery.journal import (
     UNDOING,
     UNDONE,
     Journal,
-    is_run_id,
 )
 from kafkalog.recovery.machine import machine_id
-from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE, Pointer, new_owner, read_pointer
 
 __all__ = [
     "DOCUMENTS",
@@ -41,10 +43,11 @@ __all__ = [
 ]
 
 _JOURNAL_LIMIT = 1 << 28
-DOCUMENTS = (PURGING, UNDONE, SUPERSEDED, UNDOING, MANIFEST, JOURNAL, PREPARING)
+DOCUMENTS = (PURGING, UNDONE, SUPERSEDED, CLOSING, UNDOING, MANIFEST, JOURNAL, PREPARING)
 """names of a run's document; where a power cut has left two, the one that counts comes first"""
 _ENDED = (PURGING, UNDONE, SUPERSEDED)
-_UNFINISHED = (JOURNAL, UNDOING)
+_AT_WORK = (JOURNAL, UNDOING)
+_UNFINISHED = (*_AT_WORK, CLOSING)
 
 
 def new_run_id() -> str:
@@ -106,16 +109,21 @@ def read_run(place: str, run_id: str, name: str) -> KeptRun:
 
 
 class Runs:
-    """The runs on one log directory, wherever they are kept; `place` is where a new one goes."""
+    """The runs on one log directory, wherever they are kept; `place` is where a new one goes.
 
-    def __init__(self, root: str, place: str | None = None) -> None:
+    With `moved` somebody vouches that runs in `place` are of this directory, although nothing in it says so.
+    """
+
+    def __init__(self, root: str, place: str | None = None, *, moved: bool = False) -> None:
         self.root = os.path.realpath(root)
         self.default = self.root + ".recovery"
+        self.moved = moved
         self._pointer = read_pointer(self.root)
         remembered = self._pointer.places if self._pointer is not None else ()
         self._given = None if place is None else os.path.realpath(place)
         self._places = list(dict.fromkeys([*([self._given] if self._given else []), *remembered, self.default]))
         self._runs: list[KeptRun] | None = None
+        self._new_owner = new_owner()
 
     @property
     def places(self) -> Sequence[str]:
@@ -126,6 +134,16 @@ class Runs:
     def owner(self) -> str | None:
         """The id of the log directory, if it has one yet."""
         return None if self._pointer is None else self._pointer.owner
+
+    @property
+    def owner_of_new(self) -> str:
+        """The id that a new run gives the directory, or finds there."""
+        return self.owner or self._new_owner
+
+    @property
+    def at_work(self) -> tuple[str, ...]:
+        """The runs that the directory says have begun on it and not ended."""
+        return () if self._pointer is None else self._pointer.at_work
 
     @property
     def place(self) -> str:
@@ -170,32 +188,56 @@ class Runs:
                 reason="quarantine",
             ) from error
 
-    def next_pointer(self) -> Pointer | None:
-        """The pointer that has to be in the log directory before a run begins; None if none is needed."""
-        if self.place == self.default and self._pointer is None:
-            return None
-        return self._pointer_to(self.place, None)
+    def begin(self, root: FileSystem, run_id: str, place: str) -> None:
+        """Leave in the log directory that a run, or its undo, is at work on it: before its journal says so."""
+        known = self._pointer or Pointer(self.owner_of_new)
+        places = known.places if place in (self.default, *known.places) else (*known.places, place)
+        unfinished = {run.run_id for run in self.unfinished()}
+        at_work = (*(each for each in known.at_work if each in unfinished and each != run_id), run_id)
+        self._leave(root, Pointer(known.owner, places, at_work))
 
-    def pointer_of(self, run: KeptRun) -> Pointer | None:
-        """The pointer that a run which began has left, or should have."""
-        if run.place == self.default and self._pointer is None:
-            return None
-        return self._pointer_to(run.place, run.journal.owner)
-
-    def _pointer_to(self, place: str, owner: str | None) -> Pointer:
-        known = self._pointer or Pointer(owner or new_owner(), ())
-        return known if place in (self.default, *known.places) else Pointer(known.owner, (*known.places, place))
-
-    def remember(self, root: FileSystem, pointer: Pointer | None) -> None:
-        """Leave the pointer in the log directory, if it is not there yet."""
+    def end(self, root: FileSystem, run_id: str, *, stands: bool) -> None:
+        """The directory names the run no more; the pointer goes if nothing is left to which it leads."""
         self._clear(root)
-        if pointer is None or pointer == self._pointer:
+        if self._pointer is None:
             return
-        data = pointer.encode()
-        root.write_new(POINTER_BEFORE, [(0, data)], len(data))
-        root.rename(POINTER_BEFORE, POINTER)
-        root.sync_directory("")
-        self._pointer = pointer
+        at_work = tuple(each for each in self._pointer.at_work if each != run_id)
+        left = [run for run in self.all() if stands or run.run_id != run_id]
+        is_needed = at_work or any(run.journal.owner == self.owner and not run.journal.is_beside for run in left)
+        self._leave(root, Pointer(self._pointer.owner, self._pointer.places, at_work) if is_needed else None)
+
+    def tidy(self, root: FileSystem) -> None:
+        """Take from the pointer what a run that has ended left there, because it was stopped at its very end."""
+        unfinished = {run.run_id for run in self.all() if run.name in (PREPARING, *_UNFINISHED)}
+        for run_id in self.at_work:
+            if run_id not in unfinished:
+                self.end(root, run_id, stands=True)
+        self._clear(root)
+
+    def drop_pointer(self, root: FileSystem) -> None:
+        """The directory's runs are gone: it carries no id any more."""
+        self._leave(root, None)
+
+    def _leave(self, root: FileSystem, pointer: Pointer | None) -> None:
+        """Have this pointer in the log directory, whose own time stays."""
+        self._clear(root)
+        if pointer == self._pointer:
+            return
+        time = root.mtime("")
+        try:
+            if pointer is None:
+                root.remove(POINTER)
+            else:
+                data = pointer.encode()
+                root.write_new(POINTER_BEFORE, [(0, data)], len(data))
+                root.rename(POINTER_BEFORE, POINTER)
+            self._pointer = pointer
+            root.set_mtime("", time)
+            root.sync_directory("")
+        except StorageError:
+            self._clear(root)
+            root.set_mtime("", time)
+            raise
 
     @staticmethod
     def _clear(root: FileSystem) -> None:
@@ -208,15 +250,6 @@ class Runs:
         """Look at the quarantines again."""
         self._runs = None
 
-    def forget(self, root: FileSystem, ending: str | None = None) -> None:
-        """Remove the pointer if it leads to no run any more, but for the one that is about to end."""
-        self._clear(root)
-        left = [run for run in self.all() if run.run_id != ending]
-        if self._pointer is not None and all(run.place == self.default and run.journal.owner is None for run in left):
-            root.remove(POINTER)
-            root.sync_directory("")
-            self._pointer = None
-
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     def all(self) -> list[KeptRun]:
@@ -225,6 +258,17 @@ class Runs:
             found = [run for place in self._places for run in self._in(place)]
             self._runs = sorted(found, key=lambda run: (run.journal.sequence, run.run_id))
         return self._runs
+
+    def legible(self) -> list[KeptRun]:
+        """As `all`, without those whose document cannot be read."""
+        found = []
+        for place in self._places:
+            for run_id in run_ids_in(place):
+                with suppress(RecoveryRefused):
+                    run = self._read(place, run_id)
+                    if run is not None and self.is_ours(run):
+                        found.append(run)
+        return sorted(found, key=lambda run: (run.journal.sequence, run.run_id))
 
     def _in(self, place: str) -> list[KeptRun]:
         runs = [self._read(place, run_id) for run_id in run_ids_in(place)]
@@ -244,19 +288,47 @@ class Runs:
             ) from error
 
     def is_ours(self, run: KeptRun) -> bool:
-        """Beside the log directory, whatever it is called by now; elsewhere by the id that both carry, or the path."""
-        if run.journal.owner is not None and run.journal.owner == self.owner:
-            return True
+        """What has ended: by its place beside the directory, else by the id that both carry.  What has not: only if
+        the directory names it, for a backup put in its place does not.
+        """
+        if run.name in _AT_WORK and run.run_id not in self.at_work:
+            return self.moved and self.may_be_ours(run)
         if run.place == self.default:
-            return run.journal.owner is None
-        return run.journal.root == self.root and (self.owner is None or run.journal.owner is None)
+            return run.journal.is_beside or run.journal.owner == self.owner
+        return run.journal.owner == self.owner or (
+            self.may_be_ours(run) and (self.moved or run.name in (CLOSING, PREPARING))
+        )
+
+    def may_be_ours(self, run: KeptRun) -> bool:
+        """Nothing speaks against it but that nothing speaks for it."""
+        return run.journal.owner == self.owner or run.journal.root == self.root
+
+    def strangers(self) -> list[KeptRun]:
+        """What began beside this directory or on this path, has not ended, and is not named by what is there now."""
+        found = []
+        for place in self._places:
+            for run_id in run_ids_in(place):
+                run = self._read(place, run_id)
+                is_near = run is not None and (place == self.default or run.journal.root == self.root)
+                if run is not None and is_near and run.name in _AT_WORK and not self.is_ours(run):
+                    found.append(run)
+        return found
+
+    def missing(self) -> list[str]:
+        """Runs that the directory names and that are in none of its quarantines."""
+        return [run for run in self.at_work if all(document_of(place, run) is None for place in self._places)]
 
     def unfinished(self) -> list[KeptRun]:
         """Runs, and undos of runs, that began and did not end."""
         return [run for run in self.all() if run.name in _UNFINISHED]
 
+    def is_announced(self, run: KeptRun) -> bool:
+        """A run that was stopped before it began had named itself in the log directory, or was about to."""
+        is_about_to = bool(run.journal.steps) and os.path.lexists(os.path.join(self.root, POINTER_BEFORE))
+        return is_about_to or run.run_id in self.at_work
+
     def abandoned(self) -> list[KeptRun]:
-        """Runs that were stopped while they made copies, before anything was changed."""
+        """Runs that were stopped while they made copies, before anything but the pointer was changed."""
         return [run for run in self.all() if run.name == PREPARING]
 
     def next_sequence(self) -> int:
@@ -265,7 +337,11 @@ class Runs:
 
     def undoable(self, run_id: str | None = None, concerns: Callable[[KeptRun], bool] | None = None) -> KeptRun:
         """The run of this name, or the latest that `concerns` chooses; `RecoveryRefused` if there is none."""
-        candidates = [run for run in self.all() if run.name != PREPARING and run_id in (None, run.run_id)]
+        candidates = [
+            run
+            for run in self.all()
+            if run_id in (None, run.run_id) and (run.name != PREPARING or self.is_announced(run))
+        ]
         if run_id is None and concerns is not None:
             candidates = [run for run in candidates if concerns(run)]
         if not candidates:

@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafkalog import __version__
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
@@ -19,24 +18,25 @@ from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.choice import sentence_of_loss
 from kafkalog.recovery.copied import copy_for
 from kafkalog.recovery.duplicates import refuse_duplicates
-from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.lock import BrokerLock
+from kafkalog.recovery.journal import JOURNAL
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.places import PathLike, chosen_directories, holding, root_of
 from kafkalog.recovery.plan import Plan, make_plan
 from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.rules import Rules, mode_named
-from kafkalog.recovery.runner import Completed, act, complete, refuse_foreign, refuse_place, take_back
+from kafkalog.recovery.runner import Completed, Earlier
+from kafkalog.recovery.standing import sentence_of_stranger
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.unreadable import around_unreadable
+from kafkalog.recovery.vouching import why_not_clean
 from kafkalog.recovery.workers import OnProgress, Workers
 
 __all__ = [
     "RecoveryOptions",
     "RecoveryResult",
     "UndoResult",
-    "complete_earlier",
     "known_topics",
     "log_directory_of",
     "nothing_done",
@@ -68,6 +68,8 @@ class RecoveryOptions:
     """go on where records that can still be read would be dropped"""
     complete: str | None = None
     """a run that another machine began and that is to be completed all the same"""
+    moved: bool = False
+    """the directory is the one that its runs were on, although that cannot be seen"""
     lacking: Mapping[str, StorageError] = field(default_factory=dict)
     """directories that are not in a copy, because they could not be read, and why"""
 
@@ -82,6 +84,8 @@ class RecoveryResult:
     earlier: Completed = field(default_factory=Completed)
     marker_withheld: str | None = None
     """why no clean-shutdown marker was written, although one was asked for"""
+    notes: tuple[str, ...] = ()
+    """what is to be known of the directory and its runs: sentences"""
 
     @property
     def completed(self) -> tuple[str, ...]:
@@ -148,6 +152,8 @@ class UndoResult:
     root: str
     run_id: str
     files: int
+    note: str | None = None
+    """where the directory was before, if it was moved: a sentence"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -266,21 +272,24 @@ def recover(
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
     complete: str | None = None,
+    moved: bool = False,
     accept_loss: bool = False,
     select: Chosen = ALL,
     copies: Sequence[PathLike] = (),
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> RecoveryResult:
-    """Plan and act under the broker's lock and a journal; an interrupted run is completed first.
+    """Plan and act under the broker's lock and a journal; where a run was cut short, complete that and nothing else.
 
     Arguments are those of `plan`, and these.  `mark_clean` writes a clean-shutdown marker after a second verification
     from disk (modes safe and strict, and a whole log directory), so that the broker does not check again; `quarantine`
     is where removed bytes are kept; `expected` is an earlier plan: if the directory has changed since, nothing is done;
-    `complete` names a run that another machine began and that is to be completed here; `accept_loss` continues even if
-    records that can still be read would be dropped (mode kafka does so, as the broker does).  A partition that cannot
-    be recovered or read is left as it is and named in the result's `declined`.  Raises `RecoveryRefused`, with nothing
-    changed, if nothing can be done, if sound records would be lost, or if the directory is locked or has changed.
+    `complete` names a run that another machine began and that is to be completed here; `moved` says that the directory
+    is the one that its runs were on, where that cannot be seen; `accept_loss` continues even if records that can still
+    be read would be dropped (mode kafka does so, as the broker does), also by a run that was cut short.  A partition
+    that cannot be recovered or read is left as it is and named in the result's `declined`.  Raises `RecoveryRefused`,
+    with nothing changed, if nothing can be done, if sound records would be lost, or if the directory is locked or has
+    changed.
     """
     rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
     options = RecoveryOptions(
@@ -290,6 +299,7 @@ def recover(
         mark_clean=mark_clean,
         accept_loss=accept_loss,
         complete=complete,
+        moved=moved,
     )
     done = recover_all([path], options, quarantine=quarantine, expected=[expected], jobs=jobs, on_progress=on_progress)
     return done[0]
@@ -322,28 +332,24 @@ def recover_all(
         seen.add(root)
     if options.mark_clean:
         _refuse_half_a_marker(places)
+    keeping = Keeping(None if quarantine is None else os.fspath(quarantine), options.moved)
     with ExitStack() as stack:
-        runs = []
+        opened = []
         for root, only in places:
-            fs = FileSystem(root)
-            stack.callback(fs.close)
             with _about(root, len(places)):
-                stack.enter_context(BrokerLock(fs))
-                kept = Runs(root, None if quarantine is None else os.fspath(quarantine))
-                refuse_foreign(kept, options.complete)
-            runs.append((fs, only, kept))
+                at = stack.enter_context(transaction(root, keeping))
+                at.refuse_foreign(options.complete)
+            opened.append((at, only))
         refuse_duplicates([root for root, _only in places])
         options = replace(options, rules=options.rules.settled(root for root, _only in places))
         directories: list[_Directory] = []
         refused: list[RecoveryRefused] = []
-        for (fs, only, kept), before in zip(runs, wanted, strict=True):
-            if refused and kept.unfinished():
-                continue  # planning for it would first complete what was cut short
-            directory = _Directory(fs, only, kept, options, workers)
+        for (at, only), before in zip(opened, wanted, strict=True):
+            directory = _Directory(at, only, options, workers)
             stack.callback(directory.close)
             directories.append(directory)
             try:
-                with _about(fs.root, len(places)):
+                with _about(at.root, len(places)):
                     directory.plan(before, on_plan)
             except RecoveryRefused as declined:
                 refused.append(declined)
@@ -378,14 +384,12 @@ class _Directory:
     """One log directory on its way from a plan to a result; its lock is held."""
 
     def __init__(
-        self, fs: FileSystem, only: frozenset[str] | None, runs: Runs, options: RecoveryOptions, workers: Workers
+        self, at: Transaction, only: frozenset[str] | None, options: RecoveryOptions, workers: Workers
     ) -> None:
-        self._fs = fs
+        self._at = at
         self._only = only
-        self._runs = runs
         self._options = options
         self._workers = workers
-        self._earlier = Completed()
         self._found: Survey | None = None
         self._plan: Plan | None = None
 
@@ -395,67 +399,75 @@ class _Directory:
             self._found.close()
 
     def plan(self, expected: Plan | None, on_plan: Callable[[Plan], None] | None) -> None:
-        """Complete what was cut short, then decide what is to be done; `on_plan` is told, whether it can be or not."""
-        self._earlier = complete_earlier(self._fs, self._runs, self._options, self._workers)
-        found = self._found = survey(self._fs.root, only=self._only, on_read=self._workers.read, tolerant=True)
-        if expected is not None and not self._earlier.completed:
-            _check_unchanged(expected, found)
-        made = self._plan = _plan(found, self._workers, self._options)
+        """Decide what is to be done; `on_plan` is told of a plan, whether it can be carried out or not."""
+        if self._options.rules.rebuild_indexes:
+            self._at.refuse_unfinished()
+        if self._at.earlier.fitting:
+            refuse_completing(self._at.earlier, self._options)
+            return
+        made = self._make_plan(expected)
         if on_plan is not None:
             on_plan(made)
-        if expected is not None and not self._earlier.completed:
+        if expected is not None:
             _check_as_readable(expected, made)
-        refuse_declined(made, accept_loss=self._options.accept_loss, earlier=self._earlier)
-        if made.changes:
-            refuse_place(self._runs, made)
+        refuse_declined(made, accept_loss=self._options.accept_loss)
+        self._at.refuse_place(made)
 
-    @property
-    def made(self) -> Plan:
-        """The plan, once it is made."""
-        if self._plan is None:
-            raise AssertionError(self)
+    def _make_plan(self, expected: Plan | None = None) -> Plan:
+        found = self._found = survey(self._at.root, only=self._only, on_read=self._workers.read, tolerant=True)
+        self._at.refuse_changed(None if expected is None else expected.survey, found)
+        self._plan = _plan(found, self._workers, self._options)
         return self._plan
 
     def report_of_nothing(self) -> dict[str, Any] | None:
         """Where the plan is not carried out, because this directory or another was declined; None without a plan."""
-        return None if self._plan is None else nothing_done(self._plan, self._earlier).as_dict()
+        return None if self._plan is None else nothing_done(self._plan).as_dict()
 
     def act(self) -> RecoveryResult:
-        """Do it."""
-        made = self.made
+        """Do it: complete what was cut short, or else what was planned."""
+        if self._plan is None:
+            completed = self._at.complete(lambda: self._why_not_clean(None))
+            return RecoveryResult(self._make_plan(), None, None, completed, notes=self._notes())
+        made, notes = self._plan, self._notes()
+        earlier = self._at.settle()
         if not made.changes:
-            return nothing_done(made, self._earlier)
-        done = act(
-            self._fs,
-            self._runs,
+            return RecoveryResult(made, None, None, earlier, notes=notes)
+        done = self._at.act(
             made,
-            still=lambda: survey(self._fs.root, only=self._only, tolerant=True),
-            tool_version=__version__,
-            withhold_marker=lambda: _why_not_clean(self._fs.root, self._only, self._options, self._workers),
+            lambda: survey(self._at.root, only=self._only, tolerant=True),
+            withhold_marker=lambda: self._why_not_clean(self._only),
             workers=self._workers,
+            drops=made.choice.own.sound_lost > 0 or made.choice.own.markers_lost > 0,
         )
         place = os.path.join(done.place, done.run_id)
-        return RecoveryResult(made, done.run_id, place, self._earlier, done.marker_withheld)
+        return RecoveryResult(made, done.run_id, place, earlier, done.marker_withheld, notes)
+
+    def _why_not_clean(self, only: frozenset[str] | None) -> str | None:
+        return _why_not_clean(self._at.root, only, self._options, self._workers)
+
+    def _notes(self) -> tuple[str, ...]:
+        moved = () if self._at.note is None else (self._at.note,)
+        return (*moved, *map(sentence_of_stranger, self._at.runs.strangers()))
 
 
-def complete_earlier(fs: FileSystem, runs: Runs, options: RecoveryOptions, workers: Workers) -> Completed:
-    """Bring runs to their end that were cut short, by rules that are settled."""
-    return complete(fs, runs, lambda: _why_not_clean(fs.root, None, options, workers))
+def refuse_completing(earlier: Earlier, options: RecoveryOptions) -> None:
+    """Raise `RecoveryRefused` where a run that was cut short drops what nobody has agreed to drop now."""
+    for run, _located in earlier.fitting:
+        is_agreed = options.accept_loss or run.journal.mode == options.rules.mode == Mode.KAFKA
+        if run.name == JOURNAL and run.journal.drops and not is_agreed:
+            raise RecoveryRefused(
+                f"run {run.run_id} (mode {run.journal.mode}), which was cut short, drops records that can still be "
+                f"read: --accept-loss completes it all the same, `undo --run {run.run_id}` reverses it; nothing was "
+                "changed",
+                reason="loss",
+            )
 
 
 def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOptions, workers: Workers) -> str | None:
     """Read everything again from disk: a clean-shutdown marker must be true of every partition."""
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
         again = replace(options, rules=replace(options.rules, full=True), mark_clean=False)
-        made = _plan(found, workers, again, compare=False)
-        if made.refusal is not None:
-            return f"the second verification refused: {made.refusal}"
-        if made.declined:
-            return f"the second verification refused: {next(iter(made.declined.values()))}"
-        if made.changes:
-            first = made.actions[0]
-            return f"the second verification would change something: {first.kind} {first.path}"
-        return None
+        return why_not_clean(found, _plan(found, workers, again, compare=False), options.rules, workers)
 
 
 def rebuild_indexes(
@@ -500,12 +512,6 @@ def recover_into(
     return copy_for(path, target, recover_copy)
 
 
-def _check_unchanged(expected: Plan, found: Survey) -> None:
-    changed = expected.survey.first_change(found)
-    if changed is not None:
-        raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
-
-
 def _check_as_readable(expected: Plan, made: Plan) -> None:
     """What was left out, and is to be read now, changes the plan; so does what was read and can no longer be."""
     for name in sorted({*expected.survey.unreadable} ^ {*made.survey.unreadable}):
@@ -525,25 +531,26 @@ def _undone(path: PathLike) -> tuple[str, str | None]:
 
 
 @checked
-def refuse_without_run(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None) -> None:
+def refuse_without_run(
+    path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
+) -> None:
     """As `undo` where there is nothing to undo; only looks, so that nobody is asked for nothing."""
-    Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine)).undoable(run_id)
+    Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved).undoable(run_id)
 
 
 @checked
-def undo(path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None) -> UndoResult:
+def undo(
+    path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
+) -> UndoResult:
     """Restore every byte and time that a run changed (default: the latest run), even if it was interrupted.
 
-    Everything is compared first.  Raises `RecoveryRefused`, with nothing changed, if there is no such run, if anything
-    that it relies on has changed since, or if what it saved is not complete.
+    Everything is compared first; `moved` is as for `recover`.  Raises `RecoveryRefused`, with nothing changed, if there
+    is no such run, if anything that it relies on has changed since, or if what it saved is not complete.
     """
     root, partition = _undone(path)
+    keeping = Keeping(None if quarantine is None else os.fspath(quarantine), moved)
     if not os.path.lexists(os.path.join(root, LOCK_FILE)):  # one that a kill has left goes with the lock
-        Runs(root, None if quarantine is None else os.fspath(quarantine)).undoable(run_id)
-    with ExitStack() as stack:
-        fs = FileSystem(root)
-        stack.callback(fs.close)
-        stack.enter_context(BrokerLock(fs))
-        runs = Runs(root, None if quarantine is None else os.fspath(quarantine))
-        run = take_back(fs, runs, run_id, partition)
-        return UndoResult(root, run.run_id, len(run.journal.steps))
+        refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
+    with transaction(root, keeping) as at:
+        run = at.take_back(run_id, partition)
+        return UndoResult(root, run.run_id, len(run.journal.steps), at.note)

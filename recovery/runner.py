@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.recovery.actions import Action, ActionKind, Changes
+from kafkalog.recovery.actions import Action, ActionKind, Changes, marker_first
 from kafkalog.recovery.apply import Located, locate, roll_back, roll_forward
+from kafkalog.recovery.belonging import mount_of
 from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
+from kafkalog.recovery.journal import CLOSING, JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
 from kafkalog.recovery.machine import machine_id
 from kafkalog.recovery.operations import Disks, describe
 from kafkalog.recovery.permissions import refuse_without_permission
@@ -26,12 +27,15 @@ from kafkalog.recovery.workers import Workers
 __all__ = [
     "Completed",
     "Done",
+    "Earlier",
     "act",
     "complete",
+    "look_at_earlier",
     "refuse_foreign",
     "refuse_others_files",
     "refuse_out_of_order",
     "refuse_place",
+    "settle",
     "take_back",
 ]
 
@@ -45,6 +49,20 @@ class Completed:
     superseded: Mapping[str, str] = field(default_factory=dict)
     """run id -> why it was set aside: the directory was changed since, by a broker for example"""
     marker_withheld: str | None = None
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """run id -> how many operations were left to be done, or to be taken back"""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What runs have left that were cut short, compared with what is there."""
+
+    fitting: tuple[tuple[KeptRun, Located], ...] = ()
+    """those that can be brought to their end, and how far they came"""
+    stale: tuple[tuple[KeptRun, str], ...] = ()
+    """those that cannot, because the directory was changed since; with the sentence that says so"""
+    abandoned: tuple[tuple[KeptRun, Located | None], ...] = ()
+    """those that were stopped before they began; None: not everything is as they found it"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,45 +98,87 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
             )
 
 
-def complete(root: FileSystem, runs: Runs, withhold_marker: Callable[[], str | None]) -> Completed:
-    """Bring to their end the runs that were cut short, undos too; set aside those that no longer fit.
-
-    A run that was stopped before it had changed anything leaves copies only: they are removed.
-    """
-    completed: list[str] = []
-    superseded: dict[str, str] = {}
-    withheld = None
-    fitting: list[tuple[KeptRun, Located | None]] = []
+def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
+    """Compare what runs have left that were cut short, undos too, with what is there; changes nothing."""
+    fitting: list[tuple[KeptRun, Located]] = []
+    stale: list[tuple[KeptRun, str]] = []
     for run in runs.unfinished():
         with _quarantine_of(run) as quarantine:
             disks = Disks(root, quarantine, run.run_id)
             try:
-                fitting.append((run, _locate(disks, run, to_undo=run.name == UNDOING)))
+                fitting.append((run, _locate(disks, run, to_undo=run.name != JOURNAL)))
             except Unexpected as found:
-                superseded[run.run_id] = _superseded(disks, run, found)
-                fitting.append((run, None))
-    for run, located in fitting:
+                stale.append((run, _superseded(disks, run, found)))
+    abandoned = [run for run in runs.abandoned() if runs.is_announced(run) or _is_nobodys(run)]
+    return Earlier(tuple(fitting), tuple(stale), tuple((run, _as_before(root, run)) for run in abandoned))
+
+
+def _is_nobodys(run: KeptRun) -> bool:
+    """It had saved less than everything, so that no directory names it; and nobody else is at it."""
+    return not run.journal.steps and not run.is_foreign
+
+
+def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
+    """Where nobody has changed anything since a run was stopped that had not begun."""
+    with _quarantine_of(run) as quarantine:
+        try:
+            located = _locate(Disks(root, quarantine, run.run_id), run, to_undo=True)
+        except Unexpected:
+            return None
+        return located if located.position == 0 else None
+
+
+def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> Completed:
+    """Set aside the runs that no longer fit; of those that had not begun remove what they had copied."""
+    for run, _why in earlier.stale:
+        with _quarantine_of(run) as quarantine:
+            finish_document(Disks(root, quarantine, run.run_id), run.name, SUPERSEDED)
+        runs.reload()
+        runs.end(root, run.run_id, stands=True)
+    for run, located in earlier.abandoned:
+        _discard(root, runs, run, located)
+    runs.reload()
+    runs.tidy(root)
+    return Completed(superseded={run.run_id: why for run, why in earlier.stale})
+
+
+def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
+    """Remove the copies of a run that had changed nothing but the pointer, which goes too, as its time does."""
+    with _quarantine_of(run) as quarantine:
+        if runs.is_announced(run) and located is not None:
+            roll_back(Disks(root, quarantine, run.run_id), located, run.name, _forgetting(root, runs, run.run_id))
+            root.mtime_before = root.mtime("")
+        runs.end(root, run.run_id, stands=False)
+        quarantine.remove_tree(run.run_id)
+
+
+def complete(root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Callable[[], str | None]) -> Completed:
+    """Bring to their end the runs that were cut short, undos too; set aside those that no longer fit."""
+    superseded = settle(root, runs, earlier).superseded
+    completed: dict[str, int] = {}
+    withheld = None
+    for run, located in earlier.fitting:
         with _quarantine_of(run) as quarantine:
             disks = Disks(root, quarantine, run.run_id)
-            if located is None:
-                finish_document(disks, run.name, SUPERSEDED)
-                continue
-            completed.append(run.run_id)
-            runs.remember(root, runs.pointer_of(run))
-            if run.name == UNDOING:
-                roll_back(disks, located, run.name, partial(runs.forget, root, run.run_id))
-            else:
-                _, why = roll_forward(disks, located, withhold_marker, partial(runs.forget, root, run.run_id))
+            runs.begin(root, run.run_id, run.place)
+            if run.name == JOURNAL:
+                left = len(located.script.operations) - located.position
+                _, why = roll_forward(disks, located, withhold_marker, _forgetting(root, runs, run.run_id))
+                runs.end(root, run.run_id, stands=True)
                 withheld = why or withheld
-    for run in runs.abandoned():
-        if not run.is_foreign:
-            with _quarantine_of(run) as quarantine:
-                quarantine.remove_tree(run.run_id)
+            else:
+                left = located.position
+                roll_back(disks, located, run.name, _forgetting(root, runs, run.run_id))
+            completed[run.run_id] = left
     if completed:
         root.mtime_before = root.mtime("")
-    if fitting or runs.abandoned():
-        runs.reload()
-    return Completed(tuple(completed), superseded, withheld)
+    runs.reload()
+    return Completed(tuple(completed), superseded, withheld, completed)
+
+
+def _forgetting(root: FileSystem, runs: Runs, run_id: str) -> Callable[[], None]:
+    """What takes a run's name from the log directory, once it is undone."""
+    return partial(runs.end, root, run_id, stands=False)
 
 
 def _superseded(disks: Disks, run: KeptRun, found: Unexpected) -> str:
@@ -147,6 +207,7 @@ def act(
     tool_version: str,
     withhold_marker: Callable[[], str | None],
     workers: Workers | None = None,
+    drops: bool = False,
 ) -> Done:
     """Do what a plan says, as a run of its own.
 
@@ -157,34 +218,39 @@ def act(
     with _new_quarantine(runs) as quarantine:
         run_id = new_run_id()
         disks = Disks(root, quarantine, run_id, made.survey.files)
-        pointer, place = runs.next_pointer(), runs.place
+        place = runs.place
         empty = Journal(
             run_id=run_id,
             tool_version=tool_version,
             root=root.root,
-            owner=None if pointer is None else pointer.owner,
+            mount=mount_of(root.root),
+            owner=runs.owner_of_new,
+            is_beside=place == runs.default,
             machine=machine_id(),
             sequence=runs.next_sequence(),
             mode=str(made.mode),
+            drops=drops,
             same_mount=root.shares_mount(quarantine),
+            directories={"": root.mtime_before},
         )
         progress = workers or Workers()
         progress.begin_steps("saving what will be removed", [_bytes_of(made, action) for action in made.actions])
+        forgetting = _forgetting(root, runs, run_id)
         journal = prepare(
             disks,
             empty,
-            made.actions,
+            marker_first(made.survey, made.actions),
             made.survey.source,
             lambda: _refuse_changed(made, still()),
+            (partial(runs.begin, root, run_id, place), forgetting),
             progress.step_done,
         )
-        runs.remember(root, pointer)
         located = Located(journal, describe(journal, run_id), 0)
         runs.reload()
         progress.begin_steps("putting the result in place", [1] * len(located.script.operations))
-        _, withheld = roll_forward(
-            disks, located, withhold_marker, partial(runs.forget, root, run_id), progress.step_done
-        )
+        _, withheld = roll_forward(disks, located, withhold_marker, forgetting, progress.step_done)
+        runs.reload()
+        runs.end(root, run_id, stands=True)
         return Done(run_id, place, withheld)
 
 
@@ -249,7 +315,8 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str |
             located = _locate(disks, run, to_undo=True)
         except Unexpected as found:
             raise RecoveryRefused(_why_not(disks, run, found), reason="changed") from None
-        roll_back(disks, located, run.name, partial(runs.forget, root, run.run_id))
+        runs.begin(root, run.run_id, run.place)
+        roll_back(disks, located, run.name, _forgetting(root, runs, run.run_id))
     return run
 
 
@@ -294,7 +361,7 @@ def _why_not(disks: Disks, run: KeptRun, found: Unexpected) -> str:
     saved = f"nothing was changed; what the run saved is in {run.directory}"
     if found.place.in_run:
         return f"run {run.run_id} cannot be undone: {where}, which it had saved; {saved}"
-    if run.name in (JOURNAL, UNDOING):
+    if run.name in (JOURNAL, UNDOING, CLOSING):
         return (
             f"run {run.run_id} was cut short and can no longer be undone: {where} since, perhaps by a broker; "
             f"{saved}; `recover` sets the run aside and examines the directory as it is"

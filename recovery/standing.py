@@ -16,10 +16,10 @@ from kafkalog.log.files import PathLike
 from kafkalog.log.holders import held_by_us, told_held_by_others
 from kafkalog.log.lock import is_held_here
 from kafkalog.recovery.glance import why_not_undoable
-from kafkalog.recovery.journal import MANIFEST, UNDOING
+from kafkalog.recovery.journal import JOURNAL, MANIFEST
 from kafkalog.recovery.quarantine import KeptRun, Runs
 
-__all__ = ["Standing", "UnfinishedRun", "standing"]
+__all__ = ["Standing", "UnfinishedRun", "sentence_of_stranger", "standing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ class Standing:
     """somebody holds the broker's lock, a broker or a recovery; None if unknown"""
     problem: str | None = None
     """why the runs cannot be told"""
+    strangers: tuple[str, ...] = ()
+    """runs that were cut short here on another directory, or on a later state of this one: sentences"""
 
     def sentences(self) -> list[str]:
         """One for each thing that stands out; none if nothing does."""
@@ -69,6 +71,7 @@ class Standing:
         elif self.locked is None:
             told.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
         told += [run.sentence() for run in self.unfinished]
+        told += self.strangers
         if self.undoable is not None:
             told.append(f"run {self.undoable} can be undone: `undo --run {self.undoable}`")
         if self.problem is not None:
@@ -85,6 +88,14 @@ class Standing:
         }
 
 
+def sentence_of_stranger(run: KeptRun) -> str:
+    """What is said of a run that was cut short, where what is there now does not name it."""
+    return (
+        f"run {run.run_id} in {run.place} was cut short on another directory that was here, or after this backup of it "
+        "was made: it is left as it is, and what it saved stays there"
+    )
+
+
 @checked
 def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
     """How the log directory `root` stands; looks beside it, where its pointer leads, and into `quarantine`."""
@@ -92,13 +103,14 @@ def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
     locked = _locked(path)
     try:
         kept = Runs(path, None if quarantine is None else os.fspath(quarantine))
-        unfinished = tuple(UnfinishedRun(run.run_id, run.is_foreign, run.name == UNDOING) for run in kept.unfinished())
+        unfinished = tuple(UnfinishedRun(run.run_id, run.is_foreign, run.name != JOURNAL) for run in kept.unfinished())
+        strangers = tuple(map(sentence_of_stranger, kept.strangers()))
         ended: list[KeptRun] = [run for run in kept.all() if run.name == MANIFEST]
     except (RecoveryRefused, StorageError) as error:
         return Standing(locked=locked, problem=str(error))
     latest = ended[-1] if ended and not unfinished else None
     undoable = latest.run_id if latest is not None and why_not_undoable(kept, latest) is None else None
-    return Standing(unfinished, undoable, locked)
+    return Standing(unfinished, undoable, locked, strangers=strangers)
 
 
 def _locked(root: str) -> bool | None:

@@ -19,9 +19,9 @@ from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.codec.source import Source
 from kafkalog.log.files import Entry, ListedSource, exists, scan_directory, what_it_is
+from kafkalog.log.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.headers import HeaderTables
-from kafkalog.recovery.pointer import POINTER, POINTER_BEFORE
 from kafkalog.recovery.scratch import SCRATCH, Scratch
 
 __all__ = ["LINKED_DIRECTORY", "FileFacts", "Survey", "facts_of", "survey"]

@@ -13,7 +13,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalog import __version__
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
@@ -28,14 +27,11 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.log.files import PathLike
-from kafkalog.recovery.actions import Action, ActionKind, difference
+from kafkalog.recovery.actions import Action, ActionKind, difference, marker_first
 from kafkalog.recovery.broker.manager import topic_id_or_none
-from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.history import root_of_runs
-from kafkalog.recovery.lock import BrokerLock
 from kafkalog.recovery.normalize import Checkpoints
 from kafkalog.recovery.plan import refuse_unsafe
-from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.remains import (
     Remains,
     RemainsKind,
@@ -46,10 +42,10 @@ from kafkalog.recovery.remains import (
     why_not_fitting,
 )
 from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.runner import act, refuse_place
 from kafkalog.recovery.safe import SafeResult, recover_safely
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.transaction import Keeping, transaction
 from kafkalog.recovery.wanted import Wanted
 
 __all__ = ["PutBack", "UndeleteResult", "Undeletion", "plan_undelete", "undelete"]
@@ -172,30 +168,14 @@ def undelete(
     """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
-        fs = FileSystem(root_of_runs(path))
-        stack.callback(fs.close)
-        stack.enter_context(BrokerLock(fs))
-        kept = Runs(fs.root, None if quarantine is None else os.fspath(quarantine))
-        for run in kept.unfinished():
-            raise RecoveryRefused(
-                f"run {run.run_id} was cut short: `recover` completes it, `undo --run {run.run_id}` reverses it; "
-                "nothing was changed",
-                reason="unfinished",
-            )
-        made = _plan(stack, fs.root, wanted)
+        keeping = Keeping(None if quarantine is None else os.fspath(quarantine))
+        opened = stack.enter_context(transaction(root_of_runs(path), keeping))
+        opened.refuse_unfinished()
+        made = _plan(stack, opened.root, wanted)
         directories = frozenset(path for path in made.survey.directories if "/" not in path)
-        changed = None if expected is None else expected.survey.first_change(made.survey)
-        if changed is not None:
-            raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
-        refuse_place(kept, made)
-        done = act(
-            fs,
-            kept,
-            made,
-            still=lambda: survey(fs.root, only=directories),
-            tool_version=__version__,
-            withhold_marker=lambda: None,
-        )
+        opened.refuse_changed(None if expected is None else expected.survey, made.survey)
+        opened.refuse_place(made)
+        done = opened.act(made, lambda: survey(opened.root, only=directories))
         return UndeleteResult(made, done.run_id, os.path.join(done.place, done.run_id))
 
 
@@ -256,7 +236,7 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
         held.append(PutBack(target, each.directory, each.segments[0].base_offset, end, each.records, each.topic_id))
     found = stack.enter_context(survey(root, only=frozenset(each.directory for each in chosen)))
     refuse_unsafe(found, actions, found.tree())
-    return Undeletion(root, found, actions, tuple(held))
+    return Undeletion(root, found, marker_first(found, actions), tuple(held))
 
 
 def _target(each: Remains, wanted: Wanted) -> str:

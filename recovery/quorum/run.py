@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalog import __version__
 from kafkalog.cluster.quorum_log import root_of_metadata
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
@@ -18,17 +17,13 @@ from kafkalog.codec.text import encode_meta_properties, encode_uuid, meta_proper
 from kafkalog.log.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.fs import PIECE, FileSystem, Owner
-from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
-from kafkalog.recovery.quarantine import Runs
+from kafkalog.recovery.lock import refuse_if_locked
 from kafkalog.recovery.quorum.metadata_tree import content_elsewhere
 from kafkalog.recovery.quorum.plan import DirectoryChange, QuorumPlan, make_plan
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
-from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.run import RecoveryOptions, complete_earlier
-from kafkalog.recovery.runner import Completed, act, refuse_foreign, refuse_place
+from kafkalog.recovery.runner import Completed
 from kafkalog.recovery.survey import survey
-from kafkalog.recovery.topic_facts import NO_FACTS
-from kafkalog.recovery.workers import Workers
+from kafkalog.recovery.transaction import Keeping, Transaction, transaction
 
 __all__ = ["QuorumResult", "plan_quorum", "recover_quorum"]
 
@@ -110,31 +105,24 @@ def recover_quorum(
     """Bring a quorum back: cut what is torn, append the new voters, and give all of its directories the best log.
 
     All directories are locked before the first is changed.  Each is changed as a run of its own, with a journal and a
-    quarantine, and put back by `undo`; a run that was cut short is completed first.  Raises `UsageError` for a request
-    that makes no sense, `StorageError` for I/O, and `RecoveryRefused`, with nothing changed, if it cannot be done or
-    needs consent.
+    quarantine, and put back by `undo`.  Raises `UsageError` for a request
+    that makes no sense, `StorageError` for I/O, and `RecoveryRefused`, with nothing changed, if it cannot be done,
+    needs consent, or a run was cut short.
     """
     wanted = wanted.checked()
     with ExitStack() as stack:
-        opened = []
+        opened = {}
         for root in _targets(wanted):
-            fs = FileSystem(root)
-            stack.callback(fs.close)
-            stack.enter_context(BrokerLock(fs))
-            kept = Runs(root, quarantine)
-            refuse_foreign(kept, None)
-            opened.append((fs, kept))
-        options = RecoveryOptions(rules=Rules(topics=NO_FACTS, at=wanted.at).settled(()))
-        earlier = {fs.root: complete_earlier(fs, kept, options, Workers()) for fs, kept in opened}
-        held = frozenset(fs.root for fs, _ in opened)
+            at = stack.enter_context(transaction(root, Keeping(quarantine)))
+            at.refuse_unfinished()
+            opened[at.root] = at
 
         def refuse_in_use(root: str) -> None:
-            if root not in held:
+            if root not in opened:
                 refuse_if_locked(root)
 
         made = make_plan(stack, wanted, wanted.directory_id or _new_directory_id(), refuse_in_use)
-        was_cut_short = any(each.completed for each in earlier.values())
-        changed = None if expected is None or was_cut_short else expected.first_change(made)
+        changed = None if expected is None else expected.first_change(made)
         if changed is not None:
             raise RecoveryRefused(f"{changed} changed since the plan was made; make a new one", reason="changed")
         if wanted.into is not None:
@@ -143,28 +131,20 @@ def recover_quorum(
             on_plan(made)
         if wanted.way is QuorumWay.FROM_BROKER:
             return QuorumResult(made, (), _make_controller(made))
-        by_root = {fs.root: (fs, kept) for fs, kept in opened}
         for each in made.changes:
-            if each.actions:
-                refuse_place(by_root[each.root][1], each)
-        return QuorumResult(made, tuple(_act(each, *by_root[each.root], earlier[each.root]) for each in made.changes))
+            opened[each.root].refuse_place(each)
+        return QuorumResult(made, tuple(_act(each, opened[each.root]) for each in made.changes))
 
 
 def _targets(wanted: QuorumRequest) -> list[str]:
     return list(dict.fromkeys(root_of_metadata(path)[0] for path in wanted.targets))
 
 
-def _act(change: DirectoryChange, fs: FileSystem, kept: Runs, earlier: Completed) -> DirectoryRun:
+def _act(change: DirectoryChange, at: Transaction) -> DirectoryRun:
+    earlier = at.settle()
     if not change.actions:
         return DirectoryRun(change.root, None, None, earlier)
-    done = act(
-        fs,
-        kept,
-        change,
-        still=lambda: survey(change.root, only=frozenset({CLUSTER_METADATA_DIRECTORY})),
-        tool_version=__version__,
-        withhold_marker=lambda: None,
-    )
+    done = at.act(change, lambda: survey(change.root, only=frozenset({CLUSTER_METADATA_DIRECTORY})))
     return DirectoryRun(change.root, done.run_id, os.path.join(done.place, done.run_id), earlier)
 
 

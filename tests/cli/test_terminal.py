@@ -123,7 +123,7 @@ def test_interrupted_while_files_change(moment: str, then: str, root: Path) -> N
     else:
         finished = kafkalog("recover", root, "--mode", "salvage", "--yes", *settings())
         assert finished.code == 2
-        assert f"run {run}, which had been cut short, was completed first" in finished.out
+        assert f"run {run}, which had been cut short, was completed" in finished.out
 
 
 def test_interrupted_when_all_is_done(root: Path) -> None:
@@ -161,7 +161,7 @@ def test_killed_and_what_is_said_then(moment: str, root: Path, measured: Callabl
     assert stamps(root) == left
     recovered = kafkalog("recover", "--yes", *words)
     assert recovered.code == (0 if is_done else 2), recovered
-    assert (f"run {run}, which had been cut short, was completed first" in recovered.out) is begun
+    assert (f"run {run}, which had been cut short, was completed" in recovered.out) is begun
     assert kafkalog("recover", "--yes", *words).code == 0
     while (kafkalog("undo", "--yes", root)).code == 2:
         pass

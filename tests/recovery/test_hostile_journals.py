@@ -19,9 +19,9 @@ from command import kafkalog
 from fixture_data import recovery_cases
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
+from kafkalog.log.pointer import POINTER, Pointer
 from kafkalog.recovery import recover
 from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, Journal
-from kafkalog.recovery.pointer import POINTER
 from recovery_settings import given
 from trees import first_difference, stamps
 
@@ -29,6 +29,7 @@ CASE = recovery_cases(["torn_tail"])[0]
 STATE = {"size": 1, "digest": "0" * 64,
          "attributes": {"mtime_ns": 0, "mode": 0o644, "uid": 0, "gid": 0, "extended": {}}}  # fmt: skip
 Values = dict[str, Any]
+OWNER = "0" * 32
 
 
 def step(**given: Any) -> Values:
@@ -95,6 +96,11 @@ HOSTILE: dict[str, Callable[[Values], Any]] = {
     "the root is not text": replaced(root=None),
     "the sequence is text": replaced(sequence="1"),
     "same_mount is a number": replaced(same_mount=1),
+    "drops is a number": replaced(drops=1),
+    "is_beside is text": replaced(is_beside="yes"),
+    "the mount is not a path": replaced(mount="mnt"),
+    "the owner is none": replaced(owner=None),
+    "the owner is not an id": replaced(owner="../x"),
     "a rename onto itself": steps(step(kind="rename", path="t-0/a", target="t-0/a", before=STATE)),
     "removed twice": steps(step(before=STATE), step(before=STATE)),
     "renamed from nothing": steps(step(kind="rename", path="t-0/none", target="t-0/x")),
@@ -135,6 +141,7 @@ def hostile_directory(tmp_path: Path, name: str, data: bytes) -> Path:
     run = root.with_name("logs.recovery") / "20260101T000000.000000Z-00000001"
     run.mkdir(parents=True)
     (run / name).write_bytes(data)
+    (root / POINTER).write_bytes(Pointer(OWNER, (), (run.name,)).encode())
     (tmp_path / "parent" / "outside").write_text("not to be touched")
     return root
 
@@ -210,6 +217,7 @@ POINTERS = {
     "empty": b"",
     "no text": b"\xff\xfe\n",
     "long": b"x" * (1 << 17),
+    "a run that is none": b"kafkalog-quarantine " + b"0" * 32 + b"\nrun ../../x\n",
 }
 
 

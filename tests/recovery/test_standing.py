@@ -12,6 +12,7 @@ import pytest
 
 from command import kafkalog
 from fixture_data import recovery_cases
+from kafkalog.log.pointer import POINTER, Pointer
 from kafkalog.recovery import quarantine, recover, undo
 from kafkalog.recovery.fs import FileSystem
 from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING
@@ -67,6 +68,7 @@ def test_an_unfinished_run(name: str, foreign: bool, torn: Path, monkeypatch: py
     run_id = recover(torn, **given(CASE)).run_id
     directory = torn.with_name("logs.recovery") / str(run_id)
     (directory / MANIFEST).rename(directory / name)
+    (torn / POINTER).write_bytes(Pointer("0" * 32, (), (str(run_id),)).encode())
     if foreign:
         monkeypatch.setattr(quarantine, "machine_id", lambda: "0123")
     found = standing(torn)
@@ -150,6 +152,7 @@ def test_a_run_that_waits_to_be_completed_is_something_to_do(torn: Path) -> None
     assert kafkalog("plan", torn).code == 0
     directory = Path(f"{torn}.recovery") / run_id
     (directory / MANIFEST).rename(directory / JOURNAL)
+    (torn / POINTER).write_bytes(Pointer("0" * 32, (), (run_id,)).encode())
     planned = kafkalog("plan", "--json", torn)
     (line,) = planned.objects
     assert (line["changes"], len(line["standing"]["unfinished_runs"]), planned.code) == (False, 1, 1)

@@ -125,7 +125,7 @@ def test_between_looking_and_cutting(tmp_path: Path, monkeypatch: pytest.MonkeyP
         appended(root)
         return act(*args, **kwargs)
 
-    monkeypatch.setattr("kafkalog.recovery.run.act", slow)
+    monkeypatch.setattr("kafkalog.recovery.transaction.act", slow)
     size = last_log(root).stat().st_size
     with pytest.raises(RecoveryRefused, match="changed since the plan was made"):
         recover(root, accept_loss=True, **given(CASE))

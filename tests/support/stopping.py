@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kafkalog import RecoveryRefused, StorageError, undo
+from kafkalog.recovery import apply, runner
 from kafkalog.recovery.fs import FileSystem
 from trees import first_difference, stamps
 
@@ -23,6 +24,7 @@ __all__ = [
     "Failure",
     "Stopped",
     "beside",
+    "cut_short",
     "disturbed",
     "failing_at",
     "just_before",
@@ -86,6 +88,22 @@ def disturbed(work: Callable[[], object], number: int, failure: Failure, patch: 
             return True
         assert count[0] < number
         return False
+
+
+def cut_short(work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stop a recovery once it has made its first change."""
+    forward: Any = apply.roll_forward
+
+    def stop() -> None:
+        raise Stopped
+
+    def stopped(*given: Any) -> object:
+        return forward(*given[:4], stop)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "roll_forward", stopped)
+        with pytest.raises(Stopped):
+            work()
 
 
 def _kill_self() -> None:

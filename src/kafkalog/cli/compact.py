@@ -113,8 +113,6 @@ def _row(each: CompactedPartition) -> list[object]:
 def _print_result(result: CompactionResult) -> None:
     root = escape_controls(result.done.root)
     with LineWriter() as writer:
-        for run in result.earlier.completed:
-            writer.write(f"run {run}, which had been cut short, was completed first")
         for run, why in result.earlier.superseded.items():
             writer.write(f"run {run}, which had been cut short, was set aside: {escape_controls(why)}")
         if result.run_id is None:

@@ -34,7 +34,7 @@ def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None
 
 
 def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
-    from kafkalog.recovery.journal import JOURNAL, MANIFEST, PURGING, UNDOING, UNDONE
+    from kafkalog.recovery.journal import CLOSING, JOURNAL, MANIFEST, PURGING, UNDOING, UNDONE
 
     word = shell_word(path)
     for run, document in now.items():
@@ -45,7 +45,7 @@ def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
                     f"run {run} on {path} has begun and is not finished: kafkalog recover {word} completes it, "
                     f"kafkalog undo {word} --run {run} reverses it; do not start a broker on it before that"
                 )
-            case _ if document == UNDOING:
+            case _ if document in (UNDOING, CLOSING):
                 yield (
                     f"run {run} on {path} is being undone and that is not finished: kafkalog undo {word} --run {run} "
                     "completes it; do not start a broker on it before that"

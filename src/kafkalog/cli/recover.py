@@ -13,7 +13,7 @@ import click
 from kafkalog.cli import plan as plan_command
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
-from kafkalog.cli.options.common import JSON, QUARANTINE, YES, job_count
+from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES, job_count
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import escape_controls, print_json
@@ -32,6 +32,7 @@ from kafkalog.recovery.run import (
     recover_into,
     refuse_any_declined,
 )
+from kafkalog.recovery.standing import UnfinishedRun, standing
 
 __all__ = ["command"]
 
@@ -59,6 +60,7 @@ def _show(results: list[RecoveryResult], as_json: bool) -> int:
 @click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
 @click.option("--mark-clean", is_flag=True, help="Verify the result from disk, then write a clean-shutdown marker.")
 @QUARANTINE
+@MOVED
 @click.option("--complete", metavar="RUN", help="Complete this run even though another machine began it.")
 @JSON
 def command(
@@ -69,6 +71,7 @@ def command(
     into: str | None,
     mark_clean: bool,
     quarantine: str | None,
+    moved: bool,
     complete: str | None,
     as_json: bool,
     jobs: int | None,
@@ -78,8 +81,9 @@ def command(
 
     Prints its plan first.  With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
     If records that can still be read would be dropped, it refuses and names the ways that lose less; --accept-loss
-    overrides this.  Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it refused, even for one
-    partition only, 4 if something could not be read; the other partitions are still recovered.
+    overrides this.  A run that was cut short is completed, and nothing else is done then.  Exit code 0 if there was
+    nothing to do, 2 if something was changed, 3 if it refused, even for one partition only, 4 if something could not be
+    read; the other partitions are still recovered.
 
     Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
     salvage also keeps sound batches after the damage; strict only removes torn and zero-filled tails and refuses
@@ -88,7 +92,7 @@ def command(
     if dry_run:
         _refuse_with_dry_run({
             "--yes": yes, "--accept-loss": accept_loss, "--into": into, "--mark-clean": mark_clean,
-            "--quarantine": quarantine, "--complete": complete,
+            "--quarantine": quarantine, "--complete": complete, "--moved": moved,
         })  # fmt: skip
     options, threads = options_of(given), job_count(jobs)
     paths = tuple(holding(paths, options.select))
@@ -98,7 +102,7 @@ def command(
     with _refusal_printed(plans, paths if into is None else (), as_json), interruptible(acted_on, quarantine):
         if dry_run:
             return plan_command.show(paths, options, threads, as_json, words)
-        wanted = replace(options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss)
+        wanted = replace(options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss, moved=moved)
 
         def show_plan(made: Plan) -> None:
             plans.append(made)
@@ -119,19 +123,25 @@ def command(
                     on_plan=progress.paused(show_plan),
                 )
             return _show([result], as_json)
-        expected: list[Plan] | None = None
+        expected: list[Plan | None] | None = None
         if not yes:
-            made_all = plan_command.make_all(paths, options, threads)
-            expected = [made for made in made_all if isinstance(made, Plan)]
-            for made in expected:
+            unfinished = {path: _unfinished(path, quarantine) for path in paths}
+            made_all = plan_command.make_all([path for path in paths if not unfinished[path]], options, threads)
+            agreed = [made for made in made_all if isinstance(made, Plan)]
+            for made in agreed:
                 show_plan(made)
             for unplanned in made_all:
                 if isinstance(unplanned, Unplanned) and unplanned.error is not None:
                     raise unplanned.error
-            refuse_any_declined(expected, accept_loss=accept_loss)
-            acting = [made for made in expected if made.changes or mark_clean]
+            refuse_any_declined(agreed, accept_loss=accept_loss)
+            to_complete = [run.run_id for runs in unfinished.values() for run in runs]
+            if to_complete:
+                confirm(f"Complete what was cut short, run {', '.join(to_complete)}?")
+            acting = [made for made in agreed if made.changes or mark_clean]
             if acting:
                 confirm(f"Do this to {', '.join(escape_controls(made.root) for made in acting)}?")
+            waiting = iter(agreed)
+            expected = [None if unfinished[path] else next(waiting) for path in paths]
         with RecoveryProgress("recovering") as progress:
             results = recover_all(
                 paths,
@@ -143,6 +153,14 @@ def command(
                 on_plan=progress.paused(show_plan) if expected is None else None,
             )
         return _show(results, as_json)
+
+
+def _unfinished(path: str, quarantine: str | None) -> tuple[UnfinishedRun, ...]:
+    """Runs that were cut short; none where that cannot be told: whoever plans says why."""
+    try:
+        return standing(log_directory_of(path), quarantine).unfinished
+    except KafkaLogError:
+        return ()
 
 
 def _refuse_with_dry_run(given: Mapping[str, object]) -> None:

@@ -18,8 +18,11 @@ def print_result(result: RecoveryResult) -> None:
     """What became of earlier runs, what was kept, what went where, what a broker will do, and how to undo this."""
     root = escape_controls(result.plan.root)
     with LineWriter() as writer:
-        for run in result.completed:
-            writer.write(f"run {run}, which had been cut short, was completed first")
+        for note in result.notes:
+            writer.write(escape_controls(note))
+        for run, left in result.earlier.steps.items():
+            steps = counted(left, "step")
+            writer.write(f"run {run}, which had been cut short, was completed: {steps} of it had been left to do")
         for run, why in result.earlier.superseded.items():
             writer.write(f"run {run}, which had been cut short, was set aside: {escape_controls(why)}")
         withheld = result.marker_withheld or result.earlier.marker_withheld
@@ -28,7 +31,7 @@ def print_result(result: RecoveryResult) -> None:
         for name, why in result.declined.items():
             writer.write(f"{escape_controls(name)} was left as it is: {escape_controls(why)}")
         if result.run_id is None:
-            writer.write(f"{root}: nothing to do")
+            writer.write(f"{root}: {_what_is_left(result)}")
             return
         writer.write(f"recovered {root}: run {result.run_id}")
         writer.write(_kept(result))
@@ -38,6 +41,14 @@ def print_result(result: RecoveryResult) -> None:
         writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
         writer.write(_broker(result))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
+
+
+def _what_is_left(result: RecoveryResult) -> str:
+    if not result.completed:
+        return "nothing to do"
+    if not result.plan.changes and result.plan.refusal is None:
+        return "nothing else to do"
+    return f"more is to be done: `kafkalog recover {shell_word(result.plan.root)}` plans for what is left"
 
 
 def _kept(result: RecoveryResult) -> str:

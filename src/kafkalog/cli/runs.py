@@ -9,7 +9,7 @@ import click
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
-from kafkalog.cli.options.common import JSON, YES
+from kafkalog.cli.options.common import JSON, MOVED, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.times import Age
 from kafkalog.cli.outcome import Outcome
@@ -112,7 +112,14 @@ def _print_loss(root: str, run: RunInfo) -> None:
 
 
 def _purge(
-    paths: Sequence[str], run_ids: Sequence[str], days: float | None, quarantine: str | None, yes: bool, as_json: bool
+    paths: Sequence[str],
+    run_ids: Sequence[str],
+    days: float | None,
+    quarantine: str | None,
+    *,
+    moved: bool,
+    yes: bool,
+    as_json: bool,
 ) -> int:
     if run_ids and len(paths) != 1:
         raise UsageError("--purge takes one PATH")
@@ -127,7 +134,9 @@ def _purge(
     if any(found for _path, _root, found, _left in chosen) and not yes:
         confirm("Permanently delete all of this?")
     results = [
-        purge(path, [run.run_id for run in found], quarantine=quarantine) if found else PurgeResult(root, ())
+        purge(path, [run.run_id for run in found], quarantine=quarantine, moved=moved)
+        if found
+        else PurgeResult(root, ())
         for path, root, found, _left in chosen
     ]
     for (_path, root, _found, left), result in zip(chosen, results, strict=True):
@@ -149,6 +158,7 @@ def _purge(
               help="Permanently delete what this run keeps; may be repeated.")  # fmt: skip
 @click.option("--purge-older-than", "days", type=Age(), metavar="AGE",
               help="Permanently delete what runs older than this keep: days, or a span such as 36h or 2w.")  # fmt: skip
+@MOVED
 @YES
 @SERVER_PROPERTIES
 @JSON
@@ -159,6 +169,7 @@ def command(
     quarantine: str | None,
     run_ids: tuple[str, ...],
     days: float | None,
+    moved: bool,
     yes: bool,
     server_properties: str | None,
     as_json: bool,
@@ -173,7 +184,7 @@ def command(
     properties_only_for(ctx)
     if run_ids or days is not None:
         with interruptible(paths, quarantine):
-            return _purge(paths, run_ids, days, quarantine, yes, as_json)
-    if yes:
-        raise UsageError("--yes needs --purge or --purge-older-than")
+            return _purge(paths, run_ids, days, quarantine, moved=moved, yes=yes, as_json=as_json)
+    if yes or moved:
+        raise UsageError(f"{'--yes' if yes else '--moved'} needs --purge or --purge-older-than")
     return _show(paths, quarantine, as_json)

@@ -6,7 +6,7 @@ import click
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
-from kafkalog.cli.options.common import JSON, QUARANTINE, YES
+from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.outcome import Outcome
@@ -22,6 +22,7 @@ __all__ = ["command"]
 @SERVER_PROPERTIES
 @click.option("--run", "run_id", metavar="RUN", help="Which run [the latest on PATH].")
 @QUARANTINE
+@MOVED
 @YES
 @JSON
 @click.pass_context
@@ -31,6 +32,7 @@ def command(
     server_properties: str | None,
     run_id: str | None,
     quarantine: str | None,
+    moved: bool,
     yes: bool,
     as_json: bool,
 ) -> int:
@@ -41,13 +43,15 @@ def command(
     properties_only_for(ctx)
     with interruptible([path], quarantine):
         if not yes:
-            refuse_without_run(path, run_id, quarantine=quarantine)
+            refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
             confirm(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?")
-        result = undo(path, run_id, quarantine=quarantine)
+        result = undo(path, run_id, quarantine=quarantine, moved=moved)
         if as_json:
             print_json(result.as_dict())
         else:
             with LineWriter() as writer:
+                if result.note is not None:
+                    writer.write(escape_controls(result.note))
                 writer.write(
                     f"run {result.run_id} on {escape_controls(result.root)} is undone: {result.files} files restored"
                 )

@@ -8,7 +8,7 @@ import click
 
 from kafkalog.cli.options.numbers import JOB_COUNT
 
-__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "job_count"]
+__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "MOVED", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "job_count"]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line (docs/json).")
 REPLICA = click.option(
@@ -26,6 +26,7 @@ CONFIG = click.option(
 )
 JOBS = click.option("--jobs", metavar="N", type=JOB_COUNT, help="How many partitions to read at a time [one per CPU].")
 QUARANTINE = click.option("--quarantine", metavar="DIR", help="Where to keep removed bytes [PATH.recovery].")
+MOVED = click.option("--moved", is_flag=True, help="PATH is the directory that its runs were on, under another path.")
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print credentials and passwords instead of [hidden].")
 YES = click.option("--yes", is_flag=True, help="Act without asking.")
 

@@ -1,0 +1,64 @@
+"""Whether a clean-shutdown marker would be true: a broker that finds one scans no log (`LogManager.loadLogs`).
+
+The one place that says so, for every run that writes one; each question is put to the files as they are on disk.
+"""
+
+from __future__ import annotations
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
+from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
+from kafkalog.recovery.actions import difference
+from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.forecast import load_directory
+from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.rules import Rules
+from kafkalog.recovery.survey import Survey
+from kafkalog.recovery.verify import verify
+from kafkalog.recovery.workers import Workers
+
+__all__ = ["why_not_clean"]
+
+
+def why_not_clean(found: Survey, again: Plan, rules: Rules, workers: Workers) -> str | None:
+    """Why a marker may not be written beside what `found` saw; None if it may.
+
+    `again` is a plan for all of it that trusts nothing; `rules` are settled.  Reads everything.
+    """
+    return _of_plan(again) or _of_trust(found, rules, workers) or _of_verify(found)
+
+
+def _of_plan(again: Plan) -> str | None:
+    if again.refusal is not None:
+        return f"the second verification refused: {again.refusal}"
+    if again.declined:
+        return f"the second verification refused: {next(iter(again.declined.values()))}"
+    if again.changes:
+        first = again.actions[0]
+        return f"the second verification would change something: {first.kind} {first.path}"
+    return None
+
+
+def _of_trust(found: Survey, rules: Rules, workers: Workers) -> str | None:
+    """A broker that trusts the marker must leave the logs as they are, too."""
+    tree = found.tree()
+    tree.write(CLEAN_SHUTDOWN_FILE, encode_clean_shutdown(NEW_CLEAN_SHUTDOWN))
+    started = load_directory(tree, rules, workers)
+    if started.outcome != Outcome.LOADED:
+        return f"a broker that finds a marker would not start: {started.exception}: {started.message}"
+    changed = difference(found, started.tree)
+    if changed:
+        return f"a broker that finds a marker would change something: {changed[0].kind} {changed[0].path}"
+    return None
+
+
+def _of_verify(found: Survey) -> str | None:
+    """What `verify` calls an error; whether a broker starts was answered before, with the settings that were given."""
+    for finding in verify(found.root).findings:
+        if finding.severity is Severity.ERROR and finding.code is not FindingCode.BROKER_REFUSES:
+            return f"`verify` reports {_told(finding)}"
+    return None
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.code} in {finding.file}: {finding.detail}"

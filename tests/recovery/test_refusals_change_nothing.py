@@ -1,0 +1,125 @@
+"""A refusal changes nothing, not a byte and not a time, in the directory or in its quarantine, whatever came before: a
+run that was cut short, deleted segments that a start would remove, several partitions.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from command import kafkalog
+from fixture_data import recovery_case
+from kafkalog import KafkaLogError, Log, Producer
+from kafkalog.recovery import recover
+from kafkalog.recovery.journal import JOURNAL
+from recovery_settings import given
+from stopping import cut_short
+from trees import first_difference, stamps
+
+CASE = recovery_case("bit_flip/length")
+"""What a mode other than kafka cannot keep all of, so that it needs consent."""
+SETTINGS = [f"--config={name}={value}" for name, value in given(CASE)["config"].items()]
+AT = ["--at", str(given(CASE)["at"])]
+BEFORE = ("nothing", "a run cut short", "a run set aside", "deleted segments", "two partitions")
+
+
+def prepared(before: str, root: Path, patch: pytest.MonkeyPatch) -> None:
+    CASE.unpack_before(root)
+    if before in ("a run cut short", "a run set aside"):
+        cut_short(lambda: recover(root, accept_loss=True, **given(CASE)), patch)
+        assert list(root.parent.glob(f"{root.name}.recovery/*/{JOURNAL}"))
+    if before == "a run set aside":  # once somebody acts: a broker has been there since
+        log = min(root.glob("t-0/*.log"))
+        with log.open("ab") as file:
+            file.write(b"more")
+    if before == "deleted segments":
+        for suffix in (".log", ".index", ".timeindex"):
+            (root / "t-0" / f"{0:020d}{suffix}.deleted").write_bytes(b"")
+    if before == "two partitions":
+        shutil.copytree(root / "t-0", root / "t-1")
+
+
+def refused(*words: str) -> Callable[[Path], None]:
+    def work(root: Path) -> None:
+        finished = kafkalog(*words, root)
+        assert finished.code == 3, finished
+
+    return work
+
+
+def refused_append(root: Path) -> None:
+    with pytest.raises(KafkaLogError):
+        Log.open(root / "t-0").close()
+
+
+def refused_build(root: Path) -> None:
+    lines = root.parent / "lines.jsonl"
+    lines.write_text('{"topic": "t", "partition": 0, "value": "x"}\n')
+    finished = kafkalog("build", "--append", "--into", root, lines)
+    assert finished.code in (1, 3, 64), finished
+
+
+def refused_producing(root: Path) -> None:
+    with pytest.raises(KafkaLogError), Producer(root, num_partitions=1) as producer:
+        producer.send("t", b"value", partition=0).result()
+
+
+REFUSALS: dict[str, Callable[[Path], None]] = {
+    "recover without --yes": refused("recover", *SETTINGS, *AT),
+    "recover without consent": refused("recover", "--yes", *SETTINGS, *AT),
+    "recover --mode strict": refused("recover", "--yes", "--mode", "strict", *SETTINGS, *AT),
+    "recover --mode salvage --complete no such run": refused(
+        "recover", "--yes", "--complete", "20260101T000000.000000Z-00000001", *SETTINGS, *AT
+    ),
+    "recover --mark-clean without consent": refused("recover", "--yes", "--mark-clean", *SETTINGS, *AT),
+    "recover to a quarantine inside": lambda root: refused(
+        "recover", "--yes", "--accept-loss", "--quarantine", str(root / "t-0" / "q"), *SETTINGS, *AT
+    )(root) if not list(root.parent.glob("logs.recovery/*")) else None,
+    "undo without --yes": refused("undo"),
+    "undo of no such run": refused("undo", "--yes", "--run", "20260101T000000.000000Z-00000001"),
+    "purge of no such run": refused("runs", "--yes", "--purge", "20260101T000000.000000Z-00000001"),
+    "an append": refused_append,
+    "build --append": refused_build,
+    "a producer": refused_producing,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_refusal_changes_nothing(
+    before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    root = tmp_path / "logs"
+    prepared(before, root, monkeypatch)
+    compared = 0
+    for name, work in REFUSALS.items():
+        if name == "undo without --yes" and before in ("nothing", "deleted segments", "two partitions"):
+            continue  # there is nothing to undo, which is said before anybody is asked
+        held = stamps(tmp_path)
+        held = {path: value for path, value in held.items() if path not in (".", "lines.jsonl")}
+        work(root)
+        now = {path: value for path, value in stamps(tmp_path).items() if path not in (".", "lines.jsonl")}
+        assert first_difference(dict(now), dict(held)) == "", (before, name)
+        compared += 1
+    measured(f"refusals after {before}, nothing of the directory or its quarantine changed", compared)
+
+
+def test_compaction_and_index_rebuild_refuse_what_is_half_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    root = tmp_path / "logs"
+    prepared("a run cut short", root, monkeypatch)
+    held = {path: value for path, value in stamps(tmp_path).items() if path != "."}
+    commands = [
+        ("compact", "--yes", "--config", "cleanup.policy=compact"),
+        ("index", "rebuild", "--yes"),
+    ]
+    for words, more in product(commands, ([], ["--json"])):
+        finished = kafkalog(*words, *more, root)
+        assert (finished.code, "was cut short" in finished.err + finished.out) == (3, True), finished
+        now = {path: value for path, value in stamps(tmp_path).items() if path != "."}
+        assert first_difference(dict(now), dict(held)) == "", words
+    measured("commands that refuse what a run has left half done", len(commands) * 2)

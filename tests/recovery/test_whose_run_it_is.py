@@ -1,0 +1,212 @@
+"""A run belongs to one directory: a copy of it, or a backup that was put in its place, neither spends nor blocks what
+the run has kept, and what was cut short is completed only where it was begun, with the consent that it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import kafkalog
+from compactable import compactable, compacted
+from elsewhere import PLACES, quarantine_at
+from every_byte import Originals
+from fixture_data import recovery_case, recovery_cases
+from kafkalog import RecoveryRefused
+from kafkalog.log.pointer import POINTER
+from kafkalog.recovery import purge, recover, runs, undo
+from kafkalog.recovery.history import RunState
+from kafkalog.recovery.journal import JOURNAL
+from recovery_settings import given
+from stopping import Stopped, cut_short, failing_at
+from trees import copy_tree, first_difference, stamps
+
+CASE = recovery_cases(["torn_tail"])[0]
+SETTINGS = ("--config", "segment.index.bytes=1536", "--config", "index.interval.bytes=256", "--at", "1700000100000")
+LOSSY = recovery_case("bit_flip/length")
+
+
+def half_done(root: Path, kept: Path | None, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> str:
+    """Stop a recovery once it has made its first change; the run's name."""
+    cut_short(lambda: recover(root, quarantine=kept, **settings), monkeypatch)
+    (journal,) = (kept or root.with_name(root.name + ".recovery")).glob(f"*/{JOURNAL}")
+    return journal.parent.name
+
+
+def unchanged_by(work: Callable[[], object], *places: Path, reason: str) -> None:
+    before = [stamps(each) for each in places]
+    with pytest.raises(RecoveryRefused) as refused:
+        work()
+    assert refused.value.reason == reason, refused.value
+    for each, held in zip(places, before, strict=True):
+        assert first_difference(dict(stamps(each)), dict(held)) == ""
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_copy_does_not_spend_what_the_original_has_kept(
+    is_finished: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = CASE.unpack_before(tmp_path / "logs")
+    before, originals = stamps(root), Originals(root)
+    kept = tmp_path / "kept"
+    if is_finished:
+        run_id = str(recover(root, quarantine=kept, **given(CASE)).run_id)
+    else:
+        run_id = half_done(root, kept, monkeypatch, **given(CASE))
+    copy = copy_tree(root, tmp_path / "copy")
+    for work in (
+        lambda: undo(copy),
+        lambda: undo(copy, run_id, quarantine=kept),
+        lambda: undo(copy, moved=True),
+        lambda: recover(copy, accept_loss=True, **given(CASE)),
+    ):
+        unchanged_by(work, copy, kept, root, reason="copy")
+    unchanged_by(lambda: purge(copy, [run_id]), copy, kept, reason="copy" if is_finished else "purge")
+    assert "is a copy of" in kafkalog("undo", "--yes", copy).err
+    assert ("--into" in kafkalog("recover", "--yes", copy).err) is is_finished
+    into = kafkalog("recover", "--yes", "--into", tmp_path / "into", *SETTINGS, copy)
+    if is_finished:
+        assert into.code == 0, into
+        assert not (tmp_path / "into" / POINTER).exists()
+    else:
+        assert (into.code, "half done" in into.err) == (3, True), into
+        assert not (tmp_path / "into").exists()
+    assert originals.missing(root, kept) == []
+    undo(root)
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+
+
+def test_a_copy_of_what_is_half_done_beside_which_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = CASE.unpack_before(tmp_path / "logs")
+    half_done(root, None, monkeypatch, **given(CASE))
+    copy = copy_tree(root, tmp_path / "copy")
+    unchanged_by(lambda: recover(copy, accept_loss=True, **given(CASE)), copy, root, reason="run_missing")
+    unchanged_by(
+        lambda: recover(copy, accept_loss=True, quarantine=tmp_path / "logs.recovery", **given(CASE)),
+        copy, root, tmp_path / "logs.recovery", reason="copy",
+    )  # fmt: skip
+    (copy / POINTER).unlink()
+    assert recover(copy, accept_loss=True, **given(CASE)).run_id is not None
+    assert recover(root, **given(CASE)).completed
+
+
+def test_a_directory_that_was_moved_keeps_its_runs_and_that_is_said(tmp_path: Path) -> None:
+    root = CASE.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    run_id = recover(root, quarantine=tmp_path / "kept", **given(CASE)).run_id
+    moved = root.rename(tmp_path / "elsewhere")
+    finished = kafkalog("undo", "--yes", moved)
+    assert (finished.code, f"run {run_id} found this directory at {root}" in finished.out) == (2, True)
+    assert first_difference(dict(stamps(moved)), dict(before)) == ""
+
+
+def test_where_the_original_cannot_be_seen_somebody_has_to_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = CASE.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    monkeypatch.setattr("kafkalog.recovery.runner.mount_of", lambda root: str(tmp_path / "volume"))
+    recover(root, quarantine=tmp_path / "kept", **given(CASE))
+    moved = root.rename(tmp_path / "elsewhere")
+    unchanged_by(lambda: undo(moved), moved, tmp_path / "kept", reason="moved")
+    assert "--moved" in kafkalog("undo", "--yes", moved).err
+    assert kafkalog("undo", "--yes", "--moved", moved).code == 2
+    assert first_difference(dict(stamps(moved)), dict(before)) == ""
+
+
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_backup_in_the_place_of_a_directory_is_not_what_the_run_had_half_done(
+    place: str, stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    """Stopped before every n-th change; then the backup from before is put at the old path, and the original aside."""
+    backup = LOSSY.unpack_before(tmp_path / "backup")
+    before, number, told = stamps(backup), 1 - stride, 0
+    went_on = True
+    while went_on:
+        number += stride
+        root = copy_tree(backup, tmp_path / "logs")
+        originals = Originals(root)
+        with quarantine_at(place, tmp_path) as kept:
+            with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
+                recover(root, quarantine=kept, accept_loss=True, **given(LOSSY))
+            went_on = count[0] >= number
+            where = kept or root.with_name("logs.recovery")
+            began = [path.parent.name for path in where.glob(f"*/{JOURNAL}")]
+            aside = root.rename(tmp_path / "aside")
+            copy_tree(backup, root)
+            with pytest.raises(RecoveryRefused) as refused:
+                recover(root, quarantine=kept, **given(LOSSY))
+            assert refused.value.reason == "loss"
+            assert first_difference(dict(stamps(root)), dict(before)) == "", number
+            result = recover(root, mode="salvage", quarantine=kept, **given(LOSSY))
+            assert result.completed == ()
+            assert result.run_id is not None
+            assert [any(run in note for note in result.notes) for run in began] == [True] * len(began)
+            told += len(began)
+            undo(root, result.run_id, quarantine=kept)
+            assert first_difference(dict(stamps(root)), dict(before)) == "", number
+            assert originals.missing(aside, where) == [], number
+            shutil.rmtree(root)
+            aside.rename(root)
+            with suppress(RecoveryRefused):
+                undo(root, quarantine=kept)
+            assert first_difference(dict(stamps(root)), dict(before)) == "", number
+        shutil.rmtree(root)
+        shutil.rmtree(tmp_path / "logs.recovery", ignore_errors=True)
+    assert told
+    measured(f"runs cut short, quarantine {place}, that a backup put in their place was not taken for", told)
+
+
+def test_what_was_cut_short_asks_again_for_the_consent_that_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = LOSSY.unpack_before(tmp_path / "logs")
+    run_id = half_done(root, None, monkeypatch, accept_loss=True, **given(LOSSY))
+    place = tmp_path / "logs.recovery"
+    for mode in ("salvage", "safe", "kafka"):
+        unchanged_by(lambda: recover(root, mode=mode, **given(LOSSY)), root, place, reason="loss")  # noqa: B023
+    assert run_id in kafkalog("recover", "--yes", "--mode", "salvage", root).err
+    result = kafkalog("recover", "--yes", "--accept-loss", root)
+    assert (result.code, f"run {run_id}, which had been cut short, was completed" in result.out) == (2, True)
+    (info,) = runs(root)
+    assert (info.state, info.undoable) == (RunState.FINISHED, True)
+
+
+def test_only_recover_completes_what_was_cut_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = compactable(tmp_path / "logs")
+    number = 0
+    while not list(tmp_path.glob(f"logs.recovery/*/{JOURNAL}")):
+        number += 1
+        with failing_at(number, Stopped, monkeypatch), suppress(Stopped):
+            compacted(root)
+    unchanged_by(lambda: compacted(root), root, tmp_path / "logs.recovery", reason="unfinished")
+    assert recover(root).completed
+    compacted(root)
+
+
+def test_a_run_that_the_directory_names_is_found_before_its_journal_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed in between, with a quarantine elsewhere: nothing that begins later can be completed out of order."""
+    root = CASE.unpack_before(tmp_path / "logs")
+    kept = tmp_path / "kept"
+    number = 0
+    while not list(kept.glob(f"*/{JOURNAL}")):
+        number += 1
+        with failing_at(number, Stopped, monkeypatch), pytest.raises(Stopped):
+            recover(root, quarantine=kept, **given(CASE))
+        named = (root / POINTER).exists()
+        assert named or not list(kept.glob(f"*/{JOURNAL}"))
+    (journal,) = kept.glob(f"*/{JOURNAL}")
+    assert journal.parent.name in (root / POINTER).read_text()
+    assert recover(root, **given(CASE)).completed == (journal.parent.name,)
+    assert os.listdir(tmp_path / "logs.recovery") if (tmp_path / "logs.recovery").exists() else True
