@@ -111,7 +111,7 @@ def _pairs(data: bytes, fields: tuple[TextField, ...], pattern: re.Pattern[bytes
         for match in pattern.finditer(line):
             found = True
             name = match["name"].decode("utf-8", "replace")
-            field = declared.get(name, TextField(name, "text", "Kafka has no meaning for it"))
+            field = declared.get(name, TextField(name, "text", "not one of Kafka's"))
             text = match["value"].strip(b'"') if field.kind != "voters" else match["value"]
             start = position + match.start("value") + (1 if match["value"].startswith(b'"') else 0)
             yield _field(field.name, field.kind, field.doc, start, text)
