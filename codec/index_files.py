@@ -242,6 +242,6 @@ def _crc_of(file: Source, position: int) -> int:
 def encode_producer_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
     """The bytes of a `.snapshot`, entries in the given order."""
     body = b"".join(_PRODUCER.struct.pack(*(getattr(entry, name) for name in _PRODUCER.names)) for entry in entries)
-    counted = len(entries).to_bytes(4, "big") + body
-    header = SNAPSHOT_HEADER.struct.pack(PRODUCER_SNAPSHOT_VERSION, crc32c(counted), len(entries))
-    return header + body
+    data = bytearray(SNAPSHOT_HEADER.struct.pack(PRODUCER_SNAPSHOT_VERSION, 0, len(entries)) + body)
+    SNAPSHOT_HEADER.writer("crc")(data, 0, crc32c(memoryview(data)[SNAPSHOT_HEADER.end("crc") :]))
+    return bytes(data)

@@ -52,6 +52,7 @@ __all__ = ["LogBatch", "LogFile"]
 
 _MAX_FILE = 2**31 - 1
 _FIRST_V2_MAGIC = 2
+_stored_crc = MESSAGE_V0.reader("crc")
 _SINGLE_BATCH_WINDOW = 64 * KIB
 
 
@@ -111,8 +112,7 @@ class LogBatch:
             valid = crc32c(self.data[BATCH_CRC_START:]) == self.header.crc
         else:
             data = self.data
-            stored = int.from_bytes(data[MAGIC_POSITION - 4 : MAGIC_POSITION], "big")
-            valid = zlib.crc32(data[LEGACY_CRC_START:]) == stored
+            valid = zlib.crc32(data[LEGACY_CRC_START:]) == _stored_crc(data, 0)
             if valid and self.magic != 0 and self.size < MESSAGE_V1.size:
                 raise IndexOutOfBoundsError(f"a message of {self.size} bytes")
         if not valid:

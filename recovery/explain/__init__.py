@@ -1,6 +1,6 @@
 """Every byte of a file with its field, its value and its meaning, and where the bytes stop making sense."""
 
 from kafkalog.recovery.explain.explaining import explain, is_explained
-from kafkalog.recovery.explain.explanation import Explanation, Part, Role
+from kafkalog.recovery.explain.explanation import ExplainedPart, Explanation, PartRole
 
-__all__ = ["Explanation", "Part", "Role", "explain", "is_explained"]
+__all__ = ["ExplainedPart", "Explanation", "PartRole", "explain", "is_explained"]

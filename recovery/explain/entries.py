@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.framing import MAGIC_END
 from kafkalog.codec.index_files import (
     ABORTED_TRANSACTION,
     OFFSET_ENTRY,
     TIME_ENTRY,
+    each_slot,
     offset_entry_increases,
     time_entry_increases,
 )
+from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source, used_end
 from kafkalog.codec.trace import Span, read_spans
 from kafkalog.codec.whole import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Sequence
 from kafkalog.log.files import FileSource
-from kafkalog.recovery.explain.explanation import Part, Role
+from kafkalog.recovery.explain.explanation import ExplainedPart, PartRole
 
 __all__ = ["explain_index"]
 
@@ -39,26 +41,27 @@ _LAYOUTS: dict[FileKind, tuple[FixedLayout, Sequence]] = {
 
 def explain_index(
     source: Source, path: str, kind: FileKind, base_offset: int, position: int | None, *, most: int
-) -> tuple[Part, ...]:
+) -> tuple[ExplainedPart, ...]:
     """The entries from the place on, or from shortly before the first one that is wrong."""
     layout, tree = _LAYOUTS[kind]
-    used = used_end(source, source.size)
-    end = min(-(-used // layout.size) * layout.size, source.size)
-    wrong = dict(_wrong(source, path, kind, base_offset, layout, end))
-    first = min(wrong, default=0)
-    start = first if position is None else position - position % layout.size
-    start = max(start - (_AROUND * layout.size if position is None else 0), 0)
-    entries = max(most // (len(layout.fields) + 1), 1)
-    data = source.read(start, min(max(end, start + layout.size) - start, entries * layout.size))
-    span = read_spans(tree, data, position=start, most=most)
+    end = min(-(-used_end(source, source.size) // layout.size) * layout.size, source.size)
+    judge = _judge(source, path, kind, base_offset, layout, end)
+    wrong = next(_wrong(source, layout, judge, 0, end), None)
+    start = max((0 if wrong is None else wrong[0]) - _AROUND * layout.size, 0)
+    if position is not None:
+        start = position - position % layout.size
+    shown = min(max(end, start + layout.size) - start, max(most // (len(layout.fields) + 1), 1) * layout.size)
+    span = read_spans(tree, source.read(start, shown), position=start, most=most)
+    problems = dict(_wrong(source, layout, judge, start, min(start + shown, end)))
     for child in span.children:
-        _describe(child, base_offset, wrong.get(child.position, ()))
+        _describe(child, base_offset, problems.get(child.position, ()))
     breaks = tuple(f"{child.name}.{each.name}" for child in span.children for each in child.children if each.problem)
     breaks = breaks or tuple(child.name for child in span.children if child.problem)
     remarks = [f"{end // layout.size} entries are in use"]
     if source.size > end:
         remarks.append(f"{source.size - end} zero bytes follow, allocated and never written")
-    return (Part(Role.DAMAGED if breaks else Role.ASKED, f"entries of {kind.value}", span, tuple(remarks), breaks),)
+    role = PartRole.DAMAGED if breaks else PartRole.ASKED
+    return (ExplainedPart(role, f"entries of {kind.value}", span, tuple(remarks), breaks),)
 
 
 def _describe(entry: Span, base_offset: int, problems: tuple[Suspect, ...]) -> None:
@@ -70,69 +73,112 @@ def _describe(entry: Span, base_offset: int, problems: tuple[Suspect, ...]) -> N
                 child.problem, child.code = message, "contradiction"
 
 
+Judge = Callable[[Fields | None, Fields], Iterator[Suspect]]
+"""(the entry before, an entry) -> what is wrong with it"""
+
+
 def _wrong(
-    source: Source, path: str, kind: FileKind, base_offset: int, layout: FixedLayout, end: int
+    source: Source, layout: FixedLayout, judge: Judge, start: int, end: int
 ) -> Iterator[tuple[int, tuple[Suspect, ...]]]:
-    """Position of each entry that is wrong, and what is."""
-    batches = {} if kind is FileKind.TRANSACTION_INDEX else _last_offsets(path)
-    judge: dict[FileKind, Callable[[Fields | None, Fields], Iterator[Suspect]]] = {
-        FileKind.OFFSET_INDEX: lambda before, entry: _offset_entry(before, entry, base_offset, batches),
-        FileKind.TIME_INDEX: lambda before, entry: _time_entry(before, entry, base_offset, batches),
-        FileKind.TRANSACTION_INDEX: _aborted,
-    }
+    """Position of each entry between two bytes that is wrong, and what is."""
     before: Fields | None = None
-    for position in range(0, end - layout.size + 1, layout.size):
-        entry = layout.struct.unpack(source.read(position, layout.size))
-        found = tuple(judge[kind](before, entry))
+    if start:
+        before = layout.struct.unpack(source.read(start - layout.size, layout.size))
+    for number, entry in each_slot(source, layout, start=start, end=end):
+        found = tuple(judge(before, entry))
         if found:
-            yield position, found
+            yield start + number * layout.size, found
         before = entry
 
 
-Batches = dict[int, tuple[int, int]]
-"""Byte position of each batch of a log -> its last offset and its largest timestamp."""
+def _judge(source: Source, path: str, kind: FileKind, base_offset: int, layout: FixedLayout, end: int) -> Judge:
+    if kind is FileKind.TRANSACTION_INDEX:
+        return _aborted
+    entries = [entry for _, entry in each_slot(source, layout, end=end)]
+    is_offset_index = kind is FileKind.OFFSET_INDEX
+    offsets = [base_offset + entry[layout.names.index("relative_offset")] for entry in entries]
+    positions = [entry[layout.names.index("position")] for entry in entries] if is_offset_index else []
+    log = _Log(os.path.splitext(path)[0] + FileKind.LOG.value, offsets, positions)
+    of_kind = _offset_entry if is_offset_index else _time_entry
+    return lambda before, entry: of_kind(before, entry, base_offset, log)
 
 
-def _last_offsets(index: str) -> Batches:
-    """Of the log beside an index; nothing where it cannot be read."""
-    log = os.path.splitext(index)[0] + FileKind.LOG.value
-    try:
-        with FileSource(log) as source:
-            if source.size < MAGIC_END:
-                return {}
-            return {each.position: (each.last_offset, each.header.max_timestamp) for each in Scanner(source)}
-    except KafkaLogError:
-        return {}
+class _Batch(NamedTuple):
+    """A batch of the log: the offsets that it may hold, its byte position, and its largest timestamp."""
+
+    low: int
+    last: int
+    position: int
+    timestamp: int
 
 
-def _offset_entry(before: Fields | None, entry: Fields, base_offset: int, batches: Batches) -> Iterator[Suspect]:
+class _Log:
+    """The batches of a log that hold certain offsets or begin at certain positions; none where it cannot be read."""
+
+    def __init__(self, path: str, offsets: Iterable[int], positions: Iterable[int]) -> None:
+        self._batches: list[_Batch] = []
+        try:
+            with FileSource(path) as source:
+                self._batches = list(_holding(source, sorted(offsets), set(positions)))
+        except KafkaLogError:
+            return
+
+    def __bool__(self) -> bool:
+        return bool(self._batches)
+
+    def begins_at(self, position: int) -> bool:
+        """Whether one of the batches begins there."""
+        place = bisect_left(self._batches, position, key=lambda batch: batch.position)
+        return place < len(self._batches) and self._batches[place].position == position
+
+    def of(self, offset: int) -> _Batch | None:
+        """The batch that holds an offset."""
+        place = bisect_left(self._batches, offset, key=lambda batch: batch.last)
+        found = self._batches[place] if place < len(self._batches) else None
+        return found if found is not None and found.low <= offset else None
+
+
+def _holding(source: Source, wanted: list[int], positions: set[int]) -> Iterator[_Batch]:
+    """Batches that hold one of the offsets or begin at one of the positions.
+
+    The first offset inside a wrapper is taken to be that behind the entry before it.
+    """
+    behind = 0
+    for each in Scanner(source, check_crc=False):
+        header = each.header
+        low = header.first_offset if isinstance(header, BatchHeader) else min(behind, header.last_offset)
+        place = bisect_left(wanted, low)
+        if each.position in positions or (place < len(wanted) and wanted[place] <= header.last_offset):
+            yield _Batch(low, header.last_offset, each.position, header.max_timestamp)
+        behind = header.last_offset + 1
+
+
+def _offset_entry(before: Fields | None, entry: Fields, base_offset: int, log: _Log) -> Iterator[Suspect]:
     offset, position = entry
     if not offset_entry_increases(before, entry):
         previous = (-1, 0) if before is None else before
         yield ("relative_offset" if offset <= previous[0] else "position"), "it is not above that of the entry before"
-    if not batches:
-        return
-    if position not in batches:
-        at = next((there for there, (last, _) in batches.items() if last == base_offset + offset), None)
-        right = "" if at is None else f"; the batch that ends at offset {base_offset + offset} begins at byte {at}"
-        yield "position", f"no sound batch begins at byte {position} of the log{right}"
-    elif batches[position][0] != base_offset + offset:
-        yield "relative_offset", f"the batch there ends at offset {batches[position][0]}"
+    elif log:
+        batch = log.of(base_offset + offset)
+        if batch is None:
+            yield "relative_offset", f"no batch of the log holds offset {base_offset + offset}"
+        elif position > batch.position or not log.begins_at(position):
+            # it may lie before: of several batches appended at once, the last offset is indexed with the first position
+            yield "position", f"the batch that holds offset {base_offset + offset} begins at byte {batch.position}"
 
 
-def _time_entry(before: Fields | None, entry: Fields, base_offset: int, batches: Batches) -> Iterator[Suspect]:
+def _time_entry(before: Fields | None, entry: Fields, base_offset: int, log: _Log) -> Iterator[Suspect]:
     timestamp, offset = entry
     if not time_entry_increases(before, entry):
         previous = (-1, 0) if before is None else before
         name = "timestamp" if timestamp <= previous[0] else "relative_offset"
         yield name, "it is not above that of the entry before"
-    if not batches:
-        return
-    times = dict(batches.values())
-    if base_offset + offset not in times:
-        yield "relative_offset", f"no sound batch of the log ends at offset {base_offset + offset}"
-    elif times[base_offset + offset] != timestamp:
-        yield "timestamp", f"the batch that ends there has the time {times[base_offset + offset]}"
+    elif log:
+        batch = log.of(base_offset + offset)
+        if batch is None:
+            yield "relative_offset", f"no batch of the log holds offset {base_offset + offset}"
+        elif batch.timestamp != timestamp:
+            yield "timestamp", f"the batch that holds that offset has the time {batch.timestamp}"
 
 
 def _aborted(before: Fields | None, entry: Fields) -> Iterator[Suspect]:

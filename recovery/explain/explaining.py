@@ -25,7 +25,7 @@ from kafkalog.codec.whole import PRODUCER_SNAPSHOT
 from kafkalog.log.files import FileSource, absolute, is_directory, read_small
 from kafkalog.recovery.bitrepair import flipped_bit
 from kafkalog.recovery.explain.entries import explain_index
-from kafkalog.recovery.explain.explanation import Explanation, Part, Role
+from kafkalog.recovery.explain.explanation import ExplainedPart, Explanation, PartRole
 from kafkalog.recovery.explain.logs import Wanted, broken_fields, explain_log, one_bit
 from kafkalog.recovery.explain.text_fields import TEXT_FILES, text_spans
 
@@ -66,7 +66,7 @@ def explain(
     if offset is not None and not is_snapshot and (found is None or found.kind is not FileKind.LOG):
         raise UsageError(f"{path} has no batches: give position instead of offset")
     if name in TEXT_FILES:
-        return _text(path, name, limits)
+        return _text(path, name, max_fields, limits)
     if found is None and not is_snapshot:
         raise UsageError(f"{path} is not a file of a log directory whose bytes are known by its name")
     with FileSource(path) as source:
@@ -105,15 +105,17 @@ def _topic(path: str) -> str | None:
     return None if found is None else found.topic
 
 
-def _text(path: str, name: str, limits: Limits) -> Explanation:
+def _text(path: str, name: str, most: int, limits: Limits) -> Explanation:
     data = read_small(path, limits.checkpoint_bytes)
-    span = text_spans(name, data)
+    span = text_spans(name, data, most)
     breaks = tuple(broken_fields(span))
-    part = Part(Role.DAMAGED if breaks else Role.ASKED, name, span, () if data else ("the file is empty",), breaks)
+    part = ExplainedPart(
+        PartRole.DAMAGED if breaks else PartRole.ASKED, name, span, () if data else ("the file is empty",), breaks
+    )
     return Explanation(path, TEXT_FILES[name][2], len(data), (part,))
 
 
-def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[Part, ...]:
+def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[ExplainedPart, ...]:
     data = source.read(0, min(source.size, limits.snapshot_bytes))
     span = read_spans(PRODUCER_SNAPSHOT, data, limits=limits, most=most)
     breaks: tuple[str, ...] = tuple(broken_fields(span))
@@ -121,7 +123,7 @@ def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[Part, ...]
     bit = _flipped(data) if breaks == ("crc",) else None
     if bit is not None:
         breaks, remarks = one_bit(span, *bit, data)
-    return (Part(Role.DAMAGED if breaks else Role.ASKED, "producer snapshot", span, remarks, breaks),)
+    return (ExplainedPart(PartRole.DAMAGED if breaks else PartRole.ASKED, "producer snapshot", span, remarks, breaks),)
 
 
 def _flipped(data: bytes) -> tuple[int, int] | None:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from kafkalog.codec.trace import Span
 
-__all__ = ["Explanation", "Part", "Role"]
+__all__ = ["ExplainedPart", "Explanation", "PartRole"]
 
 
-class Role(enum.StrEnum):
+class PartRole(enum.StrEnum):
     """Why a part is shown."""
 
     ASKED = "asked"
@@ -24,10 +24,10 @@ class Role(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ExplainedPart:
     """One structure of the file."""
 
-    role: Role
+    role: PartRole
     what: str
     """what it is: a batch, a message, the entries of an index"""
     span: Span
@@ -44,9 +44,9 @@ class Explanation:
     path: str
     page: str
     size: int
-    parts: tuple[Part, ...]
+    parts: tuple[ExplainedPart, ...]
 
     @property
     def is_sound(self) -> bool:
         """Whether nothing is wrong with what is shown."""
-        return not any(part.role is Role.DAMAGED for part in self.parts)
+        return not any(part.role is PartRole.DAMAGED for part in self.parts)

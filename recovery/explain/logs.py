@@ -15,7 +15,7 @@ from kafkalog.codec.trace import Span, read_spans
 from kafkalog.codec.whole import ENTRY
 from kafkalog.log.resync import Expected, Resync
 from kafkalog.recovery.bitrepair import BitRepair, Neighbors, outside_checksum, repair_at
-from kafkalog.recovery.explain.explanation import Part, Role
+from kafkalog.recovery.explain.explanation import ExplainedPart, PartRole
 from kafkalog.recovery.explain.nested import read_contents
 from kafkalog.recovery.explain.suspects import blame_suspects
 
@@ -83,7 +83,7 @@ def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator
 
 def explain_log(
     source: Source, base_offset: int | None, topic: str | None, wanted: Wanted, *, most: int, limits: Limits
-) -> tuple[Part, ...]:
+) -> tuple[ExplainedPart, ...]:
     """The entry that is wanted; damage with the entry before it and the one after it."""
     last: _Place | None = None
     places = _places(source, base_offset, limits)
@@ -100,11 +100,11 @@ def explain_log(
     return tuple(_start(source, topic, most=most, limits=limits)) if wanted.is_open else ()
 
 
-def _start(source: Source, topic: str | None, *, most: int, limits: Limits) -> Iterator[Part]:
+def _start(source: Source, topic: str | None, *, most: int, limits: Limits) -> Iterator[ExplainedPart]:
     """Entries from the start of a sound log until there are enough fields."""
     before: AnyHeader | None = None
     for batch in Scanner(source, limits=limits):
-        part = _entry(batch, before, topic, Role.ASKED, most=most, limits=limits)
+        part = _entry(batch, before, topic, PartRole.ASKED, most=most, limits=limits)
         yield part
         before = batch.header
         most -= sum(1 for _ in part.span.walk())
@@ -114,40 +114,42 @@ def _start(source: Source, topic: str | None, *, most: int, limits: Limits) -> I
 
 def _parts(
     source: Source, topic: str | None, place: _Place, following: _Place | None, *, most: int, limits: Limits
-) -> Iterator[Part]:
+) -> Iterator[ExplainedPart]:
     if place.header is not None and not place.findings:
-        yield _part_at(source, place, topic, Role.ASKED, most, limits)
+        yield _part_at(source, place, topic, PartRole.ASKED, most, limits)
         return
     if place.before is not None:
         neighbor = _Place(place.before[0], place.before[0] + place.before[1].size, place.before[1])
-        yield _header_of(_part_at(source, neighbor, topic, Role.BEFORE, max(most, _HEADER_FIELDS), limits))
+        yield _header_of(_part_at(source, neighbor, topic, PartRole.BEFORE, max(most, _HEADER_FIELDS), limits))
     yield _damage(source, topic, place, following, most=most, limits=limits)
     if following is not None and following.header is not None:
-        yield _header_of(_part_at(source, following, topic, Role.AFTER, max(most, _HEADER_FIELDS), limits))
+        yield _header_of(_part_at(source, following, topic, PartRole.AFTER, max(most, _HEADER_FIELDS), limits))
 
 
-def _part_at(source: Source, place: _Place, topic: str | None, role: Role, most: int, limits: Limits) -> Part:
+def _part_at(
+    source: Source, place: _Place, topic: str | None, role: PartRole, most: int, limits: Limits
+) -> ExplainedPart:
     data = memoryview(source.read(place.start, place.end - place.start))
     if place.header is None:
-        return Part(role, _name(data), read_spans(ENTRY, data, position=place.start, limits=limits, most=most))
+        return ExplainedPart(role, _name(data), read_spans(ENTRY, data, position=place.start, limits=limits, most=most))
     before = None if place.before is None else place.before[1]
     return _entry(RecordBatch(place.header, place.start, data), before, topic, role, most=most, limits=limits)
 
 
 def _entry(
-    batch: RecordBatch, before: AnyHeader | None, topic: str | None, role: Role, *, most: int, limits: Limits
-) -> Part:
+    batch: RecordBatch, before: AnyHeader | None, topic: str | None, role: PartRole, *, most: int, limits: Limits
+) -> ExplainedPart:
     span = read_spans(ENTRY, batch.data, position=batch.position, limits=limits, most=most)
     span.end = batch.position + batch.size
-    if role is Role.ASKED:
+    if role is PartRole.ASKED:
         blame_suspects(span, batch.data, before)
     read_contents(span, topic, batch, limits)
     breaks = tuple(broken_fields(span))
-    role = Role.DAMAGED if breaks and role is Role.ASKED else role
-    return Part(role, _name(memoryview(batch.data)), span, breaks=breaks)
+    role = PartRole.DAMAGED if breaks and role is PartRole.ASKED else role
+    return ExplainedPart(role, _name(memoryview(batch.data)), span, breaks=breaks)
 
 
-def _header_of(part: Part) -> Part:
+def _header_of(part: ExplainedPart) -> ExplainedPart:
     """Without what comes after the header, which a neighbor is not shown for."""
     kept = [child for child in part.span.children if not child.name.startswith(("records", "unpacked", "compressed"))]
     return replace(part, span=replace(part.span, children=kept, note=None), breaks=())
@@ -160,7 +162,7 @@ def _name(data: memoryview) -> str:
 
 def _damage(
     source: Source, topic: str | None, place: _Place, following: _Place | None, *, most: int, limits: Limits
-) -> Part:
+) -> ExplainedPart:
     if zeros_end(source, place.start, place.end) == place.end:
         zeros = place.end - place.start
         span = Span(
@@ -168,7 +170,7 @@ def _damage(
         )
         after = "up to the end of the file" if place.end == source.size else "between sound entries"
         remark = f"{zeros} zero bytes {after}: space that was allocated and never written, or lost with the power"
-        return Part(Role.DAMAGED, "zeros", span, (remark,))
+        return ExplainedPart(PartRole.DAMAGED, "zeros", span, (remark,))
     data = memoryview(source.read(place.start, min(place.end - place.start, _LARGEST_DAMAGE)))
     span = read_spans(ENTRY, data, position=place.start, limits=limits, most=most)
     blame_suspects(span, data, None if place.before is None else place.before[1], place.findings)
@@ -183,7 +185,7 @@ def _damage(
     elif set(breaks) == {"crc"}:
         remarks.append("which field is wrong cannot be told: the checksum alone does not fit, in more than one bit")
         breaks = ()
-    return Part(Role.DAMAGED, _name(data), span, tuple(remarks), breaks)
+    return ExplainedPart(PartRole.DAMAGED, _name(data), span, tuple(remarks), breaks)
 
 
 def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepair | None:

@@ -21,7 +21,7 @@ from kafkalog.codec.names import (
     parse_java_long,
 )
 from kafkalog.codec.text import CHECKPOINT_VERSION, decode_uuid
-from kafkalog.codec.trace import Span
+from kafkalog.codec.trace import MOST_SPANS, Span
 
 __all__ = ["TEXT_FILES", "text_spans"]
 
@@ -32,11 +32,19 @@ _BITS = {"int32": 32, "int64": 64}
 Lines = Iterator[tuple[int, bytes]]
 
 
-def text_spans(name: str, data: bytes) -> Span:
-    """The fields of a text file by its name, one of `TEXT_FILES`; bytes between fields belong to the lines."""
+def text_spans(name: str, data: bytes, most: int = MOST_SPANS) -> Span:
+    """The fields of a text file by its name, one of `TEXT_FILES`; bytes between fields belong to the lines.
+
+    Of more than `most` lines and fields the first are given, and behind them those that are wrong.
+    """
     root = Span("", 0, len(data))
     reader, fields, _page = TEXT_FILES[name]
-    root.children = list(reader(data, fields))
+    made = 0
+    for span in reader(data, fields):
+        made += 1 + len(span.children)
+        if made <= most or (next(span.problems(), None) is not None and len(root.children) < 2 * most):
+            root.children.append(span)
+    root.note = f"only the first {most} fields" if made > most else None
     return root
 
 
@@ -103,7 +111,7 @@ def _pairs(data: bytes, fields: tuple[TextField, ...], pattern: re.Pattern[bytes
         for match in pattern.finditer(line):
             found = True
             name = match["name"].decode("utf-8", "replace")
-            field = declared.get(name, TextField(name, "text", "Kafka has no meaning for it"))
+            field = declared.get(name, TextField(name, "text", "not one of Kafka's"))
             text = match["value"].strip(b'"') if field.kind != "voters" else match["value"]
             start = position + match.start("value") + (1 if match["value"].startswith(b'"') else 0)
             yield _field(field.name, field.kind, field.doc, start, text)

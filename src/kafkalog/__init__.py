@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
     from kafkalog.recovery.compare import compare
     from kafkalog.recovery.comparison import Comparison
-    from kafkalog.recovery.explain import Explanation, Part, Role, explain
+    from kafkalog.recovery.explain import ExplainedPart, Explanation, PartRole, explain
     from kafkalog.recovery.history import RunInfo, RunState, runs
     from kafkalog.recovery.merge import merge_directories, merge_replicas
     from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
@@ -95,8 +95,8 @@ _HOMES = {
     "DecodedBatch": "kafkalog.codec.records",
     "EndTransactionMarker": "kafkalog.codec.model",
     "Explanation": "kafkalog.recovery.explain",
-    "Part": "kafkalog.recovery.explain",
-    "Role": "kafkalog.recovery.explain",
+    "ExplainedPart": "kafkalog.recovery.explain",
+    "PartRole": "kafkalog.recovery.explain",
     "explain": "kafkalog.recovery.explain",
     "Finding": "kafkalog.codec.findings",
     "FindingCode": "kafkalog.codec.findings",
@@ -230,6 +230,7 @@ __all__ = [
     "DeletableSegment",
     "EndTransactionMarker",
     "ErrorCode",
+    "ExplainedPart",
     "Explanation",
     "Fetched",
     "Finding",
@@ -254,7 +255,7 @@ __all__ = [
     "OffsetOutOfRangeError",
     "OffsetsFile",
     "Outgoing",
-    "Part",
+    "PartRole",
     "Partition",
     "PartitionTriage",
     "Plan",
@@ -278,7 +279,6 @@ __all__ = [
     "Remains",
     "RemainsKind",
     "Report",
-    "Role",
     "RunInfo",
     "RunState",
     "ScanResult",

@@ -20,7 +20,7 @@ import fixture_data
 from kafkalog.codec import scan
 from kafkalog.codec.trace import Span, read_spans
 from kafkalog.codec.whole import ENTRY, PRODUCER_SNAPSHOT
-from kafkalog.recovery.explain import Role, explain
+from kafkalog.recovery.explain import PartRole, explain
 
 CHANGES = ("flip", "splice")
 SUFFIXES = (".log", ".snapshot")
@@ -99,7 +99,7 @@ def _case(case: fixture_data.RecoveryCase, bases: Path, target: Path) -> Named |
     found = explain(str(before / name))
     if found.is_sound:  # as somebody would ask who was told the place, by a finding or by a consumer that stops there
         found = explain(str(before / name), position=changed[0])
-    breaks = [each for part in found.parts if part.role is Role.DAMAGED for each in part.breaks]
+    breaks = [each for part in found.parts if part.role is PartRole.DAMAGED for each in part.breaks]
     return Named(facts["id"], tuple(sorted(fields)), tuple(dict.fromkeys(map(_stored_field, breaks))))
 
 

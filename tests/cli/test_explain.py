@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from batches import ZSTD, batch, fix_crc, message, patch, record, simple
-from broker_dirs import brokers
+from broker_dirs import STOPPED, brokers
 from command import kafkalog
 from fixture_data import recovery_cases
 from kafkalog.codec.compression import compress
-from kafkalog.recovery.explain import Role, explain
+from kafkalog.recovery.explain import PartRole, explain
 
 NAME = "00000000000000000000.log"
 
@@ -124,8 +124,15 @@ def test_an_index_is_compared_with_its_log(tmp_path: Path) -> None:
     index = target / source.name
     index.write_bytes(patch(index.read_bytes(), 14, b"\x77"))
     (part,) = explain(str(index)).parts
-    assert part.role is Role.DAMAGED
+    assert part.role is PartRole.DAMAGED
     assert part.breaks[0].endswith(".position")
+
+
+def test_indexes_that_brokers_of_all_versions_wrote_agree_with_their_logs() -> None:
+    for case in STOPPED[::7]:
+        for path in sorted(path for path in brokers(case.id)[0].rglob("*index"))[:40]:
+            (part,) = explain(str(path)).parts
+            assert part.breaks == (), path
 
 
 @pytest.mark.parametrize(

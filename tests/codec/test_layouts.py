@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import construct
 import numpy as np
@@ -296,3 +298,22 @@ def test_parse_reports_position_and_field() -> None:
     assert caught.value.field is not None
     assert "value" in caught.value.field
     assert caught.value.source == "somewhere"
+
+
+HAND_WRITTEN = re.compile(r"""\bStruct\(["'][<>=!@]|\bstruct\.(?:un)?pack(?:_from|_into)?\(["']|\biter_unpack\(["']""")
+DECLARING = {"derive.py", "messages"}
+"""what turns declarations into formats, and the leaves of Kafka's published schemas"""
+
+
+def test_no_module_of_the_codec_writes_a_format_by_hand() -> None:
+    """README: every layout is declared once; readers and writers follow from the declaration."""
+    root = Path(inspect.getfile(derive)).parent
+    found = [
+        f"{path.relative_to(root)}: {line.strip()}"
+        for path in sorted(root.rglob("*.py"))
+        if path.relative_to(root).parts[0] not in DECLARING
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if HAND_WRITTEN.search(line)
+    ]
+    assert found == []
+    assert HAND_WRITTEN.search('_LENGTH = struct.Struct(">i")')

@@ -210,7 +210,8 @@ def test_construct_runs_the_declarations_inside_other_structures() -> None:
 
 
 def sample() -> list[Path]:
-    return [path for path in files(every=3) if path.suffix in {".log", ".snapshot", ".txnindex", ".checkpoint"}][::9]
+    kinds = {".log", ".snapshot", ".txnindex", ".checkpoint", ".metadata", ".properties", ""}
+    return [path for path in files(every=3) if path.suffix in kinds][::9]
 
 
 def test_recorded_structures_are_declared_to_the_last_byte(compared: Callable[[str, int], None]) -> None:

@@ -1,12 +1,14 @@
 """Counts what the whole declarations cover in every sound file of the recorded brokers.
 
 Each structure is read field by field, parsed and built again; every byte must belong to a declared field, and the bytes
-must come back. Run as a program it prints how many there are by magic, codec and kind of file: ``python
-tests/support/every_byte_declared.py`` for all of them, with a number for every n-th case.
+must come back (of text files, `tests/codec/test_every_broker_file.py` shows that). Run as a program it prints how many
+there are by magic, codec and kind of file: ``python tests/support/every_byte_declared.py`` for all of them, with a
+number for every n-th case.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ from kafkalog.codec import LAYOUTS, build, names, parse, scan
 from kafkalog.codec.model import codec_label
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.trace import UNREAD, Span, Traced, read_spans
+from kafkalog.recovery.explain.text_fields import TEXT_FILES, text_spans
 
 SLOTS = {FileKind.OFFSET_INDEX: "offset_index", FileKind.TIME_INDEX: "time_index",
          FileKind.TRANSACTION_INDEX: "transaction_index"}  # fmt: skip
@@ -80,9 +83,28 @@ class Counts:
             )
             self.structure(kind, "entry", bytes(batch.data), f"{where} at byte {batch.position}")
 
+    def text(self, name: str, data: bytes, where: str) -> None:
+        """A text file: values in declared fields, and around them nothing but their names and what separates them."""
+        span = text_spans(name, data)
+        rest = bytearray(data)
+        for leaf in (each for each in span.walk() if each.data and not each.children):
+            rest[leaf.position : leaf.end] = bytes(leaf.end - leaf.position)
+        left = re.sub(rb"[\0\s]", b"", bytes(rest)).translate(None, b'{}:,="')
+        for name_of_field in sorted((each.name for each in TEXT_FILES[name][1]), key=len, reverse=True):
+            left = left.replace(name_of_field.encode(), b"")
+        self.size += len(data)
+        self.uncovered += len(left)
+        if next(span.problems(), None) is None:
+            self.same[f"text file {name}"] += 1
+        else:
+            self.different.append(where)
+
 
 def count_file(path: Path, counts: Counts) -> None:
-    """One file of a broker's directory; text files are counted elsewhere, by their lines."""
+    """One file of a broker's directory."""
+    if path.name in TEXT_FILES:
+        counts.text(path.name, path.read_bytes(), str(path))
+        return
     if path.name == names.BOOTSTRAP_CHECKPOINT or names.parse_kraft_snapshot_file(path.name) is not None:
         counts.log(path.read_bytes(), str(path), "KRaft snapshot, ")
         return

@@ -15,7 +15,7 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.trace import Span
-from kafkalog.recovery.explain import Explanation, Part, Role, explain
+from kafkalog.recovery.explain import ExplainedPart, Explanation, PartRole, explain
 
 __all__ = ["command"]
 
@@ -23,10 +23,10 @@ Line = dict[str, Any]
 _SHOWN_BYTES = 8
 _DEFAULT_FIELDS = 400
 _HEADINGS = {
-    Role.ASKED: "",
-    Role.BEFORE: "before the damage, ",
-    Role.DAMAGED: "damaged, ",
-    Role.AFTER: "after the damage, ",
+    PartRole.ASKED: "",
+    PartRole.BEFORE: "before the damage, ",
+    PartRole.DAMAGED: "damaged, ",
+    PartRole.AFTER: "after the damage, ",
 }
 
 
@@ -59,7 +59,7 @@ def _table_row(span: Span, depth: int) -> list[str | int | None]:
     ]  # fmt: skip
 
 
-def _heading(part: Part) -> str:
+def _heading(part: ExplainedPart) -> str:
     span = part.span
     return f"{_HEADINGS[part.role]}{part.what} at byte {span.position}, {span.end - span.position} bytes"
 
@@ -82,7 +82,7 @@ def _print(found: Explanation) -> None:
                 writer.write(escape_controls(sentence))
 
 
-def _sentences(part: Part) -> Iterator[str]:
+def _sentences(part: ExplainedPart) -> Iterator[str]:
     if part.span.note is not None:
         yield f"{part.span.note} are shown; --max-fields shows more"
     yield from part.remarks

@@ -13,6 +13,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import ControlType, TimestampType, codec_label
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.trace import Span
+from kafkalog.log.files import exists
 from kafkalog.recovery.explain import is_explained
 
 __all__ = ["explain_command", "field_path", "value_text", "words_of"]
@@ -23,8 +24,8 @@ _CONTROL_TYPES = {kind.value: kind.name for kind in ControlType}
 
 
 def explain_command(finding: Finding) -> str | None:
-    """The command that explains the bytes that a finding is about; None if it names no place in a file of Kafka's."""
-    if finding.file is None or finding.position is None or not is_explained(finding.file):
+    """The command that explains the bytes that a finding is about; None if it names none in a file that is there."""
+    if finding.file is None or finding.position is None or not is_explained(finding.file) or not exists(finding.file):
         return None
     return shell_line(["kafkalog", "explain", finding.file, "--position", str(finding.position)])
 

@@ -104,7 +104,7 @@ def _damage(facts: Facts) -> Iterator[str]:
     for code, words in advice[:_FOLDED]:
         yield f"- `{code}`: {words}"
     commands = [explain_command(damage.finding) for damage in facts.damages[:_FINDINGS]]
-    yield from (f"- every byte there: {_code(command)}" for command in commands if command is not None)
+    yield from (f"- every byte there: {_code(command)}" for command in dict.fromkeys(commands) if command is not None)
     yield ""
     yield "</details>"
 
