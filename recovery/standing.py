@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.log.commits import unfinished_commit
 from kafkalog.log.files import PathLike
 from kafkalog.log.holders import held_by_us, told_held_by_others
 from kafkalog.log.lock import is_held_here
@@ -60,8 +61,8 @@ class Standing:
     """somebody holds the broker's lock, a broker or a recovery; None if unknown"""
     problem: str | None = None
     """why the runs cannot be told"""
-    strangers: tuple[str, ...] = ()
-    """runs that were cut short here on another directory, or on a later state of this one: sentences"""
+    notes: tuple[str, ...] = ()
+    """of runs that were cut short here on another directory, and of a commit that has not ended: sentences"""
 
     def sentences(self) -> list[str]:
         """One for each thing that stands out; none if nothing does."""
@@ -71,7 +72,7 @@ class Standing:
         elif self.locked is None:
             told.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
         told += [run.sentence() for run in self.unfinished]
-        told += self.strangers
+        told += self.notes
         if self.undoable is not None:
             told.append(f"run {self.undoable} can be undone: `undo --run {self.undoable}`")
         if self.problem is not None:
@@ -101,16 +102,18 @@ def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
     """How the log directory `root` stands; looks beside it, where its pointer leads, and into `quarantine`."""
     path = os.path.realpath(root)
     locked = _locked(path)
+    commit = unfinished_commit(path)
+    notes = [] if commit is None else [commit]
     try:
         kept = Runs(path, None if quarantine is None else os.fspath(quarantine))
         unfinished = tuple(UnfinishedRun(run.run_id, run.is_foreign, run.name != JOURNAL) for run in kept.unfinished())
-        strangers = tuple(map(sentence_of_stranger, kept.strangers()))
+        notes += map(sentence_of_stranger, kept.strangers())
         ended: list[KeptRun] = [run for run in kept.all() if run.name == MANIFEST]
     except (RecoveryRefused, StorageError) as error:
-        return Standing(locked=locked, problem=str(error))
+        return Standing(locked=locked, problem=str(error), notes=tuple(notes))
     latest = ended[-1] if ended and not unfinished else None
     undoable = latest.run_id if latest is not None and why_not_undoable(kept, latest) is None else None
-    return Standing(unfinished, undoable, locked, strangers=strangers)
+    return Standing(unfinished, undoable, locked, notes=tuple(notes))
 
 
 def _locked(root: str) -> bool | None:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.names import PartitionName, parse_partition_directory
+from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log import Log, fs
 from kafkalog.log.checkpoint_files import forget
 from kafkalog.log.files import scan_directory
@@ -30,6 +30,7 @@ from kafkalog.spark.journal import (
     save_journal,
 )
 from kafkalog.spark.staging import Staged, TopicPartition, discard, placed, work_directory
+from kafkalog.spark.turns import in_turn
 from kafkalog.spark.write_options import WriteOptions
 
 __all__ = ["abandon", "commit"]
@@ -64,7 +65,7 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
         fs.make_directory(options.path)
     query = staged[0].query if staged else None
     job = staged[0].job if staged else uuid.uuid4().hex
-    with locked_directory(options.path):
+    with in_turn(work), locked_directory(options.path):
         _take_back_unfinished(options, work)
         if query is not None and batch is not None and batch <= committed_batch(work, query):
             return
@@ -84,7 +85,11 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
 def _end(options: WriteOptions, work: str, journal: Journal) -> None:
     for partition in journal.partitions:
         if partition.replaced is not None:
-            fs.remove_tree(os.path.join(options.path, partition.replaced))
+            before = os.path.join(options.path, partition.replaced)
+            gone = os.path.join(options.path, _deleted_name(_name_of(partition), journal.job[-_MARK:]))
+            if os.path.isdir(before):  # from here on a broker may go on deleting it
+                fs.rename(before, gone)
+            fs.remove_tree(gone)
     remove_journal(work)
 
 
@@ -106,8 +111,10 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool
     }
     if overwrite:
         for owner in sorted({*by_owner} | {each for each in there if each[0] in topics}):
-            replaced = _deleted_name(PartitionName(*owner), uuid.uuid4().hex) if owner in there else None
-            yield Planned(str(PartitionName(*owner)), None, 0, replaced, tuple(by_owner.get(owner, ())))
+            partition = PartitionName(*owner)
+            replaced = _name_aside(partition, uuid.uuid4().hex, DirectoryState.STRAY) if owner in there else None
+            inode = _inode_of(os.path.join(options.path, str(partition)))
+            yield Planned(str(partition), None, 0, replaced, tuple(by_owner.get(owner, ())), inode)
         return
     for owner in sorted(by_owner):
         name = str(PartitionName(*owner))
@@ -120,8 +127,20 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool
 
 def _deleted_name(name: PartitionName, mark: str) -> str:
     """As `LogManager.asyncDelete` names what it will delete: a broker that finds it goes on deleting it."""
-    suffix = f"-{name.partition}.{mark}-delete"
+    return _name_aside(name, mark, DirectoryState.DELETE)
+
+
+def _name_aside(name: PartitionName, mark: str, state: DirectoryState) -> str:
+    """What is replaced is `-stray` until the commit has ended: no broker that starts meanwhile removes that."""
+    suffix = f"-{name.partition}.{mark}-{state.value}"
     return name.topic[: _LONGEST_NAME - len(suffix)] + suffix
+
+
+def _inode_of(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
@@ -209,10 +228,17 @@ def _take_back(options: WriteOptions, work: str, journal: Journal) -> None:
 def _take_back_directory(options: WriteOptions, work: str, partition: Planned, mark: str) -> None:
     path = os.path.join(options.path, partition.name)
     gone = os.path.join(options.path, _deleted_name(_name_of(partition), mark))
-    fs.remove_tree(gone)
     before = None if partition.replaced is None else os.path.join(options.path, partition.replaced)
     if before is not None and not os.path.isdir(before):
+        if _inode_of(path) != partition.inode:
+            raise RecoveryRefused(
+                f"{before} is gone, in which an overwrite that did not end kept the rows of before: {path} may hold "
+                f"some of the new ones; nothing was changed. To go on with what is there, remove {work} and write the "
+                "rows again"
+            )
+        fs.remove_tree(gone)
         return  # not replaced yet, or back already
+    fs.remove_tree(gone)
     if os.path.isdir(path):
         _prove(options, work, partition, path)
         fs.rename(path, gone)

@@ -14,13 +14,13 @@ from dataclasses import asdict, dataclass
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.limits import MIB
 from kafkalog.log import fs
+from kafkalog.log.commits import COMMIT_JOURNAL
 from kafkalog.log.files import read_small
 
 __all__ = ["Journal", "Planned", "committed_batch", "load_journal", "note_batch", "remove_journal", "save_journal"]
 
-_JOURNAL = "commit.json"
 _STREAMS = "streams.json"
-_VERSION = 1
+_VERSION = 2
 _LARGEST = 1024 * MIB
 
 
@@ -36,6 +36,8 @@ class Planned:
     """the name that the directory of before is given, if there is one to be replaced"""
     staged: tuple[tuple[str, list[tuple[int, int, int]]], ...]
     """files with their extents, in the order of offsets"""
+    inode: int | None = None
+    """of the directory that is replaced: whether it still is in its place, or again, can be told by that"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def _file(value: object) -> str:
 
 def load_journal(work: str) -> Journal | None:
     """The commit that did not end, if there is one."""
-    path = os.path.join(work, _JOURNAL)
+    path = os.path.join(work, COMMIT_JOURNAL)
     found = _read(path)
     if found is None:
         return None
@@ -93,6 +95,7 @@ def load_journal(work: str) -> Journal | None:
                 tuple(
                     (_file(file), [(int(a), int(b), int(c)) for a, b, c in extents]) for file, extents in each["staged"]
                 ),
+                None if each["inode"] is None else int(each["inode"]),
             )
             for each in found["partitions"]
         )
@@ -104,12 +107,12 @@ def load_journal(work: str) -> Journal | None:
 def save_journal(work: str, journal: Journal) -> None:
     """Durable before the commit changes anything."""
     fs.make_directory(work)
-    fs.replace(os.path.join(work, _JOURNAL), json.dumps({"version": _VERSION} | asdict(journal)).encode())
+    fs.replace(os.path.join(work, COMMIT_JOURNAL), json.dumps({"version": _VERSION} | asdict(journal)).encode())
 
 
 def remove_journal(work: str) -> None:
     """The commit came to its end, or was rolled back."""
-    fs.remove(os.path.join(work, _JOURNAL))
+    fs.remove(os.path.join(work, COMMIT_JOURNAL))
     fs.sync_directory(work)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.log import fs
+from kafkalog.log.commits import work_directory
 from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.spark.journal import load_journal
 
@@ -20,7 +21,6 @@ __all__ = ["OLD_SECONDS", "Leftover", "clear_leftovers", "leftovers", "work_dire
 
 OLD_SECONDS = 7 * 24 * 60 * 60
 """A commit removes what is older than a week: no job writes for so long without a new file."""
-_SUFFIX = ".writing"
 _JOB = re.compile(r"(stream-.*-)?[0-9a-f]{32}")
 
 
@@ -43,11 +43,6 @@ class Leftover:
             "job": self.job, "path": self.path, "bytes": self.bytes, "files": self.files,
             "modified": round(self.modified * 1000), "pending": self.is_pending,
         }  # fmt: skip
-
-
-def work_directory(log_directory: str) -> str:
-    """Where everything stands that is not in the log directory."""
-    return log_directory.rstrip("/") + _SUFFIX
 
 
 def leftovers(path: PathLike) -> list[Leftover]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,58 @@ def test_a_file_that_is_not_whole_or_not_ours_is_not_run(
     assert stored.stored("some", "thing") is None
     nothing = np.zeros((len(HeaderColumn), 0), np.int64)
     assert Kernel("select_batches", "consecutive_batches")(nothing, 0, 0, 0, 0, np.zeros(0, np.int64)) == 0
+
+
+def test_no_flipped_bit_of_the_head_is_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: StoredKernel, measured: Callable[[str, int], None]
+) -> None:
+    """The head names the function and its arguments: one wrong letter there, and a process would run into nowhere."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    path = Path(stored.keep("some", "thing", code) or "")
+    data = path.read_bytes()
+    bits = 8 * (len(data) - len(code.code))
+    for bit in range(bits):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        assert stored.stored("some", "thing") is None, bit
+    measured("flipped bits in the head of a kept kernel, none believed", bits)
+    assert stored.keep("some", "thing", code) == str(path)
+    assert stored.stored("some", "thing") == code
+
+
+@pytest.mark.parametrize("head", ["null", "[]", "7", '"x"', "{}", '{"name": 1}', "[" * 100_000, "not JSON", "\xff"])
+def test_another_head_with_a_right_checksum_is_no_kernel(
+    head: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: StoredKernel
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    path = Path(stored.keep("some", "thing", code) or "")
+    sealed = stored._checksum(body := head.encode("latin-1") + b"\n" + code.code)
+    path.write_bytes(stored._MAGIC + sealed + b"\n" + body)
+    assert stored.stored("some", "thing") is None
+    path.write_bytes(path.read_bytes().replace(body, b""))
+    assert stored.stored("some", "thing") is None
+
+
+@pytest.mark.parametrize("how", ["its group may write it", "it is a link", "it is another kernel's", "it is a FIFO"])
+def test_a_file_that_others_can_have_put_there_is_not_run(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: StoredKernel
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    path = Path(stored.keep("some", "thing", code) or "")
+    other = Path(stored.keep("another", "thing", code) or "")
+    if how == "its group may write it":
+        path.chmod(0o664)
+    elif how == "it is a link":
+        path.rename(tmp_path / "moved")
+        path.symlink_to(tmp_path / "moved")
+    elif how == "it is another kernel's":
+        path.write_bytes(other.read_bytes())
+    else:
+        path.unlink()
+        os.mkfifo(path)
+    assert stored.stored("some", "thing") is None
+    assert stored.where_stored("some", "thing") is None
 
 
 def test_another_source_has_another_name(monkeypatch: pytest.MonkeyPatch) -> None:

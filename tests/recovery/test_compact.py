@@ -18,7 +18,7 @@ from every_byte import Originals
 from fixture_data import RecoveryCase, broker_case, recovery_cases, recovery_families
 from kafkalog import FindingCode, RecoveryRefused, StorageError
 from kafkalog.log.pointer import POINTER
-from stopping import Failure, Stopped, beside, disturbed, killed_at, take_back_all
+from stopping import Failure, Stopped, beside, complete_what_began, disturbed, killed_at, take_back_all
 from trees import contents, copy_tree, first_difference, stamps
 
 # --- what it does ---------------------------------------------------------------------------------------------------
@@ -401,6 +401,7 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
             assert started(without_run, tmp_path / "scratch") == means, f"a broker's start after operation {number}"
             shutil.rmtree(without_run)
             if number % 2:
+                complete_what_began(again, kept)
                 compacted(again, kept)
                 got = {path: held for path, held in contents(again).items() if path != POINTER}
                 assert first_difference(dict(got), dict(want)) == "", f"second run after operation {number}"
@@ -448,6 +449,7 @@ def test_killed_anywhere_then_completed_and_undone(
         again = copy_tree(original, tmp_path / "again")
         if not killed_at(number, lambda: compacted(again)):  # noqa: B023
             break
+        complete_what_began(again)
         compacted(again)
         got = {path: held for path, held in contents(again).items() if path != POINTER}
         assert first_difference(dict(got), dict(want)) == "", f"kill {number}"

@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from kafkalog.spark.leftovers import clear_leftovers, leftovers
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, begin, work_directory
+from kafkalog.spark.turns import in_turn
 from kafkalog.spark.write_options import parse_write_options
 from kafkalog.spark.write_task import Prepared, write_task
 from kafkalog.spark.writer import LogArrowWriter, LogStreamArrowWriter
@@ -428,10 +430,100 @@ def test_a_commit_killed_at_any_moment_is_taken_back_by_the_next(
         outcomes.add(found == whole)
         assert load_journal(str(job.work)) is None
         assert [each for each in kafkalog.verify(path).findings if each.severity != "info"] == []
-        assert not list(path.glob("*-delete"))
+        assert not list(path.glob("*-delete")) + list(path.glob("*-stray"))
         shutil.rmtree(root)
         step += 2 if step < 40 else 17
     assert outcomes == {True, False}
+
+
+def a_broker_starts(path: Path) -> None:
+    """What `LogManager` deletes at once: directories that were being deleted."""
+    for directory in path.glob("*-delete"):
+        shutil.rmtree(directory)
+
+
+def test_a_broker_that_starts_in_an_overwrite_deletes_nothing_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    """Killed at any moment; a broker starts, ls and verify name the commit, and the next one has all rows or none."""
+    template = tmp_path / "template"
+    template.mkdir()
+    prepared(template / "data")
+    step, ended, told = 0, False, 0
+    outcomes = set()
+    while not ended:
+        root = tmp_path / str(step)
+        shutil.copytree(template, root)
+        path = root / "data"
+        job = Job(path, WITH_PARTITION, overwrite=True, **{"segment.bytes": "200", "batch.size": "40"})
+        message = job.task(0, rows("t", *"cdefgh", partition=0) + rows("t", "new", partition=1))
+        with killed_at(monkeypatch, step), contextlib.suppress(Killed):
+            job.commit([message])
+            ended = True
+        (path / ".lock").unlink(missing_ok=True)
+        if (job.work / "commit.json").exists():
+            told += 1
+            for words in (("ls",), ("verify",)):
+                finished = kafkalog_command(*words, str(path))
+                assert "a commit from Spark has not ended" in finished.out + finished.err, (step, words)
+            assert finished.code == 1
+        a_broker_starts(path)
+        write(path, rows("u", "y", partition=0))
+        found = texts(path, "t")
+        assert found in (["a", "b"], [*"cdefgh"]), step
+        assert (path / "t-1").exists() is (found == [*"cdefgh"])
+        outcomes.add(tuple(found))
+        assert not (job.work / "commit.json").exists()
+        shutil.rmtree(root)
+        step += 3 if step < 40 else 17
+    assert len(outcomes) == 2
+    measured("overwrites killed, then a broker started: every row of before, or every new one", told)
+
+
+def test_where_the_rows_of_before_are_gone_nothing_is_called_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data"
+    prepared(path)
+    job = Job(path, WITH_PARTITION, overwrite=True)
+    message = job.task(0, rows("t", "c", partition=0))
+    with monkeypatch.context() as patch:
+        patch.setattr("kafkalog.spark.commit._end", lambda *_: (_ for _ in ()).throw(Killed()))
+        patch.setattr("kafkalog.spark.commit.save_journal", _only_the_first(save_journal))
+        with pytest.raises(Killed):
+            job.commit([message])
+    for directory in path.glob("*-stray"):
+        shutil.rmtree(directory)
+    with pytest.raises(RecoveryRefused, match="is gone"):
+        write(path, rows("u", "y", partition=0))
+
+
+def _only_the_first(save: Callable[..., None]) -> Callable[..., None]:
+    calls = []
+
+    def saved(work: str, journal: Journal) -> None:
+        calls.append(journal)
+        if len(calls) == 1:
+            save(work, journal)
+
+    return saved
+
+
+def test_two_jobs_that_commit_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    prepared(path)
+    jobs = [Job(path, WITH_PARTITION) for _ in range(4)]
+    messages = [job.task(0, rows("t", f"{number}", partition=0)) for number, job in enumerate(jobs)]
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        for done in [pool.submit(job.commit, [each]) for job, each in zip(jobs, messages, strict=True)]:
+            done.result()
+    assert sorted(texts(path, "t")) == ["0", "1", "2", "3", "a", "b"]
+
+
+def test_who_waits_too_long_says_so(tmp_path: Path) -> None:
+    work = str(tmp_path / "data.writing")
+    with in_turn(work), pytest.raises(UsageError, match="another commit"), in_turn(work, most_seconds=0.1):
+        pass
 
 
 def test_a_commit_that_fails_is_taken_back_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from kafkalog import RecoveryRefused, StorageError, undo
+from kafkalog import RecoveryRefused, StorageError, recover, undo
 from kafkalog.recovery import apply, runner
 from kafkalog.recovery.fs import FileSystem
+from kafkalog.recovery.standing import standing
 from trees import first_difference, stamps
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Failure",
     "Stopped",
     "beside",
+    "complete_what_began",
     "cut_short",
     "disturbed",
     "failing_at",
@@ -104,6 +106,12 @@ def cut_short(work: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> No
         patch.setattr(runner, "roll_forward", stopped)
         with pytest.raises(Stopped):
             work()
+
+
+def complete_what_began(root: Path, kept: Path | None = None) -> None:
+    """As `recover` does for every command, if a run was cut short; and nothing else."""
+    if standing(root, kept).unfinished:
+        assert recover(root, quarantine=kept).completed
 
 
 def _kill_self() -> None:

@@ -9,7 +9,7 @@ import click
 from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
-from kafkalog.cli.outcome import outcome_of_findings
+from kafkalog.cli.outcome import Outcome, outcome_of_findings
 from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
@@ -17,6 +17,7 @@ from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
+from kafkalog.log.commits import unfinished_commit
 from kafkalog.recovery.verify import verify
 from kafkalog.recovery.verify_report import PartitionReport, VerifyReport
 
@@ -118,4 +119,7 @@ def command(
     else:
         _print(report, shallow=shallow, each_of_many=each_of_many)
     report_findings(report.findings)
-    return outcome_of_findings(report.findings)
+    commits = [said for each in report.directories if (said := unfinished_commit(each.path)) is not None]
+    for said in commits:
+        click.echo(escape_controls(f"kafkalog: {said}"), err=True)
+    return max(outcome_of_findings(report.findings), Outcome.FINDINGS if commits else Outcome.CLEAN)

@@ -25,7 +25,8 @@ __all__ = ["StoredKernel", "fingerprint", "keep", "stored", "where_stored"]
 _HERE = Path(__file__).resolve().parent
 _CODEC = _HERE.parent / "codec"
 _BESIDE = _CODEC / "kernels" / "__pycache__"
-_MAGIC = b"kafkalog kernel 1\n"
+_MAGIC = b"kafkalog kernel 2\n"
+_CHECKSUM_DIGITS = 8
 _MOST_BYTES = 16 << 20
 _KEPT = 4
 """Files of one kernel that stay: of other machines or versions that share the place."""
@@ -88,51 +89,75 @@ def _name(module: str, function: str, digits: str) -> str:
     return f"{module}.{function}.{digits}.kernel"
 
 
-def _is_ours(path: Path) -> bool:
-    """Whether only the user, root or the owner of this package can have written it: it will be run."""
-    about = path.stat()
+def _is_ours(about: os.stat_result) -> bool:
+    """Whether only the user, root or the owner of this package can have written a file: it will be run."""
     owners = {0, os.geteuid(), Path(__file__).stat().st_uid}
-    return stat.S_ISREG(about.st_mode) and about.st_uid in owners and not about.st_mode & stat.S_IWOTH
+    others_write = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return stat.S_ISREG(about.st_mode) and about.st_uid in owners and not others_write
 
 
 def stored(module: str, function: str) -> StoredKernel | None:
-    """The machine code of a kernel for this machine; None if no file has it, or the file is not whole."""
-    path = where_stored(module, function)
-    if path is not None:
-        with suppress(OSError, ValueError, KeyError):
-            return _read(Path(path).read_bytes())
-    return None
+    """The machine code of a kernel for this machine; None if no file has it, whole and ours."""
+    found = _found(module, function)
+    return None if found is None else found[1]
 
 
 def where_stored(module: str, function: str) -> str | None:
-    """The file that should hold it."""
+    """The file that has it."""
+    found = _found(module, function)
+    return None if found is None else found[0]
+
+
+def _found(module: str, function: str) -> tuple[str, StoredKernel] | None:
     with suppress(OSError, ImportError):
         name = _name(module, function, fingerprint())
         for place in _places():
-            path = place / name
-            if path.exists() and _is_ours(path) and path.stat().st_size <= _MOST_BYTES:
-                return str(path)
+            with suppress(OSError, ValueError, RecursionError):
+                return str(place / name), _read(_bytes_of_ours(place / name), name)
     return None
 
 
-def _read(data: bytes) -> StoredKernel:
-    if not data.startswith(_MAGIC):
-        raise ValueError("not a kernel")
-    head, _, code = data[len(_MAGIC) :].partition(b"\n")
-    told = json.loads(head)
-    if told["crc"] != crc32(code):
+def _bytes_of_ours(path: Path) -> bytes:
+    """Opened once: what was looked at is what is read, whatever gets the name meanwhile; `ValueError` if not ours."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not _is_ours(about) or about.st_size > _MOST_BYTES:
+            raise ValueError("not ours")
+        return file.read(about.st_size)
+
+
+def _encoded(name: str, kernel: StoredKernel) -> bytes:
+    """The file's content; its checksum covers all that follows it."""
+    head = json.dumps({"name": name, "symbol": kernel.symbol, "signature": kernel.signature})
+    body = head.encode() + b"\n" + kernel.code
+    return _MAGIC + _checksum(body) + b"\n" + body
+
+
+def _checksum(body: bytes) -> bytes:
+    return f"{crc32(body):0{_CHECKSUM_DIGITS}x}".encode()
+
+
+def _read(data: bytes, name: str) -> StoredKernel:
+    """What a file of this name holds; `ValueError` if it is not what is written there, to the last bit."""
+    begins = len(_MAGIC) + _CHECKSUM_DIGITS + 1
+    if data[:begins] != _MAGIC + _checksum(data[begins:]) + b"\n":
         raise ValueError("not whole")
-    return StoredKernel(told["symbol"], told["signature"], code)
+    head, _, code = data[begins:].partition(b"\n")
+    told = json.loads(head)
+    match told:
+        case {"name": str(its_name), "symbol": str(symbol), "signature": str(signature)} if its_name == name:
+            return StoredKernel(symbol, signature, code)
+    raise ValueError("not this kernel")
 
 
 def keep(module: str, function: str, kernel: StoredKernel) -> str | None:
     """Keep the machine code in the first place that can be written; that file, or None."""
-    head = json.dumps({"symbol": kernel.symbol, "signature": kernel.signature, "crc": crc32(kernel.code)})
     with suppress(OSError, ImportError):
         name = _name(module, function, fingerprint())
         for place in _places():
             with suppress(OSError):
-                _write(place / name, _MAGIC + head.encode() + b"\n" + kernel.code)
+                _write(place / name, _encoded(name, kernel))
                 _forget_old(place, module, function)
                 return str(place / name)
     return None

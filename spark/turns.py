@@ -1,0 +1,58 @@
+"""Commits into one log directory come one after the other: who is second waits, and does not fail."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.log import fs
+from kafkalog.log.holders import is_under_its_name
+
+__all__ = ["in_turn"]
+
+_LOCK = "commit.lock"
+_PAUSE_SECONDS = 0.05
+_MOST_SECONDS = 600.0
+
+
+@contextmanager
+def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
+    """Hold the right to commit; `UsageError` if another commit does not give it up for so long.
+
+    The lock ends with its process, so one that was killed keeps nobody waiting.
+    """
+    path = os.path.join(work, _LOCK)
+    until = time.monotonic() + most_seconds
+    while (descriptor := _taken(work, path)) is None:
+        if time.monotonic() > until:
+            raise UsageError(f"another commit has held {path} for {most_seconds:g} seconds; wait until it has ended")
+        time.sleep(_PAUSE_SECONDS)
+    try:
+        yield
+        fs.remove(path)
+    finally:
+        os.close(descriptor)
+
+
+def _taken(work: str, path: str) -> int | None:
+    """A descriptor with the lock; None if somebody else has it, or has removed the file meanwhile."""
+    fs.make_directory(work)
+    try:
+        descriptor, _ = fs.lock_file(path)
+    except StorageError as error:
+        if error.errno == errno.ENOENT:  # whoever was first has just removed the directory
+            return None
+        raise
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if is_under_its_name(descriptor, path):
+            return descriptor
+    except BlockingIOError:
+        pass
+    os.close(descriptor)
+    return None
