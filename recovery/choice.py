@@ -17,6 +17,7 @@ from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
 from kafkalog.recovery.census import Census, census
 from kafkalog.recovery.losses import sentence_of_lost
+from kafkalog.recovery.lost_start import LocalStarts
 from kafkalog.recovery.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.missing_segments import missing_segments
 from kafkalog.recovery.modes import Mode
@@ -177,6 +178,7 @@ class Units:
 
     def __init__(self, tree: Tree, cluster_metadata: bool) -> None:
         self._points, self._watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
+        self._local_starts = LocalStarts(tree.directories, self._points.log_starts)
         self._directories: dict[tuple[str, int], list[str]] = {}
         for directory, name in partitions_of(tree, cluster_metadata):
             if name.state is DirectoryState.LIVE:
@@ -204,7 +206,7 @@ class Units:
             tuple(sorted(directories, key=len)),
             0 if key[0] == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(key, 0), 0),
             self._watermarks.get(key),
-            written(tree, directories, self._points.recovery_points.get(key, 0)),
+            written(tree, directories, key, self._points, self._local_starts),
         )
 
 
@@ -280,7 +282,10 @@ class _Comparer:
             for unit in units
             if (found := self.originals[unit.name]) is not None and len(unit.directories) == 1
             for finding in missing_segments(
-                unit.name, found.missing, unit.log_start, (base for base, _ in log_segments(self.before, unit.name))
+                unit.name,
+                [*unit.written.lost_start, *found.missing],
+                unit.log_start,
+                (base for base, _ in log_segments(self.before, unit.name)),
             )
         ]
 
