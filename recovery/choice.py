@@ -343,7 +343,7 @@ class _Comparer:
     def replica(self, unit: Unit) -> Measured | None:
         """What other brokers have, as far as the metadata and the high watermark tell."""
         original = self.originals[unit.name]
-        if original is None or not self.others(unit):
+        if original is None or not self.others(unit) or not self.is_fetched_again(unit):
             return None
         held = original.records + sum(each.records or 0 for each in original.damages)
         watermark = unit.high_watermark
@@ -353,6 +353,18 @@ class _Comparer:
         return Measured(
             records_kept=held - above, records_lost=above, is_exact=True, bytes_cut=0, below_high_watermark=False
         )
+
+    def is_fetched_again(self, unit: Unit) -> bool:
+        """A start cuts the log before all that is wrong, and a follower fetches what comes after its log's end.
+
+        Damage below the recovery point stays, as do gaps, because no broker looks there (`LogLoader.recoverLog`).
+        """
+        found = self.of_kafka.partitions.get(unit.name)
+        if found is None or self.of_kafka.tree is None or found.stray is not None:
+            return False
+        left = self.measured(unit, self.of_kafka)
+        is_whole = not (left.damage_left or left.records_hidden or left.epoch_falls)
+        return is_whole and all(each.first >= found.log_end_offset for each in left.lost)
 
     def others(self, unit: Unit) -> tuple[int, ...]:
         """Other brokers that were in sync when the metadata beside the log was written."""
@@ -582,7 +594,7 @@ class _Words:
             case WayName.MERGE:
                 return "each range of offsets comes from a copy in which it is sound; written to a new directory"
             case WayName.REPLICA:
-                return "this broker truncates its log as below and fetches the rest again from the other broker"
+                return "this broker's start cuts its log at the damage; it fetches the rest again from the other broker"
             case _:
                 return self._of_kafka(found)
 
