@@ -8,7 +8,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-__all__ = ["Finding", "FindingCode", "Severity", "StopReason"]
+from kafkalog.codec.names import SWAP, FileKind
+
+__all__ = ["Finding", "FindingCode", "Severity", "StopReason", "severity_of_unfinished"]
 
 
 class Severity(enum.StrEnum):
@@ -224,3 +226,8 @@ class Finding:
         where = [part for part in (self.file, f"byte {self.position}" if self.position is not None else "") if part]
         at = f" ({', '.join(where)})" if where else ""
         return f"{self.severity}: {self.code}{at}: {self.detail}"
+
+
+def severity_of_unfinished(path: str) -> Severity:
+    """Of a file that an unfinished operation left; worse where it is a log, which a start puts in place of others."""
+    return Severity.WARNING if path.endswith(FileKind.LOG.value + SWAP) else Severity.INFO

@@ -127,6 +127,9 @@ class DirectoryState(enum.StrEnum):
     STRAY = "stray"
 
 
+_BLANK = re.compile(r"\s", re.ASCII)
+
+
 class FileKind(enum.StrEnum):
     """Files of a partition directory, by the suffix of their name."""
 
@@ -151,6 +154,11 @@ class PartitionName:
     topic: str
     partition: int
     state: DirectoryState = DirectoryState.LIVE
+
+    @property
+    def has_blanks(self) -> bool:
+        """Blanks in the topic are lost where a broker renames the directory (`-stray`), and then it does not start."""
+        return _BLANK.search(self.topic) is not None
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"

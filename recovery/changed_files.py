@@ -22,6 +22,9 @@ class ChangedFiles:
     changed: Mapping[str, Content] = field(default_factory=dict)
     gone: tuple[str, ...] = ()
 
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.gone)
+
     def put(self, tree: Tree, directory: str) -> None:
         """Let the directory of a tree, which is as it was before, be as it is afterwards."""
         tree.forget_times(directory)

@@ -17,6 +17,7 @@ from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
 from kafkalog.recovery.census import Census, census
 from kafkalog.recovery.losses import sentence_of_lost
+from kafkalog.recovery.lost_start import LocalStarts
 from kafkalog.recovery.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.missing_segments import missing_segments
 from kafkalog.recovery.modes import Mode
@@ -177,6 +178,7 @@ class Units:
 
     def __init__(self, tree: Tree, cluster_metadata: bool) -> None:
         self._points, self._watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
+        self._local_starts = LocalStarts(tree.directories, self._points.log_starts)
         self._directories: dict[tuple[str, int], list[str]] = {}
         for directory, name in partitions_of(tree, cluster_metadata):
             if name.state is DirectoryState.LIVE:
@@ -204,7 +206,7 @@ class Units:
             tuple(sorted(directories, key=len)),
             0 if key[0] == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(key, 0), 0),
             self._watermarks.get(key),
-            written(tree, directories, self._points.recovery_points.get(key, 0)),
+            written(tree, directories, key, self._points, self._local_starts),
         )
 
 
@@ -280,7 +282,10 @@ class _Comparer:
             for unit in units
             if (found := self.originals[unit.name]) is not None and len(unit.directories) == 1
             for finding in missing_segments(
-                unit.name, found.missing, unit.log_start, (base for base, _ in log_segments(self.before, unit.name))
+                unit.name,
+                [*unit.written.lost_start, *found.missing],
+                unit.log_start,
+                (base for base, _ in log_segments(self.before, unit.name)),
             )
         ]
 
@@ -338,7 +343,7 @@ class _Comparer:
     def replica(self, unit: Unit) -> Measured | None:
         """What other brokers have, as far as the metadata and the high watermark tell."""
         original = self.originals[unit.name]
-        if original is None or not self.others(unit):
+        if original is None or not self.others(unit) or not self.is_fetched_again(unit):
             return None
         held = original.records + sum(each.records or 0 for each in original.damages)
         watermark = unit.high_watermark
@@ -348,6 +353,18 @@ class _Comparer:
         return Measured(
             records_kept=held - above, records_lost=above, is_exact=True, bytes_cut=0, below_high_watermark=False
         )
+
+    def is_fetched_again(self, unit: Unit) -> bool:
+        """A start cuts the log before all that is wrong, and a follower fetches what comes after its log's end.
+
+        Damage below the recovery point stays, as do gaps, because no broker looks there (`LogLoader.recoverLog`).
+        """
+        found = self.of_kafka.partitions.get(unit.name)
+        if found is None or self.of_kafka.tree is None or found.stray is not None:
+            return False
+        left = self.measured(unit, self.of_kafka)
+        is_whole = not (left.damage_left or left.records_hidden or left.epoch_falls)
+        return is_whole and all(each.first >= found.log_end_offset for each in left.lost)
 
     def others(self, unit: Unit) -> tuple[int, ...]:
         """Other brokers that were in sync when the metadata beside the log was written."""
@@ -577,7 +594,7 @@ class _Words:
             case WayName.MERGE:
                 return "each range of offsets comes from a copy in which it is sound; written to a new directory"
             case WayName.REPLICA:
-                return "this broker truncates its log as below and fetches the rest again from the other broker"
+                return "this broker's start cuts its log at the damage; it fetches the rest again from the other broker"
             case _:
                 return self._of_kafka(found)
 

@@ -16,7 +16,7 @@ from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.choice import Counted, Units, are_counted, count_apart
 from kafkalog.recovery.forecast import Forecast, Started
 from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.safe import Recovered, SafeRecovery, SafeResult
+from kafkalog.recovery.safe import InOrder, Recovered, SafeRecovery, SafeResult
 from kafkalog.recovery.workers import Group, Workers
 
 __all__ = ["Examination", "examine_apart"]
@@ -45,6 +45,7 @@ def examine_apart(
     tree: Tree,
     rules: Rules,
     topic_id: Callable[[str], str | None],
+    is_in_order: InOrder,
     workers: Workers,
     sizes: Mapping[str, int],
     *,
@@ -58,7 +59,7 @@ def examine_apart(
     forecast = Forecast(tree.copy(), rules)
     if not workers.is_worthwhile(forecast.groups) or not forecast.is_divisible:
         return None
-    recovery = SafeRecovery(tree, rules, topic_id)
+    recovery = SafeRecovery(tree, rules, topic_id, is_in_order)
     if not recovery.takes_the_root_as_it_is:
         return None
     logs = (size for path, size in sizes.items() if path.endswith(FileKind.LOG.value))

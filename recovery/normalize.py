@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkalog.codec.findings import FindingCode, Severity, StopReason
+from kafkalog.codec.findings import FindingCode, Severity, StopReason, severity_of_unfinished
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLEANED,
@@ -83,7 +83,7 @@ def normalize_root(tree: Tree) -> list[Change]:
         if name == REMOTE_INDEX_CACHE:
             continue
         parsed = parse_partition_directory(name)
-        if parsed is None or _WORDS.search(parsed.topic):  # a blank is lost on the way to `-stray`, which stops it too
+        if parsed is None or parsed.has_blanks:  # a blank is lost on the way to `-stray`, which stops it too
             tree.remove_directory(name)
             detail = "a directory that is not a partition stops a broker from starting"
             changes.append(Change(name, detail, FindingCode.FOREIGN_DIRECTORY))
@@ -237,7 +237,7 @@ class _Partition:
         self.changes.append(self._unfinished(name, reason))
 
     def _unfinished(self, name: str, reason: str) -> Change:
-        return Change(self.path(name), reason, FindingCode.TEMPORARY_FILE, Severity.INFO)
+        return Change(self.path(name), reason, FindingCode.TEMPORARY_FILE, severity_of_unfinished(name))
 
     def names(self) -> None:
         """Names that a broker reads as a number and cannot, or reads as another number's name."""

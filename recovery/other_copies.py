@@ -10,7 +10,7 @@ from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.recovery.preview import merge_preview
 from kafkalog.recovery.ways import LostRange, Measured, Unit
 
-__all__ = ["other_copies"]
+__all__ = ["directories_of", "other_copies"]
 
 
 def other_copies(root: str, copies: Sequence[str]) -> Callable[[Unit], Measured | None]:
@@ -25,7 +25,7 @@ def other_copies(root: str, copies: Sequence[str]) -> Callable[[Unit], Measured 
             )
 
     def merged(unit: Unit) -> Measured | None:
-        there = [path for copy in copies for path in _directories(copy, unit) if os.path.isdir(path)]
+        there = directories_of(unit.topic, unit.partition, copies)
         if not there:
             return None
         try:
@@ -46,7 +46,9 @@ def other_copies(root: str, copies: Sequence[str]) -> Callable[[Unit], Measured 
     return merged
 
 
-def _directories(copy: str, unit: Unit) -> list[str]:
-    name = f"{unit.topic}-{unit.partition}"
-    real = os.path.realpath(copy)
-    return [real] if os.path.basename(real) == name else [os.path.join(real, name)]
+def directories_of(topic: str, partition: int, copies: Sequence[str]) -> list[str]:
+    """The directories of one partition that the copies are, or hold."""
+    name = f"{topic}-{partition}"
+    real = [os.path.realpath(copy) for copy in copies]
+    found = [path if os.path.basename(path) == name else os.path.join(path, name) for path in real]
+    return [path for path in found if os.path.isdir(path)]

@@ -25,6 +25,7 @@ from kafkalog.codec.names import (
     REPLICATION_OFFSET_CHECKPOINT,
     TEMPORARY,
     FileKind,
+    parse_partition_directory,
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.log.storage.content import Content, Literal
@@ -33,7 +34,8 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference, marker_first
 from kafkalog.recovery.broker.identity import meta_properties_finding, with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
-from kafkalog.recovery.choice import Choice, compare_ways
+from kafkalog.recovery.choice import Choice, OtherCopy, compare_ways
+from kafkalog.recovery.closed_in_order import checks_of, told_by_checks
 from kafkalog.recovery.examination import examine_apart
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.missing_partitions import missing_partitions
@@ -41,7 +43,7 @@ from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks, topic_ids
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.safe import SafeResult, recover_safely
+from kafkalog.recovery.safe import SafeResult, no_checks, recover_safely
 from kafkalog.recovery.still_there import note_of_deleted
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
@@ -209,9 +211,10 @@ def make_plan(
     def topic_id(topic: str) -> str | None:
         return topics.topic_ids.get(topic) or donors().get(topic, rules.topic_id)
 
+    is_in_order = no_checks if mark_clean else checks_of(found)
     examined = None
     if mode is not Mode.KAFKA:
-        examined = examine_apart(found.tree(), rules, topic_id, workers, sizes, counts=compare)
+        examined = examine_apart(found.tree(), rules, topic_id, is_in_order, workers, sizes, counts=compare)
     if examined is None:
         workers.begin("what Kafka would do", sizes)
     loaded = load_directory(found.tree(), rules, workers) if examined is None else examined.kafka
@@ -230,7 +233,9 @@ def make_plan(
     def safely(
         tree: Tree, rules: Rules, counted: Workers | None = None, forecast: BrokerResult | None = None
     ) -> SafeResult:
-        return recover_safely(tree, rules, topic_id=topic_id, workers=counted, forecast=forecast)
+        return recover_safely(
+            tree, rules, topic_id=topic_id, is_in_order=is_in_order, workers=counted, forecast=forecast
+        )
 
     own: SafeResult | None = None
     if mode is not Mode.KAFKA:
@@ -245,20 +250,10 @@ def make_plan(
         plan.refusal = _through_a_link(result.tree)
         plan.partitions = partition_plans(found, result.partitions, plan.actions)
     if compare:
-        merged = None
-        if copies:
-            from kafkalog.recovery.other_copies import other_copies  # merges: most plans know no other copy
-
-            merged = other_copies(found.root, copies)
-        plan.choice = compare_ways(
-            found.tree(), rules, result, own, safely, merged, None if examined is None else examined.counted
-        )
-        plan.deleted = note_of_deleted(found)
-        plan.findings = [
-            *_of_own_files(found), *plan.findings, *_unnamed(plan.choice.damaged, plan.findings),
-            *_lost_logs(found), *plan.choice.missing,
-            *_missing_partitions(found, topics),
-        ]  # fmt: skip
+        merged = _with_copies(found.root, copies)
+        counted = None if examined is None else examined.counted
+        plan.choice = compare_ways(found.tree(), rules, result, own, safely, merged, counted)
+        _tell_what_is_missing(plan)
     if result.outcome == Outcome.LOADED:
         plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())
     elif mode is Mode.KAFKA:
@@ -276,7 +271,34 @@ def make_plan(
     _tell_unreadable(plan, result)
     if mark_clean:
         _mark_clean(plan)
+    elif compare:
+        _tell_what_checks_find(plan)
     return plan
+
+
+def _with_copies(root: str, copies: Sequence[str]) -> OtherCopy | None:
+    if not copies:
+        return None
+    from kafkalog.recovery.other_copies import other_copies  # merges: most plans know no other copy
+
+    return other_copies(root, copies)
+
+
+def _tell_what_checks_find(plan: Plan) -> None:
+    """Where the plan itself found nothing: else whoever asks for a plan would be told that all is well."""
+    if not plan.is_worth_a_look:
+        plan.findings += told_by_checks(plan.survey)
+
+
+def _tell_what_is_missing(plan: Plan) -> None:
+    """What no action is there for, and was found while the ways were compared."""
+    found = plan.survey
+    plan.deleted = note_of_deleted(found)
+    plan.findings = [
+        *_of_own_files(found), *plan.findings, *_unnamed(plan.choice.damaged, plan.findings),
+        *_lost_logs(found), *plan.choice.missing,
+        *_missing_partitions(found, plan.topics),
+    ]  # fmt: skip
 
 
 def _of_own_files(survey: Survey) -> list[Finding]:
@@ -354,10 +376,16 @@ def _take_over(plan: Plan, result: SafeResult, kafka: BrokerResult) -> None:
     starts = kafka.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
     if starts and not any(action.path not in WRITTEN_AT_STOP | _WRITTEN_BESIDE for action in plan.actions):
         plan.actions = []  # the log is in order: no need to have a broker examine it again
+    if kafka.clean and not any(_touches_a_partition(action) for action in plan.actions):
+        plan.actions = [action for action in plan.actions if action.path != CLEAN_SHUTDOWN_FILE]  # it is true still
     if plan.declined and not _reaches_others(plan):
         plan.refusal = plan.refusal or next(iter(plan.declined.values()))
     if plan.mode is Mode.STRICT and plan.refusal is None:
         plan.refusal = _beyond_strict(plan.findings)
+
+
+def _touches_a_partition(action: Action) -> bool:
+    return parse_partition_directory(action.path.partition("/")[0]) is not None
 
 
 def _tell_unreadable(plan: Plan, kafka: BrokerResult) -> None:

@@ -70,15 +70,22 @@ from kafkalog.recovery.soundness import (
 from kafkalog.recovery.topic_facts import NO_FACTS
 from kafkalog.recovery.workers import Group, Workers, groups_of
 
-__all__ = ["Recovered", "SafeRecovery", "SafeResult", "recover_safely"]
+__all__ = ["InOrder", "Recovered", "SafeRecovery", "SafeResult", "no_checks", "recover_safely"]
 
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _ROUNDS = 40
 _STARTS = 4
 _SHORTENED = 12
 """Times that a log is shortened to the last offset that was there before; then to the first."""
+InOrder = Callable[[str, int], bool]
+"""Whether checks find nothing in a partition directory, from the segment with this base offset on."""
 _FULL_INDEX = ("full index", "full time index", "newPosition > limit", "no room for its last entry")
 _LARGEST_INDEX = 1 << 30
+
+
+def no_checks(_directory: str, _first: int) -> bool:
+    """For those who want everything as a start after a crash leaves it: no partition stays as it is."""
+    return False
 
 
 @dataclass(slots=True)
@@ -131,16 +138,24 @@ class _PartitionRun:
         self.key = (name.topic, name.partition)
         self.is_metadata = name.topic == CLUSTER_METADATA_TOPIC  # scanned from its start, whatever a checkpoint says
         self.recovery_point = 0 if self.is_metadata else max(points.recovery_points.get(self.key, 0), 0)
-        self.log_start = 0 if self.is_metadata else max(points.log_starts.get(self.key, 0), 0)
+        self.given_log_start = 0 if self.is_metadata else max(points.log_starts.get(self.key, 0), 0)
+        self.log_start = self.given_log_start
         self.start = self._first_scanned()
         self.cut: Cut | None = None
         self.repeat: Cut | None = None
         self.took_theirs = False
+        self.trusted: BrokerResult | None = None
+        """the broker's own result, where that keeps all that is sound and there is nothing else"""
         self.shortened = 0
         self.floor = Content()
         """logs of the broker's own result that are not to be lost"""
         self.lost: list[tuple[int, int]] = []
         self.repairs: list[Finding] = []
+
+    @property
+    def takes_something(self) -> bool:
+        """Something of the log goes or becomes something else."""
+        return bool(self.cut or self.repeat or self.repairs or self.lost)
 
     def _first_scanned(self) -> int:
         """Base of the segment that holds the recovery point, so that no odd value hides a segment."""
@@ -218,6 +233,8 @@ class _PartitionRun:
             sound = sound_prefix(untouched, self.directory, start=self.start)
             kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
             kept = kept and not self.goes_on_above_log_start(sound)
+            if kept and clean and sound.cut is None and sound.repeat is None:
+                self.trusted = theirs
             rest = None
             if kept:
                 left = self.sound_part_of(theirs, untouched, sound)
@@ -702,11 +719,15 @@ class Recovered:
 class SafeRecovery:
     """Safe recovery of a log directory by settled rules, one topic-partition at a time.
 
-    `topic_id` tells the id of a topic whose partitions have lost it.
+    `topic_id` tells the id of a topic whose partitions have lost it; `is_in_order` whether a partition directory that
+    was closed in order is to stay as it is.
     """
 
-    def __init__(self, tree: Tree, rules: Rules, topic_id: Callable[[str], str | None]) -> None:
+    def __init__(
+        self, tree: Tree, rules: Rules, topic_id: Callable[[str], str | None], is_in_order: InOrder = no_checks
+    ) -> None:
         self._rules = rules
+        self._is_in_order = is_in_order
         self._result = SafeResult(tree.copy())
         self._is_clean = CLEAN_SHUTDOWN_FILE in tree.files
         self._result.changes += normalize_root(self._result.tree)
@@ -773,9 +794,11 @@ class SafeRecovery:
         try:
             loaded = run.run(self._is_clean, untouched, None if cleared else self._known.result(run, untouched))
         except _CannotSettleError as refusal:
-            return Recovered(directory, name, str(refusal))
+            return self._as_it_is(run) or Recovered(directory, name, str(refusal))
         new = run.result_directory(loaded)
-        return Recovered(
+        files = changed_files(before, directory, loaded.tree, new)
+        stays = None if cleared or not (files or changes) else self._as_it_is(run)
+        return stays or Recovered(
             directory,
             name,
             changes=cleared if run.took_theirs else [*cleared, *changes],
@@ -785,10 +808,21 @@ class SafeRecovery:
             lost=run.lost,
             result=run.result_of(loaded),
             removed_directories=sorted(directories - (left if run.took_theirs else set(tree.directories))),
-            files=changed_files(before, directory, loaded.tree, new),
+            files=files,
             log_start=run.log_start,
             is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),
         )
+
+    def _as_it_is(self, run: _PartitionRun) -> Recovered | None:
+        """A partition that a broker closed in order, trusts and takes nothing from; and no check finds anything in it.
+
+        None if it is not such a one, or more than that is wanted.
+        """
+        if run.trusted is None or run.takes_something or self._rules.full or run.is_metadata:
+            return None
+        if run.result_directory(run.trusted) != run.directory or not self._is_in_order(run.directory, run.start):
+            return None
+        return Recovered(run.directory, run.name, result=run.result_of(run.trusted), log_start=run.given_log_start)
 
 
 def recover_safely(
@@ -796,16 +830,17 @@ def recover_safely(
     rules: Rules,
     *,
     topic_id: Callable[[str], str | None] = lambda topic: None,
+    is_in_order: InOrder = no_checks,
     workers: Workers | None = None,
     forecast: BrokerResult | None = None,
 ) -> SafeResult:
     """The tree that safe recovery leaves of a log directory, by rules that are settled.
 
     With their `repair_bits` single bits are corrected if proven so well, in mode `salvage` a log goes on after
-    damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id` tells the id of a
-    topic whose partitions have lost it; `forecast` is what the broker makes of the same tree by the same rules.
+    damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id` and `is_in_order` are
+    those of `SafeRecovery`; `forecast` is what the broker makes of the same tree by the same rules.
     """
-    recovery = SafeRecovery(tree, rules, topic_id)
+    recovery = SafeRecovery(tree, rules, topic_id, is_in_order)
     recovery.knows(forecast)
     return recovery.whole((workers or Workers()).each(recovery.groups, recovery.recover))
 

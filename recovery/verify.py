@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES
-from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import LogDir
-from kafkalog.log.files import real, unreadable
+from kafkalog.log.files import real, scan_directory, unreadable
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
 from kafkalog.recovery.broker.headers import HeaderTables
@@ -27,7 +27,7 @@ from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.missing_partitions import missing_partitions_of
 from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.survey import survey
-from kafkalog.recovery.verify_partition import header_tables, verify_partition
+from kafkalog.recovery.verify_partition import Beside, header_tables, verify_beside
 from kafkalog.recovery.verify_report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.workers import OnRead, Workers, in_order
 
@@ -36,13 +36,10 @@ __all__ = ["broker_start", "verify"]
 PathLike = str | os.PathLike[str]
 
 
-def _beside(log_dir: LogDir, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
-    """What the checkpoints of its log directory tell of a live partition."""
-    if partition.name is None or partition.state.value:
-        return
-    key = (partition.name.topic, partition.name.partition)
-    start = log_dir.log_start_offsets.get(key, 0)
-    yield from checkpoint_findings(partition, report.log_end_offset, start, log_dir.high_watermarks.get(key))
+def beside_of(log_dir: LogDir) -> Beside:
+    """What is beside the partitions of a log directory."""
+    names = [entry.name for entry in scan_directory(log_dir.path)]
+    return Beside(names, log_dir.log_start_offsets, log_dir.high_watermarks)
 
 
 def broker_start(
@@ -97,15 +94,16 @@ def verify(
 
     tables = header_tables(meant(inventory.partitions))
 
-    def check(partition: Partition, told: OnRead | None) -> PartitionReport:
+    def check(partition: Partition, told: OnRead | None, beside: Beside | None = None) -> PartitionReport:
         try:
-            return verify_partition(partition, deep=deep, limits=limits, on_read=told, tables=tables)
+            return verify_beside(partition, beside, deep=deep, limits=limits, on_read=told, tables=tables)
         except StorageError as error:
             findings = [*partition.findings, unreadable(error, partition.path)]
             return PartitionReport(partition.path, segments=len(partition.segments), findings=findings)
 
-    def checked_all(partitions: Sequence[Partition]) -> list[PartitionReport]:
-        return list(in_order(partitions, check, size=lambda each: each.size, jobs=jobs, on_read=on_read))
+    def checked_all(partitions: Sequence[Partition], beside: Beside | None = None) -> list[PartitionReport]:
+        one = partial(check, beside=beside)
+        return list(in_order(partitions, one, size=lambda each: each.size, jobs=jobs, on_read=on_read))
 
     directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in inventory.unreadable]
     together = inventory.findings_together()
@@ -113,13 +111,10 @@ def verify(
         partitions = meant(log_dir.partitions)
         if log_dir.partitions and not partitions:
             continue
-        reports = checked_all(partitions)
+        reports = checked_all(partitions, beside_of(log_dir))
         found = [*log_dir.findings, *_among(together, partitions)]
         found += missing_partitions_of(log_dir) if select == ALL else []
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
-        for partition, report in zip(partitions, reports, strict=True):
-            if report.is_log_read:
-                report.findings += _beside(log_dir, partition, report)
         start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
     for partition in meant(_apart(inventory)):

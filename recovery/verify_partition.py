@@ -6,25 +6,29 @@ One walk over the batches feeds them all; where only headers matter, it goes by 
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from kafkalog.codec.errors import FormatError, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, TimestampType
-from kafkalog.codec.names import DirectoryState, FileKind
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
+from kafkalog.log.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directory import Offsets
 from kafkalog.log.end_of_walk import end_of_walk
-from kafkalog.log.files import FileSource, ListedSource, real, unreadable
+from kafkalog.log.files import FileSource, ListedSource, real, scan_directory, unreadable
 from kafkalog.log.missing import MissingOffsets, first_offset_of
 from kafkalog.log.partition import Partition
 from kafkalog.log.resync import Expected, Resync
@@ -34,13 +38,14 @@ from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.listed_transactions import ListedTransactions
-from kafkalog.recovery.missing_segments import missing_from
+from kafkalog.recovery.lost_start import LocalStarts, lost_start
+from kafkalog.recovery.missing_segments import missing_from, missing_segments
 from kafkalog.recovery.verify_report import PartitionReport
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
 
-__all__ = ["header_tables", "verify_partition"]
+__all__ = ["Beside", "header_tables", "verify_beside", "verify_partition"]
 
 _IndexCheck = OffsetIndexCheck | TimeIndexCheck
 
@@ -58,6 +63,51 @@ def verify_partition(
 ) -> PartitionReport:
     """What is wrong with one partition, its log directory left aside; `tables` to leave what is read to others."""
     return _PartitionVerifier(partition, deep, limits, on_read, tables or header_tables([partition])).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is beside a partition in its log directory."""
+
+    directories: Iterable[str] = ()
+    """the names there"""
+    log_starts: Offsets = field(default_factory=dict)
+    high_watermarks: Offsets = field(default_factory=dict)
+
+    def findings(self, partition: Partition, log_end_offset: int) -> Iterator[Finding]:
+        """Of a live partition."""
+        if partition.name is None or partition.state.value:
+            return
+        if partition.name.has_blanks:
+            detail = "blanks in its name: a broker renames it, and the start after that fails"
+            yield Finding(FindingCode.FOREIGN_DIRECTORY, Severity.WARNING, None, None, detail, partition.path)
+        key = (partition.name.topic, partition.name.partition)
+        start = self.log_starts.get(key, 0)
+        yield from checkpoint_findings(partition, log_end_offset, start, self.high_watermarks.get(key))
+        if not partition.segments:
+            return
+        begins, epochs = partition.segments[0].base_offset, [each.start_offset for each in partition.leader_epochs]
+        is_remote = LocalStarts(self.directories, self.log_starts).is_remote(key, begins, epochs)
+        names = [entry.name for entry in scan_directory(partition.path)]
+        gone = lost_start(names, epochs, is_remote=is_remote)
+        bases = (each.base_offset for each in partition.segments)
+        yield from () if gone is None else missing_segments(partition.path, [gone], start, bases)
+
+
+def verify_beside(
+    partition: Partition,
+    beside: Beside | None,
+    *,
+    deep: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    on_read: Callable[[int], None] | None = None,
+    tables: HeaderTables | None = None,
+) -> PartitionReport:
+    """The same, with what its log directory tells of it; None if it is looked at by itself."""
+    report = verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
+    if beside is not None and report.is_log_read:
+        report.findings += beside.findings(partition, report.log_end_offset)
+    return report
 
 
 def header_tables(partitions: Sequence[Partition]) -> HeaderTables:
@@ -89,6 +139,7 @@ class _PartitionVerifier:
         self.on_read = on_read
         self._tables = tables
         self._has_markers = False
+        self._largest_epoch = -1
         self._missing = MissingOffsets()
         start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
         self.report = PartitionReport(partition.path, start, len(partition.segments))
@@ -116,12 +167,23 @@ class _PartitionVerifier:
         self._behind_damage()
         self.report.findings += missing_from(self.partition, self._missing.found)
         self._transaction_indexes()
+        if self._largest_epoch >= 0 and not self.partition.leader_epochs and self._is_live:
+            detail = f"no leader epoch is listed, and batches have epochs up to {self._largest_epoch}"
+            path = os.path.join(self.partition.path, LEADER_EPOCH_CHECKPOINT)
+            self._found(FindingCode.LEADER_EPOCH_MISMATCH, detail, path, severity=Severity.WARNING)
         for path in self.partition.snapshots:
             self._snapshot(path)
         for path in self.partition.unfinished:
             detail = "an unfinished operation, or a file waiting for deletion"
-            self._found(FindingCode.TEMPORARY_FILE, detail, path, severity=Severity.INFO)
+            self._found(FindingCode.TEMPORARY_FILE, detail, path, severity=severity_of_unfinished(path))
         return self.report
+
+    @property
+    def _is_live(self) -> bool:
+        """A live directory, and no segment that is looked at by itself."""
+        partition = self.partition
+        is_directory = all(each.path != partition.path for each in partition.segments)
+        return is_directory and partition.name is not None and partition.state is DirectoryState.LIVE
 
     def _segment(self, segment: Segment, next_base: int | None) -> None:
         report = self.report
@@ -210,6 +272,7 @@ class _PartitionVerifier:
             self._deleted = self._deleted or (file, int(last_offsets[0]))
             self._deleted_batches += deleted
         self._has_markers = self._has_markers or run.has_markers
+        self._largest_epoch = max(self._largest_epoch, int(run["partition_leader_epoch"].max()))
         for number in self._epochs.disagreeing(run):
             self._epoch(run.v2_header(number), int(run.positions[number]), file)
         return max(last_offset, int(last_offsets[-1]))
@@ -266,6 +329,7 @@ class _PartitionVerifier:
             self._deleted = self._deleted or (file, batch.last_offset)
             self._deleted_batches += 1
         if isinstance(header, BatchHeader):
+            self._largest_epoch = max(self._largest_epoch, header.partition_leader_epoch)
             self._epoch(header, batch.position, file)
             self._has_markers = self._has_markers or (header.is_control and header.has_producer_id)
         if not self.deep:

@@ -370,7 +370,7 @@ def _never_there(unit: Unit, original: Census, left: Census, gone: OffsetRanges)
     for first, last in (*original.missing, *unit.written.lost_start):
         if last >= unit.log_start and not left.offsets.touches(first, last):
             yield max(first, unit.log_start), last
-    behind = max([left.end_offset, unit.log_start, *(last + 1 for _first, last in gone)])
+    behind = max([left.end_offset, unit.log_start, unit.written.begins, *(last + 1 for _first, last in gone)])
     reached = max(unit.high_watermark or 0, unit.written.end)
     if behind < reached:
         yield behind, reached - 1

@@ -30,7 +30,8 @@ def scenario_cases() -> list[RecoveryCase]:
     chosen: dict[str, RecoveryCase] = {}
     for family in ("torn_tail", "bit_flip", "swap_files", "overflow", "segment_set", "clean_marker"):
         for case in recovery_cases([family]):
-            if case.outcome == "loaded" and case.case["result"]["changed"]:
+            is_left_alone = case.id == "clean_marker/on-crashed-dir"  # the marker vouches for it
+            if case.outcome == "loaded" and case.case["result"]["changed"] and not is_left_alone:
                 chosen.setdefault(family, case)
     return list(chosen.values())
 

@@ -56,3 +56,21 @@ def test_nobody_else_was_in_sync(broker: int, tmp_path: Path) -> None:
     """Who led alone at the end has records that nobody else need have: no other broker is offered."""
     ways = damaged(unpack_replicas(tmp_path) / f"broker-{broker}", "tale")
     assert "replica" not in ways
+
+
+def test_no_broker_fetches_again_what_lies_below_its_recovery_point(tmp_path: Path) -> None:
+    """Its start looks only above: the damaged copy would join those in sync, and stop whoever reads it."""
+    volume = unpack_replicas(tmp_path) / f"broker-{BEHIND}"
+    end = kafkalog.open(volume)["tale", 0].log_end_offset()
+    (volume / "recovery-point-offset-checkpoint").write_text(f"0\n1\ntale 0 {end}\n")
+    log = min((volume / "tale-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[BATCH.size + 10] ^= 1
+    log.write_bytes(data)
+    ways = {str(way.way): way for way in plan(volume).choice.by_partition["tale-0"]}
+    assert ways["kafka"].measured.damage_left == 1
+    assert "replica" not in ways
+    (volume / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    ways = {str(way.way): way for way in plan(volume).choice.by_partition["tale-0"]}
+    assert ways["kafka"].measured.damage_left == 0
+    assert "replica" in ways

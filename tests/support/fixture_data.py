@@ -29,6 +29,8 @@ RECOVERY = FIXTURES / "recovery-cases"
 REPLICAS = FIXTURES / "replicas"
 REPLICA_VERSIONS = ("4.3.0", "4.4.0")
 QUORUMS = FIXTURES / "quorum"
+TIERED = FIXTURES / "tiered"
+TIERED_CASES = ("stopped", "killed")
 
 # A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
 _CHUNK = 1 << 16
@@ -159,6 +161,18 @@ def unpack_replicas(target: Path, *, after: bool = False, version: str = "4.3.0"
     """Unpack `broker-<id>` of the recorded cluster of three, as they stood or after they had met again."""
     _extract(_stored(REPLICAS / f"kafka-{version}" / ("after.tar.gz" if after else "before.tar.gz")), target)
     return target
+
+
+def tiered_case(name: str) -> dict[str, Any]:
+    """Where the partitions of a recorded broker with tiered storage began and ended, and which segments were local."""
+    case: dict[str, Any] = json.loads((TIERED / name / "case.json").read_text(encoding="utf-8"))
+    return case
+
+
+def unpack_tiered(name: str, target: Path) -> Path:
+    """Unpack `broker` and `remote` of such a recording; gives the log directory."""
+    _extract(_stored(TIERED / name / "data.tar.gz"), target)
+    return target / "broker"
 
 
 def recovery_families() -> tuple[str, ...]:

@@ -8,31 +8,42 @@ from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.names import parse_partition_directory
 from kafkalog.codec.shell import shell_line, shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.other_copies import directories_of
 from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName, recommended
 
-__all__ = ["command_for", "print_ways", "sentence_of_damage_left"]
+__all__ = ["commands_for", "print_ways", "sentence_of_damage_left"]
 
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 _MODES = (WayName.SAFE, WayName.REPAIR_BITS, WayName.SALVAGE)
 
 
-def command_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> str | None:
-    """The command line that carries a way out; None if no command of ours does."""
-    path = _path(plan, given)
+def commands_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> list[str]:
+    """The command lines that carry a way out; none if no command of ours does."""
     if way.way is WayName.MERGE:
-        return " ".join(
-            ["kafkalog merge", shell_line([path, *map(os.path.abspath, plan.copies)]), "--into NEW-DIRECTORY"]
-        )
+        return _merges(plan)
     if way.way not in _MODES and way.way is not WayName.KAFKA:
-        return None
-    return shell_line(["kafkalog", "recover", path, *given, *way.needs, "--yes"])
+        return []
+    return [shell_line(["kafkalog", "recover", _path(plan, given), *given, *way.needs, "--yes"])]
+
+
+def _merges(plan: Plan) -> list[str]:
+    """One for each partition of which there are copies: a whole volume of another broker has other partitions too."""
+    lines = []
+    for name, ways in plan.choice.by_partition.items():
+        parsed = parse_partition_directory(name)
+        if parsed is not None and any(way.way is WayName.MERGE for way in ways):
+            copies = directories_of(parsed.topic, parsed.partition, plan.copies)
+            paths = shell_line([os.path.join(plan.root, name), *copies])
+            lines.append(f"kafkalog merge {paths} --into NEW-DIRECTORY")
+    return lines
 
 
 def _path(plan: Plan, given: Sequence[str]) -> str:
@@ -71,14 +82,14 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Sequence[str], bes
         writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
     if any(way.measured.records_hidden for way in ways):
         writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
-    command = None if meaning is _DONE else command_for(best, plan, given)
-    if command is not None:
+    commands = [] if meaning is _DONE else commands_for(best, plan, given)
+    for command in commands:
         writer.write(escape_controls(f"  {command}"))
     if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
         own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
         words = shell_line([*given, *" ".join(own).split(), "--accept-loss", "--yes"])
         proceed = f"kafkalog recover {shell_word(_path(plan, given))} {words}"
-        if command is None or sorted(shlex.split(proceed)) != sorted(shlex.split(command)):
+        if all(sorted(shlex.split(proceed)) != sorted(shlex.split(command)) for command in commands):
             writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
             writer.write(escape_controls(f"  {proceed}"))
     for name in plan.choice.by_partition:

@@ -12,7 +12,7 @@ from kafkalog.cli.report.annotated import bytes_around
 from kafkalog.cli.report.asked import Asked, Watch
 from kafkalog.cli.report.facts import Damage, Directory, Facts, Planned
 from kafkalog.cli.report.walked import walk_over
-from kafkalog.cli.ways_text import command_for
+from kafkalog.cli.ways_text import commands_for
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
@@ -254,7 +254,7 @@ def _command(made: Plan, asked: Asked) -> str | None:
         return None
     best = made.choice.recommended
     if best is not None and (made.changes or best.measured.bytes_cut or best.measured.damage_left):
-        return command_for(best, made, asked.words)
+        return "\n".join(commands_for(best, made, asked.words)) or None
     if made.changes:
         return shell_line(["kafkalog", "recover", made.root, *asked.words, "--yes"])
     return None

@@ -140,7 +140,7 @@ def _ways(planned: Planned) -> Iterator[str]:
     if planned.command is not None:
         yield ""
         yield "```console"
-        yield f"$ {escape_controls(planned.command)}"
+        yield from (f"$ {escape_controls(line)}" for line in planned.command.splitlines())
         yield "```"
 
 

@@ -19,6 +19,8 @@ __all__ = ["forecast_text", "kept_text", "label_of", "lost_text", "ways_section"
 _MOST_PARTITIONS = 20
 _UNDO = "What it removes goes to quarantine, and `kafkalog undo` puts it back. Stop the broker first."
 
+_UNTOUCHED = "It writes a new directory and changes nothing that is there; there is nothing to undo."
+
 
 def ways_section(facts: Facts) -> Section | None:
     """None where no plan could be asked for: segments that were pointed at themselves."""
@@ -80,7 +82,7 @@ def _recommendation(planned: Planned) -> Markup | None:
         "div",
         element("p", element("strong", f"Recommended: {label_of(best)}. "), _sum(best)),
         line,
-        element("p", prose(_UNDO), class_="note"),
+        element("p", prose(_UNTOUCHED if best.way is WayName.MERGE else _UNDO), class_="note"),
         class_="recommended",
     )
 

@@ -1,0 +1,199 @@
+"""A plan and the checks never contradict each other, on everything that was ever recorded.
+
+What no check finds anything in, what a broker stopped in order and starts on, is left as it is; and whatever a check
+finds, the plan says too.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkalog
+from command import kafkalog as command
+from fixture_data import (
+    REPLICA_VERSIONS,
+    TIERED_CASES,
+    broker_case,
+    broker_cases,
+    recovery_cases,
+    recovery_families,
+    tiered_case,
+    unpack_replicas,
+    unpack_tiered,
+)
+from kafkalog.log.directory import is_log_dir
+from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.verify import verify
+from recovery_settings import given
+from trees import stamps
+
+MARKER = ".kafka_cleanshutdown"
+CACHE = "remote-log-index-cache"
+
+
+def contradiction(root: Path, **options: Any) -> tuple[str, str]:
+    """What kind of directory it is, and what is said of it that cannot both be true."""
+    checked, made = verify(root), plan(root, **options)
+    if not checked.is_clean:
+        silent = "" if made.is_worth_a_look else f"verify finds {checked.findings[0]}, and the plan nothing"
+        return "with findings", silent
+    if made.broker.outcome != "loaded":
+        return "on which no broker starts by these settings", ""
+    if made.is_hurt:
+        return "clean", f"verify finds nothing, and the plan {made.refusal or made.findings or made.choice.own}"
+    if not (root / MARKER).is_file():
+        return "clean, after a crash", ""
+    return "clean, stopped in order", f"{len(made.actions)} changes: {made.actions[0]}" if made.changes else ""
+
+
+def log_dirs(root: Path) -> Iterator[Path]:
+    yield from (each for each in sorted(root.iterdir()) if each.is_dir() and is_log_dir(each))
+
+
+def of_brokers(version: str, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    for case in broker_cases():
+        if case.version == version:
+            yield from ((f"{case.id} {each.name}", each) for each in log_dirs(case.unpack(tmp_path / case.name)))
+            shutil.rmtree(tmp_path / case.name)
+
+
+def compare(found: Iterator[tuple[str, Path, dict[str, Any]]], compared: Callable[[str, int], None]) -> None:
+    counts: Counter[str] = Counter()
+    said = []
+    for name, root, options in found:
+        kind, contradicted = contradiction(root, **options)
+        counts[kind] += 1
+        said += [f"{name}: {contradicted}"] if contradicted else []
+    assert not said
+    assert counts
+    for kind, count in counts.items():
+        compared(f"plan and verify agree on directories {kind}", count)
+
+
+VERSIONS = sorted({case.version for case in broker_cases()})
+SAMPLE = ("0.8.2.2", "4.1.1")
+
+
+@pytest.mark.parametrize(
+    "version", [each if each in SAMPLE else pytest.param(each, marks=pytest.mark.sweep) for each in VERSIONS]
+)
+def test_on_what_brokers_wrote(version: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    compare(((name, root, {}) for name, root in of_brokers(version, tmp_path)), compared)
+
+
+@pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("family", recovery_families())
+def test_on_damaged_directories(family: str, each: int, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    cases = recovery_cases([family])[::each]
+    compare(((case.id, case.unpack_before(tmp_path / case.name), given(case)) for case in cases), compared)
+
+
+def test_on_volumes_that_went_apart(tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    roots = [
+        unpack_replicas(tmp_path / f"{version}-{after}", after=after, version=version)
+        for version in REPLICA_VERSIONS
+        for after in (False, True)
+    ]
+    compare(((str(each), each, {}) for root in roots for each in log_dirs(root)), compared)
+
+
+@pytest.mark.parametrize("has_cache", [True, False])
+@pytest.mark.parametrize("name", TIERED_CASES)
+def test_on_tiered_logs(name: str, has_cache: bool, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    root = unpack_tiered(name, tmp_path)
+    if not has_cache:
+        shutil.rmtree(root / CACHE)
+    compare(iter([(name, root, {})]), compared)
+
+
+def lost(made: Plan) -> dict[str, int]:
+    return {name: each.records_lost for name, each in made.choice.own_by_partition.items() if each.records_lost}
+
+
+@pytest.mark.parametrize("name", TIERED_CASES)
+def test_the_remote_part_of_a_tiered_log_is_not_lost(name: str, tmp_path: Path) -> None:
+    """1,527 records and more were said to be lost of logs whose first segments are elsewhere."""
+    root = unpack_tiered(name, tmp_path)
+    shutil.rmtree(root / CACHE)
+    local = tiered_case(name)["local"]
+    assert any(bases[0] > 0 for bases in local.values())
+    made = plan(root)
+    assert lost(made) == {}
+    assert lost(plan(root, jobs=2)) == {}
+    assert {each.name for each in made.partitions} >= set(local)
+
+
+def test_the_first_segment_of_a_log_beside_tiered_ones_is_lost(tmp_path: Path) -> None:
+    """It has no line in log-start-offset-checkpoint, as every tiered log has, so its records were here."""
+    root = unpack_tiered("stopped", tmp_path)
+    first = tiered_case("stopped")["local"]["plain-0"]
+    for path in (root / "plain-0").glob("00000000000000000000.*"):
+        path.unlink()
+    made = plan(root)
+    assert lost(made) == {"plain-0": first[1]}
+    found = [finding for finding in verify(root).findings if finding.code == "segment_missing"]
+    assert [Path(finding.file or "").parent.name for finding in found] == ["plain-0"]
+
+
+def test_a_log_that_retention_has_emptied_has_lost_nothing(tmp_path: Path) -> None:
+    """All that is left of it is an empty segment at its end, where the high watermark is."""
+    (root,) = log_dirs(broker_case("4.1.1", "metadata").unpack(tmp_path))
+    emptied = [each for each in root.glob("*-*/*.log") if not each.stat().st_size and int(each.stem)]
+    assert emptied
+    assert lost(plan(root)) == {}
+
+
+def test_what_was_stopped_in_order_is_left_as_it_is(tmp_path: Path) -> None:
+    """19 files in 9 of 9 partitions would have been changed, whose broker started on them."""
+    (root,) = log_dirs(broker_case("4.1.1", "txn").unpack(tmp_path))
+    before = stamps(root)
+    shown = command("plan", "--json", root)
+    assert (shown.code, shown.objects[0]["changes"], shown.objects[0]["actions"]) == (0, False, [])
+    assert command("recover", "--yes", root).code == 0
+    assert stamps(root) == before
+    assert plan(root, full=True).changes
+    assert len(plan(root, mode="salvage").actions) == 0
+
+
+def test_more_is_done_for_a_marker_of_ones_own(tmp_path: Path) -> None:
+    """It vouches for a start after a crash too: with --mark-clean everything is prepared for that."""
+    (root,) = log_dirs(broker_case("4.1.1", "txn").unpack(tmp_path))
+    done = recover(root, mark_clean=True)
+    assert {action.path.partition("/")[0] for action in done.plan.actions} - {MARKER}
+
+
+def test_sound_partitions_beside_a_damaged_one_stay_as_they_are(tmp_path: Path) -> None:
+    (root,) = log_dirs(broker_case("4.1.1", "txn").unpack(tmp_path))
+    damaged = max(root.glob("*-*/*.log"), key=lambda path: path.stat().st_size)
+    with damaged.open("r+b") as log:
+        log.seek(-20, 2)
+        byte = log.read(1)[0]
+        log.seek(-20, 2)
+        log.write(bytes([byte ^ 1]))
+    before = {name: held for name, held in stamps(root).items() if "/" in name}
+    done = recover(root, accept_loss=True)
+    touched = {action.path.partition("/")[0] for action in done.plan.actions if "/" in action.path}
+    assert touched == {damaged.parent.name}
+    after = stamps(root)
+    assert all(after[name] == held for name, held in before.items() if not name.startswith(damaged.parent.name))
+    assert sum(1 for _ in kafkalog.open_partition(damaged.parent).records()) > 0
+    undo(root)
+    assert {name: held for name, held in stamps(root).items() if "/" in name} == before
+
+
+def test_an_index_that_a_check_finds_fault_with_is_a_reason_to_act(tmp_path: Path) -> None:
+    """The marker says nothing of it."""
+    (root,) = log_dirs(broker_case("4.1.1", "txn").unpack(tmp_path))
+    log = max(root.glob("*-*/*.log"), key=lambda path: (path.stat().st_size, path.name))
+    index = log.with_suffix(".index")
+    index.write_bytes(b"".join(entry.to_bytes(4, "big") * 2 for entry in (7, 3, 9)))
+    made = plan(root)
+    assert not verify(root).is_clean
+    assert f"{log.parent.name}/{index.name}" in {action.path for action in made.actions}
