@@ -28,11 +28,8 @@ class RawRecord(NamedTuple):
     headers: tuple[tuple[bytes, bytes | None], ...]
 
 
-class MessageContent(NamedTuple):
-    """Key and value of a message of magic 0 or 1 as they are stored; None is null."""
-
-    key: bytes | None
-    value: bytes | None
+MessageContent = tuple[bytes | None, bytes | None]
+"""Key and value of a message of magic 0 or 1 as they are stored; None is null."""
 
 
 @dataclass(frozen=True, slots=True)

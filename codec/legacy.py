@@ -55,7 +55,7 @@ def _inner_set(
     header: LegacyHeader, data: Bytes, limits: Limits, execution: Execution
 ) -> list[tuple[LegacyHeader, Bytes]]:
     """Header and bytes of every message in a wrapper."""
-    value = _content(header, data, execution).value
+    _key, value = _content(header, data, execution)
     if value is None:
         raise _InvalidMessageError("a compressed message without a value")
     try:

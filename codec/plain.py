@@ -118,14 +118,14 @@ def _read_pairs(data: Bytes, cursor: int, end: int, count: int) -> tuple[tuple[t
     return tuple(pairs), cursor
 
 
-_read_length = CONTENT_LENGTH.reader("length")
+_unpack_length, _LENGTH_SIZE = CONTENT_LENGTH.struct.unpack_from, CONTENT_LENGTH.size
 
 
 def _read_int32_bytes(data: Bytes, position: int, end: int, _max_count: int) -> tuple[bytes | None, int]:
-    body = position + CONTENT_LENGTH.size
+    body = position + _LENGTH_SIZE
     if body > end:
         raise _Fault(FindingCode.RECORD_TRUNCATED, position)
-    length = _read_length(data, position)
+    (length,) = _unpack_length(data, position)
     if length < 0:
         return None, body
     if length > end - body:
@@ -200,7 +200,7 @@ class PlainExecution:
             value, _ = _read_value(data, position, end, 0)
         except _Fault as stop:
             return stop.fault
-        return MessageContent(key, value)
+        return key, value
 
 
 def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawRecord, int]:

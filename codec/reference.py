@@ -101,7 +101,7 @@ class ReferenceExecution:
             fields = legacy_message.MESSAGE_CONTENT.parse(bytes(data[position:]))
         except LayoutError as error:
             return RecordFault(FAULT_OF_LEAF[error.code], position + error.position)
-        return MessageContent(fields["key"], fields["value"])
+        return fields["key"], fields["value"]
 
 
 def _varint_size(payload: bytes, position: int) -> int:

@@ -83,7 +83,7 @@ def _candidates(source: Source, start: int, expected: Expected) -> Iterator[int]
 
 def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
     """Positions where an offset that may follow seems to stand: all but its last two bytes are those expected."""
-    high = expected.next_offset >> 16
+    high = max(expected.next_offset, 0) >> 16  # an entry may claim an offset below zero
     found = [_finds(source, start, each.to_bytes(6, "big")) for each in (high, high + 1) if each < 1 << 47]
     return merge(*found)
 

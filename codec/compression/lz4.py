@@ -47,6 +47,13 @@ def header_checksum(header: bytes, *, with_magic: bool) -> int:
 
 
 _SMALLEST_BLOCK_CODE = 4
+_RESERVED, _VERSION = LZ4_FLAGS.mask("reserved"), LZ4_FLAGS.mask("version")
+_VERSION_1, _INDEPENDENT = LZ4_FLAGS.number({"version": 1}), LZ4_FLAGS.mask("has_independent_blocks")
+_HAS_CONTENT_SIZE, _HAS_BLOCK_CHECKSUMS, _HAS_CONTENT_CHECKSUM = (
+    LZ4_FLAGS.mask(name) for name in ("has_content_size", "has_block_checksums", "has_content_checksum")
+)
+_LARGEST_BLOCK = LZ4_BLOCK_DESCRIPTOR.mask("largest_block")
+_LARGEST_BLOCK_1 = LZ4_BLOCK_DESCRIPTOR.number({"largest_block": 1})
 WRITTEN_HEADER = MAGIC + bytes([_WRITER_FLG, _WRITER_BD, _header_checksum(bytes([_WRITER_FLG, _WRITER_BD]))])
 """The header of every frame that Kafka writes for magic 1 and 2."""
 
@@ -58,18 +65,17 @@ def _read_header(data: bytes | memoryview, check_header: bool) -> tuple[int, int
     if bytes(data[: len(MAGIC)]) != MAGIC:
         raise bad_stream("lz4", "the frame magic is missing")
     _, flg, bd = _HEADER.struct.unpack_from(data)
-    flags, descriptor = LZ4_FLAGS.named(flg), LZ4_BLOCK_DESCRIPTOR.named(bd)
-    if flags.reserved or flags.version != 1 or not flags.has_independent_blocks:
+    if flg & _RESERVED or flg & _VERSION != _VERSION_1 or not flg & _INDEPENDENT:
         raise bad_stream("lz4", f"frame flags {flg:#04x} are not supported")
-    if descriptor.reserved or descriptor.reserved_high or descriptor.largest_block < _SMALLEST_BLOCK_CODE:
+    block_code = (bd & _LARGEST_BLOCK) // _LARGEST_BLOCK_1
+    if bd & ~_LARGEST_BLOCK or block_code < _SMALLEST_BLOCK_CODE:
         raise bad_stream("lz4", f"block descriptor {bd:#04x} is not supported")
-    position = _HEADER.size + (_CONTENT_SIZE if flags.has_content_size else 0)
+    position = _HEADER.size + (_CONTENT_SIZE if flg & _HAS_CONTENT_SIZE else 0)
     if position >= len(data):
         raise bad_stream("lz4", "it ends inside the frame header")
     if check_header and data[position] != _header_checksum(bytes(data[len(MAGIC) : position])):
         raise bad_stream("lz4", "the header checksum does not match")
-    largest = 1 << (2 * descriptor.largest_block + 8)
-    return position + 1, largest, bool(flags.has_block_checksums), bool(flags.has_content_checksum)
+    return position + 1, 1 << (2 * block_code + 8), bool(flg & _HAS_BLOCK_CHECKSUMS), bool(flg & _HAS_CONTENT_CHECKSUM)
 
 
 def decompress(

@@ -18,15 +18,18 @@ from kafkalog.codec.encode.given import check_record, header_bytes
 from kafkalog.codec.encode.records import write_records
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.execution import RawRecord
-from kafkalog.codec.layout.attributes import ATTRIBUTES_V2
 from kafkalog.codec.model import (
     BATCH,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
     LOG_OVERHEAD,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
     BatchHeader,
     Codec,
     ControlRecordType,
@@ -68,14 +71,12 @@ NO_PRODUCER = ProducerState()
 
 
 def _attributes(codec: int, timestamp_type: TimestampType, transactional: bool, control: bool, horizon: bool) -> int:
-    return ATTRIBUTES_V2.number(
-        {
-            "codec": codec,
-            "timestamp_type": timestamp_type is TimestampType.LOG_APPEND_TIME,
-            "is_transactional": transactional,
-            "is_control": control,
-            "has_delete_horizon": horizon,
-        }
+    return (
+        codec
+        | (TIMESTAMP_TYPE_FLAG if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL_FLAG if transactional else 0)
+        | (CONTROL_FLAG if control else 0)
+        | (DELETE_HORIZON_FLAG if horizon else 0)
     )
 
 

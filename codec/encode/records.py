@@ -68,9 +68,15 @@ def _array_writer(opcode: Opcode) -> Writer:
     return write
 
 
+_pack_length = CONTENT_LENGTH.struct.pack
+
+
 def _write_int32_bytes(out: bytearray, value: bytes | None) -> None:
-    out += CONTENT_LENGTH.struct.pack(-1 if value is None else len(value))
-    out += value or b""
+    if value is None:
+        out += _pack_length(-1)
+    else:
+        out += _pack_length(len(value))
+        out += value
 
 
 _WRITERS: dict[OpKind, Writer] = {
@@ -88,14 +94,14 @@ def _writer(opcode: Opcode) -> Writer:
 
 
 _BODY = tuple(_writer(opcode) for opcode in RECORD[1:])
-_CONTENT = tuple(_writer(opcode) for opcode in CONTENT)
+_write_key, _write_value = (_writer(opcode) for opcode in CONTENT)
 
 
 def write_content(key: bytes | None, value: bytes | None) -> bytes:
     """What follows the header of a v0 or v1 message."""
     out = bytearray()
-    for writer, field in zip(_CONTENT, (key, value), strict=True):
-        writer(out, field)
+    _write_key(out, key)
+    _write_value(out, value)
     return bytes(out)
 
 

@@ -128,6 +128,8 @@ def _snapshot(source: FileSource, most: int, limits: Limits) -> tuple[ExplainedP
 
 def _flipped(data: bytes) -> tuple[int, int] | None:
     """Position and number of the one bit of a snapshot's entries with which its checksum fits."""
+    if len(data) < SNAPSHOT_HEADER.size:
+        return None
     start = SNAPSHOT_HEADER.end("crc")
     syndrome = crc32c(data[start:]) ^ SNAPSHOT_HEADER.reader("crc")(data, 0)
     behind = flipped_bit(syndrome, 8 * (len(data) - start))

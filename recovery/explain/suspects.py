@@ -143,7 +143,7 @@ def _records_of(entry: Span) -> list[Container]:
     return [
         child.value
         for child in unpacked.children
-        if child.name.startswith("records[") and isinstance(child.value, Container)
+        if child.name.startswith("records[") and isinstance(child.value, Container) and "headers" in child.value
     ]
 
 

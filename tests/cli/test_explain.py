@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import shutil
 from pathlib import Path
 
 import pytest
 
-from batches import ZSTD, batch, fix_crc, message, patch, record, simple
+from batches import LZ4, ZSTD, batch, fix_crc, message, patch, record, simple
 from broker_dirs import STOPPED, brokers
 from command import kafkalog
 from fixture_data import recovery_cases
 from kafkalog.codec.compression import compress
+from kafkalog.codec.errors import KafkaLogError
 from kafkalog.recovery.explain import PartRole, explain
 
 NAME = "00000000000000000000.log"
@@ -196,6 +199,40 @@ def test_every_recorded_damage_is_explained_without_a_trace(tmp_path: Path) -> N
                 finished = kafkalog("explain", path, "--max-fields", 60)
                 assert finished.code in (0, 1, 64), (case, path, finished.err)
                 assert "unexpected" not in finished.err
+
+
+NAMES = (NAME, *(f"{NAME[:-4]}{kind}" for kind in (".index", ".timeindex", ".txnindex", ".snapshot")),
+         "leader-epoch-checkpoint", "partition.metadata", f"{NAME[:-4]}-0000000001.checkpoint")  # fmt: skip
+
+
+def test_any_bytes_in_any_file_are_explained_or_refused(tmp_path: Path) -> None:
+    choose = random.Random(29)
+    entries = [simple(3), wrapped(), message(4, magic=0), batch(compress(ZSTD, record()), 1, attributes=ZSTD)]
+    entries.append(batch(record(0, b"\0\0\0\1", b"\0\0\0\0\0\5"), 1, attributes=0x30, producer_id=3, producer_epoch=0))
+    for topic in ("__cluster_metadata", "__consumer_offsets", "t"):
+        (tmp_path / f"{topic}-0").mkdir()
+    for _ in range(600):
+        data = bytearray(b"".join(choose.choice(entries) for _ in range(choose.randrange(1, 5))))
+        for _ in range(choose.randrange(5)):
+            data[choose.randrange(len(data))] = choose.randrange(256)
+        data = data[: choose.randrange(len(data))] if choose.random() < 0.3 else data
+        data = bytearray(choose.randbytes(choose.randrange(100))) if choose.random() < 0.2 else data
+        topic, name = choose.choice(("__cluster_metadata", "__consumer_offsets", "t")), choose.choice((NAME, *NAMES))
+        path = tmp_path / f"{topic}-0" / name
+        path.write_bytes(data + bytes(choose.choice((0, 0, 50))))
+        position = choose.choice((None, choose.randrange(len(data) + 1)))
+        with contextlib.suppress(KafkaLogError):
+            explain(str(path), position=position, max_fields=choose.choice((1, 5, 500)))
+
+
+def wrapped() -> bytes:
+    return message(6, None, compress(LZ4, message(0) + message(1), magic=1), attributes=LZ4)
+
+
+def test_an_offset_below_zero_before_damage_is_only_an_offset(tmp_path: Path) -> None:
+    path = log(tmp_path, message(-792633534417207292, magic=0), b"junk" * 20)
+    assert roles(path)[0] == ("damaged", 0)
+    assert roles(path, position=30)[-1][0] == "damaged"
 
 
 def test_a_length_that_swallows_the_next_batch_is_the_length(tmp_path: Path) -> None:
