@@ -65,6 +65,8 @@ class _Builder:
         self.keep_offsets = keep_offsets
         self.append = append
         self.built: dict[tuple[str, int], Built] = {}
+        self.topics: set[str] = set()
+        """those of which a record has come"""
 
     def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
         """Append records of one partition."""
@@ -96,6 +98,17 @@ class _Builder:
             for number in range(count):
                 self.built[topic, number] = self._built(topic, number, self.logs.log(topic, number))
         return count
+
+    def begin_topics(self, topics: set[str]) -> None:
+        """Of topics that come for the first time no log is damaged: else nothing of them is written."""
+        if self.append:
+            self.logs.refuse_damaged(topics - self.topics)
+        self.topics |= topics
+
+    def refuse_existing(self, topic: str, partition: int) -> None:
+        """`UsageError` for a partition that is there and is not to be appended to."""
+        if (topic, partition) not in self.built:
+            self._check_new(self.logs.path_of(topic, partition))
 
     def _check_new(self, path: str) -> None:
         if os.path.lexists(path) and not self.append:
@@ -135,7 +148,8 @@ def build_partitions(
     `num_partitions` each topic has so many, and where no number is given the key decides, as `partitioner` says
     (`murmur2`, `hash`, or a function of a key's bytes and of the number); records without a key take turns.  Without
     it they go to partition 0.  Offsets count from 0 or the end of the log, or are kept.  Raises `UsageError` for what
-    cannot be written, and then leaves what was written before; `option` is what it calls `num_partitions`.
+    cannot be written, and then leaves what earlier batches of `records` wrote; where a log of one of the first batch's
+    topics is damaged, nothing is written; `option` is what it calls `num_partitions`.
     """
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
@@ -156,12 +170,16 @@ def build_partitions(
                 row = topics.is_null().to_pylist().index(True)
                 raise UsageError(f"{place_of(batch, row, taken)}: a record has no topic; name one for all")
             numbers = _column(batch, "partition", partition)
+            builder.begin_topics(set(pc.unique(topics).to_pylist()))
             if num_partitions is None:
                 numbers = pc.fill_null(numbers, 0)
                 _check(batch, topics, numbers.to_numpy(), None, taken)
             else:
                 numbers = _by_key(batch, topics, numbers, places, builder, taken)
-            for place, part in _by_partition(batch, topics, numbers):
+            parts = list(_by_partition(batch, topics, numbers))
+            for place, _part in parts:
+                builder.refuse_existing(*place)
+            for place, part in parts:
                 builder.take(*place, part)
             taken += batch.num_rows
     return list(builder.built.values())

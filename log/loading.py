@@ -50,7 +50,18 @@ from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogLossError, LogSegment
 from kafkalog.log.walk import large_log_scanner, sound_parts
 
-__all__ = ["Loaded", "SealedSegment", "load", "open_segment", "refuse_damage", "remove_leftovers", "seal", "sealed"]
+__all__ = [
+    "Loaded",
+    "SealedSegment",
+    "load",
+    "open_segment",
+    "refuse_damage",
+    "refuse_findings",
+    "refuse_unfit",
+    "remove_leftovers",
+    "seal",
+    "sealed",
+]
 
 _BEGIN_WITH_AN_OFFSET = (FileKind.LOG, *INDEX_KINDS, CLEANED, SWAP)
 _ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
@@ -214,6 +225,21 @@ def refuse_damage(partition: Partition, below: int) -> None:
     for segment in partition.segments:
         if segment.base_offset < below:
             check.log(segment.base_offset)
+
+
+def refuse_findings(partition: Partition) -> None:
+    """Raise `FormatError` for what is wrong with a partition's files before any log is read."""
+    for finding in partition.findings:
+        if finding.severity is Severity.ERROR:
+            raise FormatError(finding.detail, source=finding.file, code=finding.code)
+
+
+def refuse_unfit(partition: Partition, *, clean: bool, recovery_point: int) -> None:
+    """Raise as `load` does for a log that needs recovery; changes nothing."""
+    refuse_findings(partition)
+    if partition.segments:
+        _refuse_oddities(partition.path)
+        _Check(partition)(clean=clean, recovery_point=recovery_point)
 
 
 def load(

@@ -21,7 +21,6 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode import ProducerState, build_end_transaction_marker
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
-from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import (
     MAX_SEQUENCE,
@@ -58,7 +57,16 @@ from kafkalog.log.files import PathLike, scan_directory
 from kafkalog.log.flusher import Flusher
 from kafkalog.log.incoming import Appendable, Stamp, as_codec, assign, build, parse_batch, taken_over
 from kafkalog.log.live import LiveLog, LiveState
-from kafkalog.log.loading import Loaded, SealedSegment, load, open_segment, remove_leftovers, seal, sealed
+from kafkalog.log.loading import (
+    Loaded,
+    SealedSegment,
+    load,
+    open_segment,
+    refuse_findings,
+    remove_leftovers,
+    seal,
+    sealed,
+)
 from kafkalog.log.lock import HeldDirectory, hold
 from kafkalog.log.offsets import offsets_before
 from kafkalog.log.partition import OffsetAndTimestamp, Partition, read_partition
@@ -280,9 +288,7 @@ class Log:
         metadata = partition.metadata
         if topic_id is not None and (metadata is None or metadata.topic_id != topic_id):
             raise UsageError(f"{self.path} has topic id {metadata.topic_id if metadata else None}, not {topic_id}")
-        for finding in partition.findings:
-            if finding.severity is Severity.ERROR:
-                raise FormatError(finding.detail, source=finding.file, code=finding.code)
+        refuse_findings(partition)
         self._epochs = self._epochs_of(partition.leader_epochs)
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name) or 0

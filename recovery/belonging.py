@@ -1,7 +1,7 @@
 """Whether a log directory is the one that its runs were on, or a copy of it that only carries the same id.
 
 A quarantine that is not beside the directory belongs to one directory.  Device and inode say nothing: they change when
-a volume is mounted anew, on NFS, or moved.  A copy is known by this: where the latest run found the directory, one with
+a volume is remounted, on NFS, or moved.  A copy is known by this: where the latest run found the directory, one with
 the same id still is, and that is not this one.
 """
 

@@ -26,7 +26,7 @@ from kafkalog.recovery.states import Place
 __all__ = ["Announcing", "finish_document", "prepare", "write_document"]
 
 Announcing = tuple[Callable[[], None], Callable[[], None]]
-"""How a run is named in the log directory, and how that is taken back."""
+"""How a run is named in the log directory, and how that is undone."""
 
 _OWN = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 

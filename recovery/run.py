@@ -544,8 +544,8 @@ def undo(
 ) -> UndoResult:
     """Restore every byte and time that a run changed (default: the latest run), even if it was interrupted.
 
-    Everything is compared first; `moved` is as for `recover`.  Raises `RecoveryRefused`, with nothing changed, if there
-    is no such run, if anything that it relies on has changed since, or if what it saved is not complete.
+    Everything is compared first; `moved` is as for `recover`.  Raises `RecoveryRefused`, with nothing changed, if the
+    run does not exist, if anything that it relies on has changed since, or if what it saved is not complete.
     """
     root, partition = _undone(path)
     keeping = Keeping(None if quarantine is None else os.fspath(quarantine), moved)

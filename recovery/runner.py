@@ -50,7 +50,7 @@ class Completed:
     """run id -> why it was set aside: the directory was changed since, by a broker for example"""
     marker_withheld: str | None = None
     steps: Mapping[str, int] = field(default_factory=dict)
-    """run id -> how many operations were left to be done, or to be taken back"""
+    """run id -> how many operations were left to be done, or to be undone"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,22 @@ from __future__ import annotations
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, PartitionName, parse_partition_directory
-from kafkalog.log import fs
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    RECOVERY_POINT_CHECKPOINT,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+)
+from kafkalog.log import checkpoint_files, fs
 from kafkalog.log.config import LogConfig
 from kafkalog.log.directory import existing_log_directory, is_partition_dir, refuse_inside
 from kafkalog.log.files import PathLike, scan_directory
+from kafkalog.log.loading import refuse_unfit
+from kafkalog.log.partition import read_partition
 from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, partition_counts
 from kafkalog.log.session import locked_directory
 from kafkalog.log.writer import Log, check_topic
@@ -89,6 +97,16 @@ class OpenLogs:
             is_live = name is not None and name.state is DirectoryState.LIVE and is_partition_dir(entry.path)
             if name is not None and is_live and name.topic != CLUSTER_METADATA_TOPIC:
                 yield name.topic, name.partition
+
+    def refuse_damaged(self, topics: Collection[str]) -> None:
+        """Raise as opening them would if a log of these topics needs recovery: before any of them is changed."""
+        clean = checkpoint_files.clean_marker(self.root) is not None
+        for topic, number in self.there() if topics else ():
+            if topic in topics:
+                name = PartitionName(topic, number)
+                point = checkpoint_files.read_offset(self.root, RECOVERY_POINT_CHECKPOINT, name) or 0
+                partition = read_partition(self.path_of(topic, number), name, None)
+                refuse_unfit(partition, clean=clean, recovery_point=point)
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition, open."""

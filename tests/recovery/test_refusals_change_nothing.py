@@ -107,6 +107,28 @@ def test_a_refusal_changes_nothing(
     measured(f"refusals after {before}, nothing of the directory or its quarantine changed", compared)
 
 
+def test_a_build_into_several_partitions_of_which_one_is_damaged_writes_none(tmp_path: Path) -> None:
+    root = tmp_path / "logs"
+    root.mkdir()
+    for number in range(3):
+        with Log.open(root / f"t-{number}") as log:
+            log.append([b"x"])
+    (root / ".kafka_cleanshutdown").unlink()
+    path = root / "t-2" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:-1])
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text("".join(f'{{"topic": "t", "partition": {number}, "value": "y"}}\n' for number in range(3)))
+    held = stamps(root)
+    for more in ([], ["--append"], ["--append", "--partitions", "3"]):
+        finished = kafkalog("build", *more, "--into", root, lines)
+        assert finished.code in (1, 64), finished
+        assert first_difference(dict(stamps(root)), dict(held)) == "", more
+    shutil.rmtree(root / "t-0")
+    held = stamps(root)
+    assert kafkalog("build", "--into", root, lines).code == 64, "t-1 is there already"
+    assert first_difference(dict(stamps(root)), dict(held)) == ""
+
+
 def test_compaction_and_index_rebuild_refuse_what_is_half_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
 ) -> None:

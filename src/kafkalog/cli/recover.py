@@ -156,7 +156,7 @@ def command(
 
 
 def _unfinished(path: str, quarantine: str | None) -> tuple[UnfinishedRun, ...]:
-    """Runs that were cut short; none where that cannot be told: whoever plans says why."""
+    """Runs that were cut short; none if unknown: whoever plans says why."""
     try:
         return standing(log_directory_of(path), quarantine).unfinished
     except KafkaLogError:
