@@ -31,6 +31,7 @@ from kafkalog.recovery.ways import (
     KAFKA_OPTIONS,
     REPAIR_OPTION,
     SALVAGE_OPTIONS,
+    SET_ASIDE_OPTIONS,
     LostRange,
     Measured,
     Unit,
@@ -60,6 +61,7 @@ _COUNTED_BYTES = 1 << 30
 """Of logs that no way touches: if there are more, the records in them are not counted."""
 
 ACCEPT_LOSS = "--accept-loss"
+_ALIVE = ", alive and leading before this one starts"
 Safely = Callable[[Tree, Rules], SafeResult]
 """Recovers a tree by rules."""
 OtherCopy = Callable[[Unit], Measured | None]
@@ -343,7 +345,7 @@ class _Comparer:
     def replica(self, unit: Unit) -> Measured | None:
         """What other brokers have, as far as the metadata and the high watermark tell."""
         original = self.originals[unit.name]
-        if original is None or not self.others(unit) or not self.is_fetched_again(unit):
+        if original is None or not self.others(unit):
             return None
         held = original.records + sum(each.records or 0 for each in original.damages)
         watermark = unit.high_watermark
@@ -408,7 +410,7 @@ def compare_ways(
     if plain or not hurt:
         own_result = comparer.of_own if own is not None else _Result(before, {})
         outcomes.append(_Outcome(own_way if plain else WayName.SAFE, (), own_result))
-    elif own_options:
+    elif own_options and own_way is not WayName.SET_ASIDE:
         outcomes.append(_Outcome(own_way, own_options, comparer.of_own))
 
     def carry_out(mode: Mode, proof: Proof | None, *, full: bool = False) -> SafeResult | None:
@@ -439,6 +441,8 @@ def _own_way(rules: Rules) -> tuple[WayName, tuple[str, ...]]:
     match rules.mode:
         case Mode.KAFKA:
             return WayName.KAFKA, ()
+        case Mode.SET_ASIDE:
+            return WayName.SET_ASIDE, SET_ASIDE_OPTIONS
         case Mode.SALVAGE:
             return WayName.SALVAGE, (*SALVAGE_OPTIONS, *bits)
         case _:
@@ -499,17 +503,21 @@ def _compared(
     outcomes = [each for each in outcomes if not each.is_full or _mends(each, outcomes)]
     safe = _safe(outcomes)
     candidates = list(outcomes)
-    elsewhere = {unit.name: held for unit in hurt if (held := comparer.replica(unit)) is not None}
+    held = {unit.name: found for unit in hurt if (found := comparer.replica(unit)) is not None}
+    elsewhere = {unit.name: held[unit.name] for unit in hurt if unit.name in held and comparer.is_fetched_again(unit)}
+    anew = {name: found for name, found in held.items() if name not in elsewhere}
     if elsewhere:
         candidates.append(_Outcome(WayName.REPLICA, (), safe.result, {**safe.measured, **elsewhere}))
-    merged = {unit.name: held for unit in hurt if (held := with_copies.get(unit.name)) is not None}
+    if anew:
+        candidates.append(_Outcome(WayName.SET_ASIDE, SET_ASIDE_OPTIONS, safe.result, {**safe.measured, **anew}))
+    merged = {unit.name: found for unit in hurt if (found := with_copies.get(unit.name)) is not None}
     if merged:
         candidates.append(_Outcome(WayName.MERGE, (), safe.result, {**safe.measured, **merged}))
     order = list(WayName)
     candidates.sort(key=lambda each: (order.index(each.way), -len(each.options)))
     words = _Words(comparer, hurt)
     comparison.ways = [words.way(each, total(each.measured.values()), hurt) for each in candidates]
-    partly = {WayName.REPLICA: elsewhere, WayName.MERGE: merged}
+    partly = {WayName.REPLICA: elsewhere, WayName.SET_ASIDE: anew, WayName.MERGE: merged}
     for unit in hurt:
         comparison.by_partition[unit.name] = [
             words.way(each, each.measured[unit.name], [unit])
@@ -559,9 +567,13 @@ class _Words:
         self._kafka = comparer.kafka
         self._others = sorted({each for unit in hurt for each in comparer.others(unit)})
 
+    @property
+    def _leaders(self) -> str:
+        return f"broker {' or '.join(map(str, self._others))}"
+
     def way(self, outcome: _Outcome, found: Measured, units: Sequence[Unit]) -> Way:
         """One way with its words, for the topic-partitions in which the ways differ."""
-        refusal = None if outcome.way is WayName.MERGE else outcome.result.refusal_of(units)
+        refusal = None if outcome.way in (WayName.MERGE, WayName.SET_ASIDE) else outcome.result.refusal_of(units)
         needs, consequence = self._needs(outcome, found), self._consequence(outcome.way, found)
         return Way(outcome.way, found, needs, consequence if refusal is None else "it is left as it is", refusal)
 
@@ -572,10 +584,12 @@ class _Words:
                 return (*outcome.options, *consent)
             case WayName.KAFKA:
                 return KAFKA_OPTIONS if self._kafka.outcome == Outcome.LOADED else ()
+            case WayName.SET_ASIDE:
+                return (*outcome.options, ACCEPT_LOSS)
             case WayName.MERGE:
                 return ("the other copy",)
             case WayName.REPLICA:
-                return (f"broker {' or '.join(map(str, self._others))}, alive and leading before this one starts",)
+                return (f"{self._leaders}{_ALIVE}",)
 
     def _consequence(self, way: WayName, found: Measured) -> str:
         match way:
@@ -593,6 +607,8 @@ class _Words:
                 return f"everything sound is kept{gap}"
             case WayName.MERGE:
                 return "each range of offsets comes from a copy in which it is sound; written to a new directory"
+            case WayName.SET_ASIDE:
+                return f"the partition goes to quarantine, and all of it is fetched again from {self._leaders}{_ALIVE}"
             case WayName.REPLICA:
                 return "this broker's start cuts its log at the damage; it fetches the rest again from the other broker"
             case _:

@@ -18,3 +18,5 @@ class Mode(enum.StrEnum):
     """when anything worse than a torn or zero tail is for a person to decide"""
     KAFKA = "kafka"
     """when the result must be, byte for byte, what the broker's own recovery would leave"""
+    SET_ASIDE = "set-aside"
+    """when another broker has all of a partition, and this one is to fetch it again from its beginning"""

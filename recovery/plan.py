@@ -6,7 +6,7 @@ Pure but for reading: a plan changes nothing, and is bound to the survey it was 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -43,7 +43,8 @@ from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks, topic_ids
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.safe import SafeResult, no_checks, recover_safely
+from kafkalog.recovery.safe import InOrder, SafeResult, no_checks, recover_safely
+from kafkalog.recovery.set_aside import set_aside, why_not_set_aside
 from kafkalog.recovery.still_there import note_of_deleted
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
@@ -213,7 +214,7 @@ def make_plan(
 
     is_in_order = no_checks if mark_clean else checks_of(found)
     examined = None
-    if mode is not Mode.KAFKA:
+    if mode not in (Mode.KAFKA, Mode.SET_ASIDE):
         examined = examine_apart(found.tree(), rules, topic_id, is_in_order, workers, sizes, counts=compare)
     if examined is None:
         workers.begin("what Kafka would do", sizes)
@@ -233,9 +234,7 @@ def make_plan(
     def safely(
         tree: Tree, rules: Rules, counted: Workers | None = None, forecast: BrokerResult | None = None
     ) -> SafeResult:
-        return recover_safely(
-            tree, rules, topic_id=topic_id, is_in_order=is_in_order, workers=counted, forecast=forecast
-        )
+        return _recovered(tree, rules, topic_id, is_in_order, counted, forecast)
 
     own: SafeResult | None = None
     if mode is not Mode.KAFKA:
@@ -282,6 +281,20 @@ def _with_copies(root: str, copies: Sequence[str]) -> OtherCopy | None:
     from kafkalog.recovery.other_copies import other_copies  # merges: most plans know no other copy
 
     return other_copies(root, copies)
+
+
+def _recovered(
+    tree: Tree,
+    rules: Rules,
+    topic_id: Callable[[str], str | None],
+    is_in_order: InOrder,
+    workers: Workers | None,
+    forecast: BrokerResult | None,
+) -> SafeResult:
+    """What these rules leave, where that is not the broker's own result."""
+    if rules.mode is Mode.SET_ASIDE:
+        return set_aside(tree)
+    return recover_safely(tree, rules, topic_id=topic_id, is_in_order=is_in_order, workers=workers, forecast=forecast)
 
 
 def _tell_what_checks_find(plan: Plan) -> None:
@@ -380,6 +393,8 @@ def _take_over(plan: Plan, result: SafeResult, kafka: BrokerResult) -> None:
         plan.actions = [action for action in plan.actions if action.path != CLEAN_SHUTDOWN_FILE]  # it is true still
     if plan.declined and not _reaches_others(plan):
         plan.refusal = plan.refusal or next(iter(plan.declined.values()))
+    if plan.mode is Mode.SET_ASIDE:
+        plan.refusal = plan.refusal or why_not_set_aside(found)
     if plan.mode is Mode.STRICT and plan.refusal is None:
         plan.refusal = _beyond_strict(plan.findings)
 

@@ -37,6 +37,7 @@ __all__ = [
     "KAFKA_OPTIONS",
     "REPAIR_OPTION",
     "SALVAGE_OPTIONS",
+    "SET_ASIDE_OPTIONS",
     "LostRange",
     "Measured",
     "Unit",
@@ -52,6 +53,7 @@ __all__ = [
 FULL_OPTIONS = ("--full",)
 KAFKA_OPTIONS = ("--mode", "kafka")
 SALVAGE_OPTIONS = ("--mode", "salvage")
+SET_ASIDE_OPTIONS = ("--mode", "set-aside")
 REPAIR_OPTION = "--repair-bits"
 _SHOWN_RANGES = 1000
 """Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""
@@ -70,6 +72,8 @@ class WayName(enum.StrEnum):
     """`merge` with another copy"""
     REPLICA = "replica"
     """another broker's copy, fetched again by this one"""
+    SET_ASIDE = "set_aside"
+    """`recover --mode set-aside`: another broker's copy, all of it fetched again by this one"""
     KAFKA = "kafka"
     """the broker's own start"""
 

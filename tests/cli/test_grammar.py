@@ -232,4 +232,4 @@ def test_metadata_of_one_topic() -> None:
 def test_the_mode_completes(command: str) -> None:
     (mode,) = [option for name, option in options() if name == command and "--mode" in option.opts]
     with click.Context(click.Command(command)) as ctx:
-        assert [item.value for item in mode.shell_complete(ctx, "s")] == ["safe", "salvage", "strict"]
+        assert [item.value for item in mode.shell_complete(ctx, "s")] == ["safe", "salvage", "strict", "set-aside"]

@@ -15,32 +15,25 @@ import pytest
 
 import kafkalog
 from command import kafkalog as kafkalog_command
-from fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_families
+from counted_records import FAMILIES, readable_records, strays
+from fixture_data import RecoveryCase, recovery_case, recovery_cases
 from kafkalog import RecoveryRefused
 from kafkalog.codec.encode import build_batch, build_end_transaction_marker
 from kafkalog.codec.encode.batch import ProducerState
 from kafkalog.codec.index_files import encode_producer_snapshot
 from kafkalog.codec.model import (
     BATCH,
-    CONTROL_FLAG,
-    BatchHeader,
     ControlType,
     EndTransactionMarker,
     Record,
     TimestampType,
 )
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
-from kafkalog.codec.rules import MAGICS
 from kafkalog.codec.scan import scan
-from kafkalog.log.records import RecordReader
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.ways import Way
 from recovery_settings import given
 from trees import stamps
-
-FAMILIES = [name for name in recovery_families() if name not in ("bases", "crc_fixed")]
-"""Those of `crc_fixed` claim counts that their bytes do not hold, under a right checksum; headers are believed."""
 
 
 def options_of(way: Way) -> dict[str, Any]:
@@ -57,38 +50,6 @@ def options_of(way: Way) -> dict[str, Any]:
         elif name == "--full":
             options["full"] = True
     return options
-
-
-def readable_records(root: Path, strays_before: frozenset[str]) -> tuple[int, int]:
-    """Records that can be read anywhere in the live partitions, and in those that recovery made strays; copies once.
-
-    And how many of them a consumer passes over who reads in order, because higher ones come first.
-    """
-    count = hidden = 0
-    for partition in kafkalog.open(root).partitions:
-        is_new_stray = partition.state is DirectoryState.STRAY and Path(partition.path).name not in strays_before
-        if partition.topic == CLUSTER_METADATA_TOPIC or not (partition.state is DirectoryState.LIVE or is_new_stray):
-            continue
-        seen: set[tuple[int, int, int, int]] = set()
-        reached = partition.log_start_offset
-        for batch, records in RecordReader(partition, all_records=True).by_batch():
-            header = batch.header
-            control = isinstance(header, BatchHeader) and header.attributes & CONTROL_FLAG
-            misplaced = header.magic not in MAGICS or batch.last_offset < getattr(header, "base_offset", 0)
-            if misplaced:
-                continue
-            offsets = [each.offset for each in records if each.offset >= partition.log_start_offset]
-            copy = (min(offsets, default=-1), batch.last_offset, header.crc, batch.size)
-            if not control and copy not in seen:
-                count += len(offsets)
-                hidden += sum(offset < reached for offset in offsets)
-            seen.add(copy)
-            reached = max(reached, batch.last_offset + 1)
-    return count, hidden
-
-
-def strays(root: Path) -> frozenset[str]:
-    return frozenset(path.name for path in root.iterdir() if path.name.endswith("-stray"))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

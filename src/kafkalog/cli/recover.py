@@ -87,7 +87,8 @@ def command(
 
     Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
     salvage also keeps sound batches after the damage; strict only removes torn and zero-filled tails and refuses
-    anything else; kafka leaves, byte for byte, what the broker's own recovery would.
+    anything else; kafka leaves, byte for byte, what the broker's own recovery would; set-aside moves the chosen
+    partitions to quarantine, so that the broker fetches all of them again.
     """
     if dry_run:
         _refuse_with_dry_run({

@@ -29,6 +29,11 @@ def commands_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> list[str]:
     """The command lines that carry a way out; none if no command of ours does."""
     if way.way is WayName.MERGE:
         return _merges(plan)
+    if way.way is WayName.SET_ASIDE:
+        return [
+            shell_line(["kafkalog", "recover", os.path.join(plan.root, name), *way.needs, "--yes"])
+            for name in _partitions_with(WayName.SET_ASIDE, plan)
+        ]
     if way.way not in _MODES and way.way is not WayName.KAFKA:
         return []
     return [shell_line(["kafkalog", "recover", _path(plan, given), *given, *way.needs, "--yes"])]
@@ -37,13 +42,17 @@ def commands_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> list[str]:
 def _merges(plan: Plan) -> list[str]:
     """One for each partition of which there are copies: a whole volume of another broker has other partitions too."""
     lines = []
-    for name, ways in plan.choice.by_partition.items():
+    for name in _partitions_with(WayName.MERGE, plan):
         parsed = parse_partition_directory(name)
-        if parsed is not None and any(way.way is WayName.MERGE for way in ways):
+        if parsed is not None:
             copies = directories_of(parsed.topic, parsed.partition, plan.copies)
             paths = shell_line([os.path.join(plan.root, name), *copies])
             lines.append(f"kafkalog merge {paths} --into NEW-DIRECTORY")
     return lines
+
+
+def _partitions_with(name: WayName, plan: Plan) -> list[str]:
+    return [each for each, ways in plan.choice.by_partition.items() if any(way.way is name for way in ways)]
 
 
 def _path(plan: Plan, given: Sequence[str]) -> str:

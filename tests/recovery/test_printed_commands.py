@@ -1,0 +1,80 @@
+"""Each command that a plan prints, run to its end as it is printed: what it leaves is what was promised of it.
+
+A part of the recorded cases in each run, all of them in the sweep; `undo` then gives everything back.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from command import kafkalog as command
+from counted_records import FAMILIES, readable_records, strays
+from fixture_data import RecoveryCase, recovery_cases
+from kafkalog.recovery import plan
+from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.ways import Measured
+from recovery_settings import given
+from trees import first_difference, stamps
+
+PRINTED = "  kafkalog recover "
+
+
+def arguments(case: RecoveryCase) -> list[str]:
+    options = given(case)
+    return ["--at", str(options["at"]), *(f"--config={name}={value}" for name, value in options["config"].items())]
+
+
+def promised(made: Plan, line: str) -> tuple[str, Measured] | None:
+    """Which way a printed command is, and what is said of it: the recommended one, or the plan that was asked for."""
+    best = made.choice.recommended
+    words = set(shlex.split(line))
+    if best is not None and words >= set(best.needs) and ("--accept-loss" in words) == ("--accept-loss" in best.needs):
+        return str(best.way), best.measured
+    return ("as planned", made.choice.own) if "--accept-loss" in words else None
+
+
+def run(case: RecoveryCase, root: Path, counts: Counter[str]) -> list[str]:
+    case.unpack_before(root)
+    before, known = stamps(root), strays(root)
+    made = plan(root, **given(case))
+    wrong = []
+    for line in command("plan", *arguments(case), root).lines:
+        if not line.startswith(PRINTED):
+            continue
+        said = promised(made, line)
+        if said is None:
+            wrong.append(f"{case.id}: nothing was said of {line}")
+            continue
+        done = command(*shlex.split(line)[1:])
+        kept = said[1].records_kept, said[1].records_hidden
+        if done.code not in (0, 2) or readable_records(root, known) != kept:
+            wrong.append(f"{case.id} {line}: exit code {done.code}, {kept} said, {readable_records(root, known)} there")
+        counts[said[0]] += 1
+        if done.code == 2:
+            command("undo", "--yes", root)
+        different = first_difference(dict(stamps(root)), dict(before))
+        wrong += [f"{case.id} {line}: after undo, {different}"] if different else []
+    return wrong
+
+
+def run_all(cases: Sequence[RecoveryCase], tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    counts: Counter[str] = Counter()
+    wrong = [each for case in cases for each in run(case, tmp_path / case.name, counts)]
+    assert wrong == []
+    for way, count in counts.items():
+        compared(f"printed commands that left what was promised and were undone, {way}", count)
+
+
+def test_printed_commands(tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    run_all(recovery_cases(FAMILIES)[::24], tmp_path, compared)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_printed_command(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+    run_all(recovery_cases([family]), tmp_path, compared)

@@ -1,0 +1,86 @@
+"""A partition set aside, so that its broker fetches all of it again: on the volumes of a recorded cluster."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from command import kafkalog as command
+from fixture_data import replica_roles, unpack_replicas
+from kafkalog import RecoveryRefused
+from kafkalog.codec.model import BATCH
+from kafkalog.recovery import plan, recover, undo
+from trees import stamps
+
+ROLES = replica_roles()
+OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))
+TALE = "tale-0"
+
+
+def damage(log: Path) -> None:
+    """More than a flipped bit, in the first batch."""
+    data = bytearray(log.read_bytes())
+    data[BATCH.size + 10 : BATCH.size + 14] = bytes(each ^ 0xA5 for each in data[BATCH.size + 10 : BATCH.size + 14])
+    log.write_bytes(data)
+
+
+@pytest.fixture
+def volumes(tmp_path: Path) -> Path:
+    """The broker that was behind has damage in `tale` below its recovery point, where its start looks no more."""
+    volumes = unpack_replicas(tmp_path)
+    volume = volumes / f"broker-{BEHIND}"
+    end = kafkalog.open(volume)["tale", 0].log_end_offset()
+    (volume / "recovery-point-offset-checkpoint").write_text(f"0\n1\ntale 0 {end}\n")
+    log = min((volume / TALE).glob("*.log"))
+    damage(log)
+    return volumes
+
+
+def test_the_printed_command_sets_it_aside_and_can_be_undone(volumes: Path) -> None:
+    volume = volumes / f"broker-{BEHIND}"
+    before = stamps(volume)
+    (way,) = (each for each in plan(volume).choice.by_partition[TALE] if each.way == "set_aside")
+    printed = [line.strip() for line in command("plan", volume).lines]
+    (line,) = (each for each in printed if each.startswith("kafkalog recover ") and "set-aside" in each)
+    assert command(*shlex.split(line)[1:]).code == 2
+    assert not (volume / TALE).exists()
+    left = {name: held for name, held in stamps(volume).items() if name != "."}
+    assert left == {name: held for name, held in before.items() if name != "." and not name.startswith(TALE)}
+    made = plan(volume)
+    assert made.broker.outcome == "loaded"
+    assert TALE not in made.broker.log_end_offsets
+    for broker in (OLD, NEW):  # what it fetches from those that it names
+        there = sum(1 for _ in kafkalog.open(volumes / f"broker-{broker}")["tale", 0].records())
+        assert there >= (way.measured.records_kept or 0) > 0
+    undo(volume)
+    assert stamps(volume) == before
+
+
+def test_it_is_done_only_to_partitions_that_are_named(volumes: Path) -> None:
+    volume = volumes / f"broker-{BEHIND}"
+    before = stamps(volume)
+    with pytest.raises(RecoveryRefused, match="say which"):
+        recover(volume, mode="set-aside", accept_loss=True)
+    with pytest.raises(RecoveryRefused, match="can still be read"):
+        recover(volume / TALE, mode="set-aside")
+    assert stamps(volume) == before
+
+
+def test_the_marker_is_true_without_it_too(volumes: Path) -> None:
+    """A broker goes on trusting the partitions that it closed."""
+    volume = volumes / f"broker-{BEHIND}"
+    (volume / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
+    recover(volume / TALE, mode="set-aside", accept_loss=True)
+    assert (volume / ".kafka_cleanshutdown").is_file()
+    assert plan(volume).broker.clean_shutdown
+
+
+def test_nobody_else_has_it(volumes: Path) -> None:
+    """Who led alone at the end names nobody: setting it aside is no way there."""
+    log = min((volumes / f"broker-{NEW}" / TALE).glob("*.log"))
+    damage(log)
+    ways = plan(volumes / f"broker-{NEW}").choice.by_partition[TALE]
+    assert "set_aside" not in {str(way.way) for way in ways}
