@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-
 import fixture_data
 from kafkalog.codec import scan
 from kafkalog.codec.trace import Span, read_spans
