@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import traceback
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ DECLINED = "declined"
 # The broker writes these at its stop, whatever it found; recovery leaves them alone or not, by its own promise.
 # A broker's stop also writes through a symbolic link that is in place of one of them.
 IGNORED = (*compare.LOG_DIR_FILES, *seam.OWN_FILES, damage.NOWHERE)
+MARKER = ".kafka_cleanshutdown"
 REASONS = ("segment.index.bytes", "topic id", "symbolic link", "hard links")
 """What only the operator can decide; every sentence names one."""
 
@@ -66,7 +68,10 @@ def _difference_from(result: dict[str, Any], root: Path, ours: Path, case: histo
 
 
 def left_alone(root: Path, case: histories.Case, kafka: KafkaOracle) -> tuple[str, str]:
-    """ "kept" or "declined", and what is wrong (empty if nothing is)."""
+    """ "kept", "in order" or "declined", and what is wrong (empty if nothing is).
+
+    "in order": partitions that a broker had closed in order stay as they were, and Kafka rebuilds files beside logs.
+    """
     before = stamps(root)
     try:
         at = int(str(case.params["now_ms"]))
@@ -79,9 +84,29 @@ def left_alone(root: Path, case: histories.Case, kafka: KafkaOracle) -> tuple[st
     if result.declined:  # the others were recovered; a broker may stop at what was left as it is
         odd = [why for why in result.declined.values() if not any(reason in why for reason in REASONS)]
         return "declined", f"declined without a known reason: {odd}" if odd else ""
+    how, after = "kept", stamps(root)
     for extra in ({}, {"force_unclean": 1}):
         answer = kafka.check(root, {**case.params, **extra})
         if not answer.get("accepted"):
+            if rebuilds_beside(answer, before, after):
+                how = "in order"
+                continue
             what = answer.get("exception") or [answer.get(name) for name in ("changed", "removed", "created")]
             return "kept", f"Kafka {answer.get('outcome')} {extra}: {str(what)[:300]}"
-    return "kept", ""
+    return how, ""
+
+
+def rebuilds_beside(answer: dict[str, Any], before: Mapping[str, object], after: Mapping[str, object]) -> bool:
+    """Whether Kafka touches nothing but files beside the logs of partitions that a marker vouched for.
+
+    They are as they were `before` the recovery, and so are their logs after Kafka's start.
+    """
+    touched = [path for name in ("changed", "removed", "created") for path in answer.get(name) or ()]
+    if MARKER not in before or answer.get("outcome") != "loaded":
+        return False
+    for path in touched:
+        directory, inside, _ = path.partition("/")
+        ours = [each for each in {*before, *after} if each.startswith(f"{directory}/")]
+        if not inside or path.endswith(".log") or any(before.get(each) != after.get(each) for each in ours):
+            return False
+    return bool(touched)
