@@ -202,8 +202,25 @@ def make_plan(
     """Let the rules, which are settled, run over a virtual copy, and take the difference to what is there.
 
     `compare`: count too what this and every other way would keep; `copies` are directories that hold other copies.
+    What was closed in order stays as it is only where nothing changes: a run removes the marker that vouched for it.
     """
     workers = workers or Workers()
+    checks = no_checks if mark_clean else checks_of(found)
+    plan = _planned(found, rules, checks, workers, compare, copies, mark_clean)
+    if checks is no_checks or rules.mode is Mode.SET_ASIDE or not plan.actions:
+        return plan
+    return _planned(found, rules, no_checks, workers, compare, copies, mark_clean)
+
+
+def _planned(
+    found: Survey,
+    rules: Rules,
+    is_in_order: InOrder,
+    workers: Workers,
+    compare: bool,
+    copies: Sequence[str],
+    mark_clean: bool,
+) -> Plan:
     mode, topics = rules.mode, rules.facts
     unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
     sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
@@ -212,7 +229,6 @@ def make_plan(
     def topic_id(topic: str) -> str | None:
         return topics.topic_ids.get(topic) or donors().get(topic, rules.topic_id)
 
-    is_in_order = no_checks if mark_clean else checks_of(found)
     examined = None
     if mode not in (Mode.KAFKA, Mode.SET_ASIDE):
         examined = examine_apart(found.tree(), rules, topic_id, is_in_order, workers, sizes, counts=compare)

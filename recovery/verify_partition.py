@@ -167,7 +167,8 @@ class _PartitionVerifier:
         self._behind_damage()
         self.report.findings += missing_from(self.partition, self._missing.found)
         self._transaction_indexes()
-        if self._largest_epoch >= 0 and not self.partition.leader_epochs and self._is_live:
+        can_be_read = all(found.code is not FindingCode.CHECKPOINT_INVALID for found in self.partition.findings)
+        if self._largest_epoch >= 0 and not self.partition.leader_epochs and self._is_live and can_be_read:
             detail = f"no leader epoch is listed, and batches have epochs up to {self._largest_epoch}"
             path = os.path.join(self.partition.path, LEADER_EPOCH_CHECKPOINT)
             self._found(FindingCode.LEADER_EPOCH_MISMATCH, detail, path, severity=Severity.WARNING)

@@ -33,7 +33,7 @@ def delete_segments(root: Path) -> None:
 def deleted(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A broker's directory of which something was deleted a moment ago."""
     root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "logs")
-    recover(root, quarantine=tmp_path / "first")
+    recover(root, full=True, quarantine=tmp_path / "first")
     (root / ".kafkalog-quarantine").unlink()
     request.param(root)
     return root

@@ -28,7 +28,7 @@ from trees import copy_tree, first_difference, stamps
 pytestmark = pytest.mark.interop
 CASES = [
     next(case for case in recovery_cases([family]) if case.outcome == "loaded" and case.case["result"]["changed"])
-    for family in ("torn_tail", "segment_set", "swap_files", "overflow", "clean_marker")
+    for family in ("torn_tail", "segment_set", "swap_files", "overflow")
 ]
 STEP = int(os.environ.get("KAFKALOG_INTEROP_STEP", "4"))
 """every so many of a recovery's changes it is stopped; 1 tries all"""

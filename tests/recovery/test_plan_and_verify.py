@@ -169,7 +169,7 @@ def test_more_is_done_for_a_marker_of_ones_own(tmp_path: Path) -> None:
     assert {action.path.partition("/")[0] for action in done.plan.actions} - {MARKER}
 
 
-def test_sound_partitions_beside_a_damaged_one_stay_as_they_are(tmp_path: Path) -> None:
+def test_beside_a_damaged_partition_all_are_prepared_for_a_start_without_the_marker(tmp_path: Path) -> None:
     (root,) = log_dirs(broker_case("4.1.1", "txn").unpack(tmp_path))
     damaged = max(root.glob("*-*/*.log"), key=lambda path: path.stat().st_size)
     with damaged.open("r+b") as log:
@@ -179,10 +179,12 @@ def test_sound_partitions_beside_a_damaged_one_stay_as_they_are(tmp_path: Path) 
         log.write(bytes([byte ^ 1]))
     before = {name: held for name, held in stamps(root).items() if "/" in name}
     done = recover(root, accept_loss=True)
-    touched = {action.path.partition("/")[0] for action in done.plan.actions if "/" in action.path}
-    assert touched == {damaged.parent.name}
+    assert not (root / MARKER).exists()
     after = stamps(root)
-    assert all(after[name] == held for name, held in before.items() if not name.startswith(damaged.parent.name))
+    others = [name for name in before if name.endswith(".log") and not name.startswith(damaged.parent.name)]
+    assert all(after[name] == before[name] for name in others)
+    assert done.changed
+    assert plan(root).actions == []
     assert sum(1 for _ in kafkalog.open_partition(damaged.parent).records()) > 0
     undo(root)
     assert {name: held for name, held in stamps(root).items() if "/" in name} == before

@@ -69,13 +69,12 @@ def test_it_is_done_only_to_partitions_that_are_named(volumes: Path) -> None:
     assert stamps(volume) == before
 
 
-def test_the_marker_is_true_without_it_too(volumes: Path) -> None:
-    """A broker goes on trusting the partitions that it closed."""
+def test_it_removes_the_marker_as_every_run_does(volumes: Path) -> None:
+    """A broker then examines the other logs too."""
     volume = volumes / f"broker-{BEHIND}"
     (volume / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
     recover(volume / TALE, mode="set-aside", accept_loss=True)
-    assert (volume / ".kafka_cleanshutdown").is_file()
-    assert plan(volume).broker.clean_shutdown
+    assert not (volume / ".kafka_cleanshutdown").exists()
 
 
 def test_nobody_else_has_it(volumes: Path) -> None:

@@ -29,7 +29,7 @@ SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 def root(tmp_path: Path) -> Path:
     """A broker's directory that safe recovery has nothing to do with any more; its metadata log is there."""
     made = own_copy(brokers(SOURCE)[0], tmp_path / "logs")
-    recover(made, quarantine=tmp_path / "first")
+    recover(made, full=True, quarantine=tmp_path / "first")
     for path in (made / ".kafkalog-quarantine", made / ".lock"):
         path.unlink(missing_ok=True)
     assert not plan(made).changes

@@ -93,7 +93,7 @@ def test_all_put_back_without_a_loss(
 def test_damage_of_the_live_log_is_not_cut_on_the_way(what: str, tmp_path: Path) -> None:
     """`recover` asks for consent there; `undelete` leaves it to `recover`."""
     root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "logs")
-    recover(root, quarantine=tmp_path / "first")
+    recover(root, full=True, quarantine=tmp_path / "first")
     (root / ".kafkalog-quarantine").unlink()
     live = root / "orders-23-0"
     assert delete_first_segment(live)
