@@ -55,6 +55,8 @@ def _inner_set(
     header: LegacyHeader, data: Bytes, limits: Limits, execution: Execution
 ) -> list[tuple[LegacyHeader, Bytes]]:
     """Header and bytes of every message in a wrapper."""
+    if header.magic not in _HEADER_SIZE:  # an index that is wrong leads a broker to bytes that begin no message
+        raise _InvalidMessageError(f"a compressed message of magic {header.magic}")
     _key, value = _content(header, data, execution)
     if value is None:
         raise _InvalidMessageError("a compressed message without a value")
