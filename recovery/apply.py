@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery.actions import ActionKind
-from kafkalog.recovery.journal import CLOSING, JOURNAL, MANIFEST, UNDOING, UNDONE, EntryKind, Journal
+from kafkalog.recovery.journal import CLOSING, JOURNAL, MANIFEST, PREPARING, UNDOING, UNDONE, EntryKind, Journal
 from kafkalog.recovery.operations import FILES, STAGED, Disks, Script, describe
 from kafkalog.recovery.preparing import finish_document, write_document
 from kafkalog.recovery.states import (
@@ -262,7 +262,10 @@ def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], No
 
     `forget` removes what else the run has left in the log directory.
     """
-    if name not in (UNDOING, CLOSING):
+    if name == PREPARING:  # it changed nothing, and the directory may not name it yet, as it must while it is undone
+        finish_document(disks, name, CLOSING)
+        name = CLOSING
+    elif name not in (UNDOING, CLOSING):
         finish_document(disks, name, UNDOING)
     _take_back(disks, located, CLOSING if name == CLOSING else UNDOING, forget)
 

@@ -12,6 +12,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,9 @@ from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog import StorageError
 from kafkalog.log.pointer import POINTER
 from kafkalog.recovery import recover, undo
+from kafkalog.recovery.quarantine import Runs
 from recovery_settings import given
-from stopping import Failure, Stopped, beside, disturbed, killed_at, take_back_all
+from stopping import Failure, Stopped, beside, disturbed, just_before, killed_at, take_back_all
 from trees import contents, copy_tree, first_difference, stamps
 
 
@@ -140,11 +142,52 @@ def complete_and_undo(
     where: str,
     kept: Path | None = None,
 ) -> None:
-    """A second run reaches what an undisturbed one reaches; undo takes back every run there is."""
-    recover(again, quarantine=kept, accept_loss=True, **given(case))
+    """Recovered until nothing was cut short it is as after an undisturbed run; undo takes back every run there is."""
+    while recover(again, quarantine=kept, accept_loss=True, **given(case)).completed:
+        pass
     got = {path: held for path, held in contents(again).items() if path != POINTER}
     assert first_difference(dict(got), dict(want)) == "", f"second run after {where}"
     take_back_all(again, before, where, kept)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_run_killed_while_it_is_announced_and_what_follows_killed_anywhere(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    """Its directory may not name it yet when the next run removes what it had copied, and is killed as well."""
+    (case,) = (each for each in CASES if each.family == "bit_flip")
+    original = case.unpack_before(tmp_path / "original")
+    want = undisturbed_result(case, original, tmp_path)
+    before = stamps(original)
+    announced = changes_before_it_is_announced(case, place, tmp_path, monkeypatch)
+    kills = 0
+    for number in range(announced, announced + 6):
+        for nested in range(1, 12):
+            again = copy_tree(original, tmp_path / "again")
+            with quarantine_at(place, tmp_path) as kept:
+                work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
+                kills += killed_at(number, work) + killed_at(nested, work, may_decline=True)
+                complete_and_undo(case, again, want, before, f"kills {number} and {nested}", kept)
+    assert kills > 100
+    measured(f"kills around the announcement of a run, quarantine {place}, each then completed and undone", kills)
+
+
+def changes_before_it_is_announced(
+    case: RecoveryCase, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> int:
+    found: list[int] = []
+    begin = Runs.begin
+    with quarantine_at(place, tmp_path) as kept, just_before(0, lambda: None, monkeypatch) as count:
+
+        def noted(self: Runs, *given: Any) -> None:
+            found.append(count[0])
+            begin(self, *given)
+
+        monkeypatch.setattr(Runs, "begin", noted)
+        again = copy_tree(tmp_path / "original", tmp_path / "counted")
+        recover(again, quarantine=kept, accept_loss=True, **given(case))
+    monkeypatch.setattr(Runs, "begin", begin)
+    return found[0]
 
 
 def many_cases() -> list[RecoveryCase]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import kafka_jars
 import pinned_packages
+import time_limit
 
 HERE = Path(__file__).resolve().parents[1] / "interop" / "spark_versions"
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,8 @@ def setup(minor: str) -> Path:
 def run_tests(minor: str, tests: list[str], folder: Path) -> tuple[int, str]:
     """How many tests passed on that version, and what pytest printed; `AssertionError` if one failed or was skipped."""
     found = setup(minor)
-    values = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    of_this_run = ("PYTEST_", time_limit.UNTIL)  # what has begun goes on to its end
+    values = {name: value for name, value in os.environ.items() if not name.startswith(of_this_run)}
     values |= {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     values |= {"PYTHONPATH": os.pathsep.join([str(found), str(ROOT / "src")]), "KAFKALOG_PYSPARK": minor}
     values.pop("SPARK_HOME", None)

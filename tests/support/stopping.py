@@ -153,7 +153,8 @@ def take_back_all(root: Path, before: dict[str, tuple[int, int, str]], where: st
         except RecoveryRefused as refused:
             assert refused.reason == "no_run", (where, refused)  # noqa: PT017
             break
-    assert first_difference(dict(stamps(root)), dict(before)) == "", f"undo after {where}"
+    difference = first_difference(dict(stamps(root)), dict(before))
+    assert difference == "", f"undo after {where}: {difference}"
     assert not (root / ".lock").exists()
     shutil.rmtree(root)
     shutil.rmtree(beside(root), ignore_errors=True)
