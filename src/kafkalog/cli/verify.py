@@ -88,8 +88,9 @@ def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -
 @PATHS
 @selection_options
 @click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
-@click.option("--problems-only/--all", default=None, help="List the partitions with findings, the most damaged first, "
-              f"or every one [problems only above {_MOST_ON_A_TERMINAL} on a terminal, else above {MANY}].")  # fmt: skip
+@click.option("--problems-only/--all", default=None,
+              help="List the partitions with findings, the most damaged first, or every one [problems only above "
+              f"{_MOST_ON_A_TERMINAL} on a terminal, else above {MANY}].")  # fmt: skip
 @JOBS
 @SERVER_PROPERTIES
 @JSON
