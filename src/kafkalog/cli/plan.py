@@ -17,6 +17,7 @@ from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
+from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
 from kafkalog.recovery.duplicates import tell_duplicates
@@ -50,8 +51,8 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
                 if isinstance(error, UsageError) and path not in failed:
                     raise
                 plans.append(Unplanned(os.path.realpath(path), error))
-    tell_duplicates([made for made in plans if isinstance(made, Plan)])
-    return plans
+    told = iter(tell_duplicates([made for made in plans if isinstance(made, Plan)]))
+    return [next(told) if isinstance(made, Plan) else made for made in plans]
 
 
 def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
@@ -64,7 +65,7 @@ def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: boo
     for made in make_all(paths, options, jobs):
         stands = standing(made.root)
         if as_json:
-            print_json({**made.as_dict(), "changed": False, "run_id": None, "standing": stands.as_dict()})
+            print_json({**with_needs(made.as_dict()), "changed": False, "run_id": None, "standing": stands.as_dict()})
         elif isinstance(made, Plan):
             with LineWriter() as writer:
                 for sentence in stands.sentences():

@@ -49,7 +49,7 @@ class Unplanned:
             "declined": {},
             "ways": [],
             "recommended": None,
-            "recommended_needs": [],
+            "recommended_way": None,
             "broker": None,
             "settings": None,
             "findings": [finding.as_dict() for finding in findings],
