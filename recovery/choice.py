@@ -6,9 +6,10 @@ for the partitions that lose something: for the rest there is nothing to choose.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory
 from kafkalog.codec.wording import counted
@@ -45,6 +46,7 @@ __all__ = [
     "CopiesOf",
     "Counted",
     "Units",
+    "advice_on_loss",
     "are_counted",
     "compare_ways",
     "count_apart",
@@ -90,7 +92,7 @@ class Choice:
 
 
 def sentence_of_loss(comparison: Choice) -> str:
-    """Why recovery asks for consent, and what would lose less."""
+    """Why recovery asks for consent."""
     own = comparison.own
     hurt = {name: each for name, each in comparison.own_by_partition.items() if each.sound_lost or each.markers_lost}
     name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].markers_lost))
@@ -103,12 +105,16 @@ def sentence_of_loss(comparison: Choice) -> str:
     if own.markers_lost:
         what.append(f"{counted(own.markers_lost, 'sound marker')} of the end of a transaction")
     text = f"this would drop {' and '.join(what)} ({where})"
+    return f"{text}; {OTHER_COPIES}" if comparison.loses_metadata else text
+
+
+def advice_on_loss(comparison: Choice) -> Iterator[Advice]:
+    """What would lose less, and the consent."""
     best = comparison.recommended
-    if comparison.loses_metadata:
-        text += f"; {OTHER_COPIES}"
-    if best is not None and _lost(best.measured) < _lost(own):
-        text += f"; {best.way} loses least, {sentence_of_lost(best.measured)}"
-    return text
+    if best is not None and _lost(best.measured) < _lost(comparison.own):
+        text = f"{best.way} loses least, {sentence_of_lost(best.measured)}"
+        yield Advice(f"{text}, and needs {{}}", Ask.WAY, best.as_dict())
+    yield Advice("to drop them anyway, add {}", Ask.ACCEPT_LOSS)
 
 
 def _lost(found: Measured) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
@@ -15,7 +16,7 @@ from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import exists
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.choice import sentence_of_loss
+from kafkalog.recovery.choice import advice_on_loss, sentence_of_loss
 from kafkalog.recovery.closed_in_order import checks_of
 from kafkalog.recovery.copied import copy_for
 from kafkalog.recovery.duplicates import refuse_duplicates
@@ -120,13 +121,14 @@ class RecoveryResult:
 
 def refuse_declined(made: Plan, *, accept_loss: bool, earlier: Completed | None = None) -> None:
     """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
+    advice: tuple[Advice, ...] = ()
     if made.refusal is not None:
         reason, why = "unreadable" if made.is_unreadable else "mode", made.refusal
     elif made.needs_consent and not accept_loss:
-        reason, why = "loss", sentence_of_loss(made.choice)
+        reason, why, advice = "loss", sentence_of_loss(made.choice), tuple(advice_on_loss(made.choice))
     else:
         return
-    refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict())
+    refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict(), advice=advice)
     refused.is_unreadable = made.is_unreadable
     raise refused
 
@@ -477,9 +479,12 @@ def refuse_completing(earlier: Earlier, options: RecoveryOptions) -> None:
         if run.name == JOURNAL and run.journal.drops and not is_agreed:
             raise RecoveryRefused(
                 f"run {run.run_id} (mode {run.journal.mode}), which was cut short, drops records that can still be "
-                f"read: --accept-loss completes it all the same, `undo --run {run.run_id}` reverses it; nothing was "
-                "changed",
+                "read; nothing was changed",
                 reason="loss",
+                advice=[
+                    Advice("{} completes it all the same", Ask.ACCEPT_LOSS),
+                    Advice("{} reverses it", Ask.UNDO, {"run": run.run_id}),
+                ],
             )
 
 

@@ -1,4 +1,4 @@
-"""The way `merge`: a partition gets, in place, what it and other copies of it hold together, and undo takes that back."""
+"""The way `merge`: a partition gets, in place, what it and other copies of it hold together; undo takes that back."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ import pytest
 
 import kafkalog
 from fixture_data import replica_roles, unpack_replicas
+from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
-from kafkalog.cli.way_words import needs_of
 from kafkalog.recovery import plan
 from kafkalog.recovery.ways import Way
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kafkalog.cli.advice_words import in_options
 from kafkalog.cli.options.common import JSON, job_count
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.outcome import Outcome
@@ -68,7 +69,7 @@ def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: boo
             print_json({**with_needs(made.as_dict()), "changed": False, "run_id": None, "standing": stands.as_dict()})
         elif isinstance(made, Plan):
             with LineWriter() as writer:
-                for sentence in stands.sentences():
+                for sentence in stands.sentences(in_options):
                     writer.write(escape_controls(f"{made.root}: {sentence}"))
             print_plan(made, words)
         if isinstance(made, Unplanned):

@@ -9,12 +9,12 @@ from kafkalog.codec.shell import shell_line
 from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.ways import Way
 
-__all__ = ["needs_of", "needs_text", "with_needs"]
+__all__ = ["needs_in", "needs_of", "needs_text", "with_needs"]
 
 
 def needs_of(way: Way) -> list[str]:
     """Arguments of `recover`, each by itself; of a way that is no recovery what has to be there, in words."""
-    return _needs(way.as_dict())
+    return needs_in(way.as_dict())
 
 
 def needs_text(way: Way) -> str:
@@ -31,18 +31,19 @@ def with_needs(report: Mapping[str, Any]) -> dict[str, Any]:
     told["partitions"] = [
         {**each, "ways": [_worded(way) for way in each["ways"]]} for each in report["partitions"]
     ]
-    return {**told, "recommended_needs": [] if best is None else _needs(best)}
+    return {**told, "recommended_needs": [] if best is None else needs_in(best)}
 
 
 def _worded(way: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "needs" if name == "how" else name: _needs(way) if name == "how" else value
+        "needs" if name == "how" else name: needs_in(way) if name == "how" else value
         for name, value in way.items()
         if name not in ("needs_consent", "leaders")
     }
 
 
-def _needs(way: Mapping[str, Any]) -> list[str]:
+def needs_in(way: Mapping[str, Any]) -> list[str]:
+    """The same of a way as a report has it."""
     how = way["how"]
     if how is None:
         leaders = " or ".join(map(str, way["leaders"]))
