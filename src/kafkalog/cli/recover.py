@@ -22,6 +22,7 @@ from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.result_text import print_result
 from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
+from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.places import holding
@@ -41,7 +42,7 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
     """Print what was done; the exit code."""
     for result in results:
         if as_json:
-            print_json(result.as_dict())
+            print_json(with_needs(result.as_dict()))
         else:
             print_result(result)
     if any(result.plan.is_unreadable for result in results):
@@ -181,7 +182,7 @@ def _refusal_printed(plans: list[Plan], paths: Sequence[str], as_json: bool) -> 
         yield
     except (RecoveryRefused, StorageError, UsageError) as error:
         for report in _reports(error, plans, paths) if as_json else ():
-            print_json(report)
+            print_json(with_needs(report))
         if isinstance(error, RecoveryRefused):
             error.is_unreadable = error.is_unreadable or any(made.is_unreadable for made in plans)
         raise
