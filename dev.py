@@ -77,7 +77,8 @@ def demo() -> None:
 def test() -> None:
     """Set up, then lint, types and every test that is neither sweep nor interop; goes on without Java"""
     setup()
-    _run_all({"lint": _lint, "types": _types, "pytest": _pytest})
+    compiling = _Compiling()
+    _run_all({"lint": _lint, "types": _types, "pytest": partial(_pytest, compiling)})
     for sentence in missing_tools(os.environ) + missing_browser(os.environ):
         print(f"not checked: {sentence}")
 
@@ -200,7 +201,26 @@ def _types() -> None:
     _call([_python(), "-m", "mypy", *sorted(str(path.relative_to(ROOT)) for path in programs)])
 
 
-def _pytest() -> None:
+class _Compiling:
+    """Tests and kernels being compiled beside what is done meanwhile; each of several workers would compile all."""
+
+    def __init__(self) -> None:
+        collect = [_python(), "-m", "pytest", "--collect-only", "-q"]
+        self._processes = [self._begun(command) for command in (collect, [_tool("kafkalog"), "warm"])]
+
+    @staticmethod
+    def _begun(command: Sequence[str]) -> subprocess.Popen[bytes]:
+        unseen = subprocess.DEVNULL
+        return subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=unseen, stderr=unseen)
+
+    def wait(self) -> None:
+        """Until it is done; whatever went wrong will be seen by who needs the result."""
+        for process in self._processes:
+            process.wait()
+
+
+def _pytest(compiling: _Compiling) -> None:
+    compiling.wait()
     expression = "not sweep and not interop"
     if find_java(os.environ) is None:
         expression += " and not java"

@@ -10,7 +10,8 @@ import errno
 import os
 import random
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -50,22 +51,24 @@ FAILURES: dict[str, Failure] = {
 
 
 def combined(ways: Iterable[str]) -> pytest.MarkDecorator:
-    """Every way at every place; in every run of the tests each case is stopped at both places, and fails in one way."""
-    failures = [how for how in ways if how != "stopped"]
+    """Every way at every place before each change; in every run of the tests each case at both places, in one way each,
+    before every fourth change.
+    """
+    every = list(ways)
 
-    def marks(number: int, place: str, how: str) -> list[pytest.MarkDecorator]:
-        is_usual = how == "stopped" or (place == PLACES[0] and how == failures[number % len(failures)])
-        return [] if is_usual else [pytest.mark.sweep]
+    def is_usual(number: int, place: str, how: str) -> bool:
+        return how == every[0 if place == PLACES[number % 2] else 1 + number % (len(every) - 1)]
 
-    return pytest.mark.parametrize(
-        ("case", "place", "how"),
-        [
-            pytest.param(case, place, how, marks=marks(number, place, how), id=f"{named(case)}-{place}-{how}")
-            for number, case in enumerate(CASES)
-            for place in PLACES
-            for how in ("stopped", *failures)
-        ],
-    )
+    def params() -> Iterator[Any]:
+        for number, case in enumerate(CASES):
+            for place in PLACES:
+                for how in every:
+                    name = f"{named(case)}-{place}-{how}"
+                    if is_usual(number, place, how):
+                        yield pytest.param(case, place, how, 1 + number % 4, 4, id=f"{name}-sampled")
+                    yield pytest.param(case, place, how, 1, 1, marks=pytest.mark.sweep, id=name)
+
+    return pytest.mark.parametrize(("case", "place", "how", "first", "stride"), list(params()))
 
 
 def named(case: RecoveryCase) -> str:
@@ -77,6 +80,8 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
     case: RecoveryCase,
     how: str,
     place: str,
+    first: int,
+    stride: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     measured: Callable[[str, int], None],
@@ -84,9 +89,7 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
     original = case.unpack_before(tmp_path / "original")
     want = undisturbed_result(case, original, tmp_path)
     before, originals = stamps(original), Originals(original)
-    number = 0
-    while True:
-        number += 1
+    for number in count(first, stride):
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
             work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
@@ -94,12 +97,13 @@ def test_stopped_anywhere_a_second_run_completes_and_undo_restores(
                 shutil.rmtree(again)
                 break
             assert originals.missing(again, kept or beside(again)) == [], f"after {how}, operation {number}"
-            if number % 2:
+            if number // stride % 2:
                 complete_and_undo(case, again, want, before, f"operation {number}", kept)
             else:
                 take_back_all(again, before, f"operation {number}", kept)
     assert number > 10
-    measured(f"recoveries {how} before each of their changes, quarantine {place}, completed or undone", number - 1)
+    stops = (number - first) // stride
+    measured(f"recoveries {how} before one of their changes, quarantine {place}, completed or undone", stops)
 
 
 @combined(["stopped", "out of space"])
@@ -107,15 +111,15 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
     case: RecoveryCase,
     how: str,
     place: str,
+    first: int,
+    stride: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     measured: Callable[[str, int], None],
 ) -> None:
     original = case.unpack_before(tmp_path / "original")
     before, originals = stamps(original), Originals(original)
-    number = 0
-    while True:
-        number += 1
+    for number in count(first, stride):
         again = copy_tree(original, tmp_path / "again")
         with quarantine_at(place, tmp_path) as kept:
             recover(again, quarantine=kept, accept_loss=True, **given(case))
@@ -125,7 +129,8 @@ def test_an_undo_stopped_anywhere_is_gone_on_with(
             if not went_on:
                 break
     assert number > 5
-    measured(f"undos {how} before each of their changes, quarantine {place}, then gone on with", number - 1)
+    stops = (number - first) // stride
+    measured(f"undos {how} before one of their changes, quarantine {place}, then gone on with", stops)
 
 
 def undisturbed_result(case: RecoveryCase, original: Path, tmp_path: Path) -> dict[str, tuple[int, str]]:
@@ -151,8 +156,9 @@ def complete_and_undo(
 
 
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.sweep)])
 def test_a_run_killed_while_it_is_announced_and_what_follows_killed_anywhere(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+    stride: int, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
 ) -> None:
     """Its directory may not name it yet when the next run removes what it had copied, and is killed as well."""
     (case,) = (each for each in CASES if each.family == "bit_flip")
@@ -162,13 +168,13 @@ def test_a_run_killed_while_it_is_announced_and_what_follows_killed_anywhere(
     announced = changes_before_it_is_announced(case, place, tmp_path, monkeypatch)
     kills = 0
     for number in range(announced, announced + 6):
-        for nested in range(1, 12):
+        for nested in range(1 + (number - announced) % stride, 12, stride):
             again = copy_tree(original, tmp_path / "again")
             with quarantine_at(place, tmp_path) as kept:
                 work = lambda: recover(again, quarantine=kept, accept_loss=True, **given(case))  # noqa: E731, B023
                 kills += killed_at(number, work) + killed_at(nested, work, may_decline=True)
                 complete_and_undo(case, again, want, before, f"kills {number} and {nested}", kept)
-    assert kills > 100
+    assert kills > 100 // stride
     measured(f"kills around the announcement of a run, quarantine {place}, each then completed and undone", kills)
 
 
