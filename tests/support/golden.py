@@ -41,6 +41,8 @@ plan data
 dump data --topic {topic} --partition 0 --max-records 2
 dump data --topic {topic} --partition 0 --batches --max-records 2
 find data --topic {topic} --partition 0 --time latest --offset 3
+top data
+retention data --at 2019-06-25T16:12:00Z
 explain data/{topic}-0/00000000000000000000.log --position 0 --max-fields 40
 explain data/meta.properties
 offsets data

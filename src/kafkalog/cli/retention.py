@@ -76,9 +76,10 @@ def _print(found: Sequence[PartitionRetention], now: int) -> None:
     size = size_text(sum(each.size for each in going))
     print_table(
         f"at {time_text(now)}: {counted(len(going), 'segment')} would go, {size}",
-        ["topic", "partition", "policy", Column("retention", Kind.SPAN), Column("bytes kept", Kind.BYTES, if_any=True),
-         "segments", "go now", Column("bytes", Kind.BYTES), Column("next goes", Kind.TIME),
-         Column("all gone", Kind.TIME), Column("held", wraps=True, if_any=True)],
+        ["topic", "partition", Column("policy", drop=5), Column("retention", Kind.SPAN, drop=4),
+         Column("bytes kept", Kind.BYTES, if_any=True, drop=3), Column("segments", drop=6), "go now",
+         Column("bytes", Kind.BYTES), Column("next goes", Kind.TIME, drop=1), Column("all gone", Kind.TIME, drop=2),
+         Column("held", wraps=True, if_any=True)],
         [
             [each.topic, each.partition, each.policy, None if each.retention_ms < 0 else each.retention_ms,
              None if each.retention_bytes < 0 else each.retention_bytes, len(each.segments), len(each.going),
