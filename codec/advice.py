@@ -16,15 +16,15 @@ __all__ = ["Advice", "Ask", "in_python"]
 class Ask(enum.StrEnum):
     """What can be asked for; its value is how that is written in Python."""
 
-    ACCEPT_LOSS = "accept_loss=True"
-    QUARANTINE = "quarantine"
-    MOVED = "moved=True"
-    RECOVER = "recover()"
-    RECOVER_INTO = "recover_into()"
-    COMPLETE = "recover(complete='{run}')"
-    UNDO = "undo(run_id='{run}')"
     WAY = "{way}"
     """the recovery that takes a way; `how` and `needs_consent` are those of `Way.as_dict`"""
+    COMPLETE = "recover(complete='{run}')"
+    UNDO = "undo(run_id='{run}')"
+    RECOVER = "recover()"
+    RECOVER_INTO = "recover_into()"
+    QUARANTINE = "quarantine"
+    MOVED = "moved=True"
+    ACCEPT_LOSS = "accept_loss=True"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Partitions that get what this and other copies of them hold together, in the place of what they hold now.
+"""Partitions that get what this and other copies of them hold together, in place of what they hold now.
 
 What belongs into the log is chosen as `merge` chooses it (`MergeCopies`), and described as slices of the copies' files;
 the rest is what a broker makes of such a log.  A partition that no copy helps is recovered as in mode safe.
@@ -97,9 +97,7 @@ def merge_in_place(found: Survey, tree: Tree, copies: Sequence[str], rules: Rule
             refusals[directory] = "a broker would not keep all of what the copies hold together"
 
 
-def _merged(
-    found: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules
-) -> _Merged | None:
+def _merged(found: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
     """None where the partition is not damaged, and lacks nothing that it could get without giving up something."""
     own = os.path.join(found.root, directory)
     (copies,) = of_one_partition([own, *there]).copies.values()
@@ -110,9 +108,7 @@ def _merged(
         for segment in copy.partition.segments
     }
     settings = rules.settings(name.topic)
-    read = MergeCopies(
-        copies, segment_bytes=settings.segment_bytes, is_compacted=rules.facts.is_compacted(name.topic)
-    )
+    read = MergeCopies(copies, segment_bytes=settings.segment_bytes, is_compacted=rules.facts.is_compacted(name.topic))
     result, log = read.preview()
     ours = next(share for share in result.copies if real(share.path) == real(own))
     drops = ours.dropped_batches or ours.cleaned_batches
