@@ -11,7 +11,16 @@ import click
 if TYPE_CHECKING:
     from kafkalog.codec.findings import Finding
 
-__all__ = ["INTERNAL", "INTERRUPTED", "PIPE_CLOSED", "Outcome", "outcome_of", "outcome_of_findings", "sentence_of"]
+__all__ = [
+    "INTERNAL",
+    "INTERRUPTED",
+    "PIPE_CLOSED",
+    "Outcome",
+    "outcome_of",
+    "outcome_of_change",
+    "outcome_of_findings",
+    "sentence_of",
+]
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells expect"""
@@ -29,7 +38,7 @@ class Outcome(enum.IntEnum):
     FINDINGS = 1
     """something is wrong with what was examined; nothing was changed"""
     CHANGED = 2
-    """something was changed"""
+    """an existing directory was changed in place"""
     REFUSED = 3
     """declined to act; the message says what would allow it"""
     IO_ERROR = 4
@@ -67,6 +76,11 @@ def outcome_of_findings(findings: Iterable[Finding]) -> Outcome:
     if FindingCode.UNREADABLE in serious:
         return Outcome.IO_ERROR
     return Outcome.FINDINGS if serious else Outcome.CLEAN
+
+
+def outcome_of_change(changed: bool, *, is_new: bool = False) -> Outcome:
+    """The exit code of a command that acted; who asked for something new, and got it, has nothing to be told."""
+    return Outcome.CHANGED if changed and not is_new else Outcome.CLEAN
 
 
 def sentence_of(error: BaseException) -> str:

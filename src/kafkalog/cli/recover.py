@@ -13,7 +13,7 @@ from kafkalog.cli import plan as plan_command
 from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES, job_count
 from kafkalog.cli.options.paths import PATHS
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.outcome import Outcome, outcome_of_change
 from kafkalog.cli.output import escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
@@ -37,7 +37,7 @@ from kafkalog.recovery.standing import UnfinishedRun, standing
 __all__ = ["command"]
 
 
-def _show(results: list[RecoveryResult], as_json: bool) -> int:
+def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
     """Print what was done; the exit code."""
     for result in results:
         if as_json:
@@ -48,7 +48,7 @@ def _show(results: list[RecoveryResult], as_json: bool) -> int:
         return Outcome.IO_ERROR
     if any(result.declined for result in results):
         return Outcome.REFUSED
-    return Outcome.CHANGED if any(result.changed for result in results) else Outcome.CLEAN
+    return outcome_of_change(any(result.changed for result in results), is_new=is_new)
 
 
 @click.command(name="recover")
@@ -82,8 +82,8 @@ def command(
     Prints its plan first.  With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
     If records that can still be read would be dropped, it refuses and names the ways that lose less; --accept-loss
     overrides this.  A run that was cut short is completed, and nothing else is done then.  Exit code 0 if there was
-    nothing to do, 2 if something was changed, 3 if it refused, even for one partition only, 4 if something could not be
-    read; the other partitions are still recovered.
+    nothing to do or a copy was recovered, 2 if something was changed in place, 3 if it refused, even for one partition
+    only, 4 if something could not be read; the other partitions are still recovered.
 
     Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
     salvage also keeps sound batches after the damage; merge puts in a damaged partition's place what it and the copies
@@ -122,7 +122,7 @@ def command(
                     on_progress=progress.update,
                     on_plan=progress.paused(acting.planned),
                 )
-            return _show([result], as_json)
+            return _show([result], as_json, is_new=True)
         expected = _agreed(acting, paths, wanted, threads, quarantine) if acting.asks else None
         with RecoveryProgress("recovering") as progress:
             results = recover_all(
