@@ -53,7 +53,7 @@ def planning_options(function: Function) -> Function:
             metavar="DIR",
             multiple=True,
             type=click.Path(exists=True, file_okay=False, readable=False),
-            help="Another copy (a broker's volume, a snapshot): show what both hold together, or use it with --mode merge.",
+            help="Another copy (a broker's volume, a snapshot): show what merging would keep; --mode merge uses it.",
         ),
         selection_options,
         click.option("--full", is_flag=True, help="Also examine segments below the recovery point."),
