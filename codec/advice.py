@@ -40,6 +40,9 @@ def in_python(advice: Advice) -> str:
     """The advice for those who call the library."""
     if advice.ask is not Ask.WAY:
         return advice.text.replace("{}", str(advice.ask).format(**advice.values), 1)
+    if advice.values["how"] is None:  # no recovery takes it
+        leaders = " or ".join(map(str, advice.values["leaders"]))
+        return advice.text.replace("{}", f"broker {leaders} to lead" if leaders else "nothing more", 1)
     given = {name: value for name, value in advice.values["how"].items() if value}
     if advice.values["needs_consent"]:
         given["accept_loss"] = True

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
@@ -98,7 +98,9 @@ def merge_in_place(found: Survey, tree: Tree, copies: Sequence[str], rules: Rule
 
 
 def _merged(found: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
-    """None where the partition is not damaged, and lacks nothing that it could get without giving up something."""
+    """None where the partition is not damaged, and lacks nothing that it could get without giving up something; and
+    where nothing comes from another copy.
+    """
     own = os.path.join(found.root, directory)
     (copies,) = of_one_partition([own, *there]).copies.values()
     outside = {
@@ -114,10 +116,9 @@ def _merged(found: Survey, directory: str, name: PartitionName, there: Sequence[
     drops = ours.dropped_batches or ours.cleaned_batches
     if ours.damage is None and (drops or not ours.lacks_records):
         return None  # what is whole is not made another log, and gives up nothing for a longer one
-    unread = [f"{share.path}: {share.error}" for share in result.copies if share.error is not None]
+    unread = [share.error for share in result.copies if share.error is not None]
     if len(unread) == len(there):
-        raise StorageError(None, "; ".join(unread))
-    found.outside.update(outside)
+        raise RecoveryRefused(f"no copy of it can be read: {'; '.join(unread)}", reason="unreadable")
     contents: dict[str, list[Slice]] = {
         f"{directory}/{segment_file(segment.base_offset, FileKind.LOG)}": [] for segment in log.segments
     }
@@ -128,6 +129,9 @@ def _merged(found: Survey, directory: str, name: PartitionName, there: Sequence[
         contents[f"{directory}/{segment_file(piece.base_offset, FileKind.LOG)}"].append(
             Slice(origin, piece.start, piece.size)
         )
+    if all(part.origin.startswith(f"{directory}/") for parts in contents.values() for part in parts):
+        return None
+    found.outside.update(outside)
     return _Merged(name, log, {path: join(parts) for path, parts in contents.items()})
 
 
