@@ -16,15 +16,15 @@ __all__ = ["Advice", "Ask", "in_python"]
 class Ask(enum.StrEnum):
     """What can be asked for; its value is how that is written in Python."""
 
-    ACCEPT_LOSS = "accept_loss=True"
-    QUARANTINE = "quarantine"
-    MOVED = "moved=True"
-    RECOVER = "recover()"
-    RECOVER_INTO = "recover_into()"
-    COMPLETE = "recover(complete='{run}')"
-    UNDO = "undo(run_id='{run}')"
     WAY = "{way}"
     """the recovery that takes a way; `how` and `needs_consent` are those of `Way.as_dict`"""
+    COMPLETE = "recover(complete='{run}')"
+    UNDO = "undo(run_id='{run}')"
+    RECOVER = "recover()"
+    RECOVER_INTO = "recover_into()"
+    QUARANTINE = "quarantine"
+    MOVED = "moved=True"
+    ACCEPT_LOSS = "accept_loss=True"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ def in_python(advice: Advice) -> str:
     """The advice for those who call the library."""
     if advice.ask is not Ask.WAY:
         return advice.text.replace("{}", str(advice.ask).format(**advice.values), 1)
+    if advice.values["how"] is None:  # no recovery takes it
+        leaders = " or ".join(map(str, advice.values["leaders"]))
+        return advice.text.replace("{}", f"broker {leaders} to lead" if leaders else "nothing more", 1)
     given = {name: value for name, value in advice.values["how"].items() if value}
     if advice.values["needs_consent"]:
         given["accept_loss"] = True

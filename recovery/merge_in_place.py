@@ -1,4 +1,4 @@
-"""Partitions that get what this and other copies of them hold together, in the place of what they hold now.
+"""Partitions that get what this and other copies of them hold together, in place of what they hold now.
 
 What belongs into the log is chosen as `merge` chooses it (`MergeCopies`), and described as slices of the copies' files;
 the rest is what a broker makes of such a log.  A partition that no copy helps is recovered as in mode safe.
@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     LEADER_EPOCH_CHECKPOINT,
@@ -97,10 +97,10 @@ def merge_in_place(found: Survey, tree: Tree, copies: Sequence[str], rules: Rule
             refusals[directory] = "a broker would not keep all of what the copies hold together"
 
 
-def _merged(
-    found: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules
-) -> _Merged | None:
-    """None where the partition is not damaged, and lacks nothing that it could get without giving up something."""
+def _merged(found: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
+    """None where the partition is not damaged, and lacks nothing that it could get without giving up something; and
+    where nothing comes from another copy.
+    """
     own = os.path.join(found.root, directory)
     (copies,) = of_one_partition([own, *there]).copies.values()
     outside = {
@@ -110,18 +110,15 @@ def _merged(
         for segment in copy.partition.segments
     }
     settings = rules.settings(name.topic)
-    read = MergeCopies(
-        copies, segment_bytes=settings.segment_bytes, is_compacted=rules.facts.is_compacted(name.topic)
-    )
+    read = MergeCopies(copies, segment_bytes=settings.segment_bytes, is_compacted=rules.facts.is_compacted(name.topic))
     result, log = read.preview()
     ours = next(share for share in result.copies if real(share.path) == real(own))
     drops = ours.dropped_batches or ours.cleaned_batches
     if ours.damage is None and (drops or not ours.lacks_records):
         return None  # what is whole is not made another log, and gives up nothing for a longer one
-    unread = [f"{share.path}: {share.error}" for share in result.copies if share.error is not None]
+    unread = [share.error for share in result.copies if share.error is not None]
     if len(unread) == len(there):
-        raise StorageError(None, "; ".join(unread))
-    found.outside.update(outside)
+        raise RecoveryRefused(f"no copy of it can be read: {'; '.join(unread)}", reason="unreadable")
     contents: dict[str, list[Slice]] = {
         f"{directory}/{segment_file(segment.base_offset, FileKind.LOG)}": [] for segment in log.segments
     }
@@ -132,6 +129,9 @@ def _merged(
         contents[f"{directory}/{segment_file(piece.base_offset, FileKind.LOG)}"].append(
             Slice(origin, piece.start, piece.size)
         )
+    if all(part.origin.startswith(f"{directory}/") for parts in contents.values() for part in parts):
+        return None
+    found.outside.update(outside)
     return _Merged(name, log, {path: join(parts) for path, parts in contents.items()})
 
 

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
-"""What recovery reads, and writes anew."""
+"""What recovery reads, and rewrites."""
 WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in CHECKPOINTS)
 """What is left of a checkpoint's writing; every orderly stop takes it."""
 _OWN_FILES = CHECKPOINTS | WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}

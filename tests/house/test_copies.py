@@ -45,6 +45,8 @@ HELD = {
     "kafkalog.recovery.broker.manager.BrokerResult": "a tree, which reads its originals",
     "kafkalog.recovery.safe.SafeResult": "a tree, which reads its originals",
     "kafkalog.recovery.examination.Examination": "a tree, which reads its originals",
+    "kafkalog.recovery.outcomes.Outcomes": "a tree, which reads its originals",
+    "kafkalog.recovery.refusals.Decided": "a tree, which reads its originals",
     "kafkalog.recovery.choice._Outcome": "a tree, which reads its originals",
     "kafkalog.recovery.choice._Result": "a tree, which reads its originals",
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from collections.abc import Callable
@@ -150,6 +151,38 @@ def test_what_cannot_be_a_copy(what: str, volumes: Path, tmp_path: Path) -> None
         assert "topic" in (made.refusal or "")
         assert command("recover", "--yes", "--mode", "merge", "--copy", copy, damaged / "equal-0").code == 3
     assert stamps(damaged) == before
+
+
+@pytest.mark.parametrize("what", ["itself", "garbage"])
+def test_from_which_nothing_comes_it_is_mode_safe(what: str, volumes: Path, tmp_path: Path) -> None:
+    """With its consent, and the command that is printed for it says all of it again."""
+    damaged = volumes / f"broker-{BEHIND}"
+    damage(min((damaged / "equal-0").glob("*.log")))
+    copy = damaged
+    if what == "garbage":
+        copy = tmp_path / "copy"
+        (copy / "equal-0").mkdir(parents=True)
+        (copy / "equal-0" / f"{0:020d}.log").write_bytes(bytes(range(256)) * 20)
+    before = stamps(damaged)
+    finished = command("recover", "--yes", "--mode", "merge", "--copy", copy, damaged / "equal-0")
+    assert (finished.code, "add --accept-loss" in finished.err) == (3, True), finished
+    (line,) = (line.strip() for line in finished.lines if "--mode merge" in line and line.startswith("  kafkalog "))
+    assert shlex.split(line)[-6:] == ["--mode", "merge", "--copy", str(copy), "--accept-loss", "--yes"]
+    assert stamps(damaged) == before
+    with pytest.raises(RecoveryRefused, match="replica loses least") as refused:
+        recover(damaged / "equal-0", mode="merge", copies=[copy])
+    assert "to lead" in str(refused.value)
+
+
+def test_a_copy_that_cannot_be_read_keeps_nobody_from_planning(volumes: Path, tmp_path: Path) -> None:
+    damaged = volumes / f"broker-{BEHIND}"
+    damage(min((damaged / "equal-0").glob("*.log")))
+    (tmp_path / "copy" / "equal-0").mkdir(parents=True)
+    os.mkfifo(tmp_path / "copy" / "equal-0" / f"{0:020d}.log")
+    ways = plan(damaged / "equal-0", copies=[tmp_path / "copy"]).choice.by_partition["equal-0"]
+    assert {str(way.way) for way in ways} >= {"safe", "salvage"}
+    made = plan(damaged / "equal-0", mode="merge", copies=[tmp_path / "copy"])
+    assert (made.actions, "no copy of it can be read" in (made.refusal or "")) == ([], True)
 
 
 @pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.sweep)])

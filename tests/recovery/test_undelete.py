@@ -572,6 +572,18 @@ def test_a_pattern_lists_and_puts_back_all_topics_that_it_fits(root: Path) -> No
     assert not plan(root).changes
 
 
+def test_a_pattern_of_which_one_topic_is_declined_puts_back_none(root: Path) -> None:
+    """The first of them had been restored when the second was refused."""
+    delete_directory(root, "sessions-20-0")
+    delete_directory(root, "stock-41-0")
+    copy_tree(root / "sessions-20-1", root / "stock-41-0")
+    before = stamps(root)
+    assert kafkalog("undelete", "--yes", "--topic", "s*", root).code == 3
+    assert kafkalog("undelete", "--yes", "--json", "--topic", "s*", root).code == 3
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    assert not root.with_name("logs.recovery").exists()
+
+
 @pytest.mark.parametrize("more", [["--list"], ["--yes"], ["--yes", "--into", "new"]])
 def test_a_topic_of_which_nothing_was_deleted_is_named_with_the_nearest(root: Path, more: list[str]) -> None:
     delete_directory(root, "stock-41-0")

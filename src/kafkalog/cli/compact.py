@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 import click
 
-from kafkalog.cli.confirm import confirm
-from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
@@ -143,16 +141,9 @@ def _question(made: Compaction) -> str:
     return f"{warning}Do this to {escape_controls(made.root)}?"
 
 
-@contextmanager
-def _plan_printed(plans: list[Compaction], as_json: bool) -> Iterator[None]:
-    """With --json there is an object of what was planned before a refusal goes its way."""
-    try:
-        yield
-    except RecoveryRefused as refused:
-        for made in plans if as_json else ():
-            print_json({**made.as_dict(), **_NOTHING_DONE})
-        refused.is_unreadable = refused.is_unreadable or any(made.is_unreadable for made in plans)
-        raise
+def _reports(error: Declined, plans: Sequence[Compaction]) -> list[dict[str, object]]:
+    """What was planned, where it is not done."""
+    return [{**made.as_dict(), **_NOTHING_DONE} for made in plans] if isinstance(error, RecoveryRefused) else []
 
 
 @click.command(name="compact")
@@ -192,21 +183,11 @@ def command(
     """
     settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
     holding([path], chosen_of(topics, numbers, excluded))
-    plans: list[Compaction] = []
-
-    def show(made: Compaction) -> None:
-        plans.append(made)
-        if not as_json:
-            _print_plan(made)
-
+    acting = Acting(yes=yes, as_json=as_json, show=_print_plan, reports=_reports)
     if dry_run and (into is not None or yes or quarantine is not None):
         raise UsageError("--dry-run changes nothing: --into, --yes and --quarantine cannot be used with it")
     acted_on = path if into is None else into
-    with (
-        _plan_printed(plans, as_json),
-        interruptible([acted_on], quarantine),
-        RecoveryProgress("compacting") as progress,
-    ):
+    with acting.on([acted_on], quarantine), RecoveryProgress("compacting") as progress:
         made = None
         if dry_run or (not yes and into is None):
             made = plan_compaction(
@@ -219,13 +200,13 @@ def command(
                 on_progress=progress.update,
             )
             progress.pause()
-            show(made)
+            acting.planned(made)
             if dry_run:
                 if as_json:
                     print_json({**made.as_dict(), **_NOTHING_DONE})
                 return _outcome_of_plan(made)
             if made.changes:
-                confirm(_question(made))
+                acting.agree(_question(made))
         result = compact(
             path,
             config=settings,
@@ -237,11 +218,8 @@ def command(
             quarantine=quarantine,
             expected=made,
             on_progress=progress.update,
-            on_plan=progress.paused(show) if made is None else None,
+            on_plan=progress.paused(acting.planned) if made is None else None,
         )
         progress.pause()
-        if as_json:
-            print_json(result.as_dict())
-        else:
-            _print_result(result)
+        acting.tell(result.as_dict(), lambda: _print_result(result))
         return _outcome(result, is_new=into is not None)

@@ -6,21 +6,21 @@ from collections.abc import Iterable
 
 import click
 
-from kafkalog.cli.confirm import confirm
-from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.acting import Acting
 from kafkalog.cli.lines import finish
 from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES, job_count
 from kafkalog.cli.options.paths import PATH, PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings, total_bytes
 from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.recovery import Plan
 from kafkalog.recovery.broker.settings import LogSettings
 from kafkalog.recovery.run import rebuild_indexes
 from kafkalog.recovery.verify import verify
@@ -104,9 +104,9 @@ def rebuild_command(
     was changed, 4 if something could not be read.
     """
     settings = {**LogSettings.from_server_properties(settings_in(server_properties)), **parse_settings(config)}
-    with interruptible([path], None):
-        if not yes:
-            confirm(f"Rebuild all indexes in {escape_controls(path)}?")
+    acting = Acting[Plan](yes=yes, as_json=as_json)
+    with acting.on([path]):
+        acting.agree(f"Rebuild all indexes in {escape_controls(path)}?")
         with RecoveryProgress("rebuilding") as progress:
             result = rebuild_indexes(
                 path,
@@ -122,13 +122,9 @@ def rebuild_command(
             "--cluster-metadata to rebuild its indexes too",
             err=True,
         )
-    if as_json:
-        print_json(with_needs(result.as_dict()))
-    else:
-        print_plan(result.plan)
-        with LineWriter() as writer:
-            if result.run_id is not None:
-                writer.write(f"what was there is in {escape_controls(result.quarantine or '')}")
+    acting.tell(with_needs(result.as_dict()), lambda: print_plan(result.plan))
+    if result.run_id is not None and not as_json:
+        acting.write(f"what was there is in {result.quarantine}")
     if result.plan.is_unreadable:
         return Outcome.IO_ERROR
     return Outcome.CHANGED if result.changed else Outcome.CLEAN

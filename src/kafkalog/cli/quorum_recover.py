@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from kafkalog.cli.confirm import confirm
-from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.endpoints import Endpoint, NodeEndpoint, VoterList
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.paths import settings_in
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.outcome import Outcome, outcome_of_change
+from kafkalog.cli.outcome import Outcome, outcome_of_change, sentence_of
 from kafkalog.cli.output import print_json
 from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.settings import parse_settings
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.errors import UsageError
 from kafkalog.recovery.quorum.plan import QuorumPlan
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
@@ -124,8 +122,15 @@ def recover_command(
         raise UsageError("--dry-run changes nothing: --yes cannot be used with it")
     if from_broker is not None and quarantine is not None:
         raise UsageError("--from-broker changes no directory, so that nothing is kept: leave --quarantine out")
-    with interruptible(wanted.targets, quarantine):
-        return _done(wanted, quarantine=quarantine, dry_run=dry_run, yes=yes, as_json=as_json)
+
+    def reports(error: Declined, plans: Sequence[QuorumPlan]) -> list[dict[str, Any]]:
+        """What was planned, or nothing."""
+        planned = plans[-1].as_dict() if plans else {"way": str(wanted.way), **_NOTHING_PLANNED}
+        return [{**planned, **_NOTHING_DONE, "refusal": sentence_of(error)}]
+
+    acting = Acting(yes=yes, as_json=as_json, show=print_quorum_plan, reports=reports)
+    with acting.on(wanted.targets, quarantine):
+        return _planned_and_done(wanted, acting, quarantine=quarantine, dry_run=dry_run)
 
 
 def _way(paths: Sequence[str], standalone: str | None, from_broker: str | None) -> QuorumWay:
@@ -173,12 +178,6 @@ def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[s
     return found
 
 
-def _done(wanted: QuorumRequest, *, quarantine: str | None, dry_run: bool, yes: bool, as_json: bool) -> int:
-    plans: list[QuorumPlan] = []
-    with _refusal_printed(wanted, plans, as_json):
-        return _planned_and_done(wanted, plans, quarantine=quarantine, dry_run=dry_run, yes=yes, as_json=as_json)
-
-
 _NOTHING_DONE: Mapping[str, Any] = {"changed": False, "into": None, "runs": []}
 _NOTHING_PLANNED: Mapping[str, Any] = {
     **dict.fromkeys(("cluster_id", "static", "epoch", "donor", "end_before", "end", "loss")),
@@ -188,51 +187,23 @@ _NOTHING_PLANNED: Mapping[str, Any] = {
 }
 
 
-@contextmanager
-def _refusal_printed(wanted: QuorumRequest, plans: list[QuorumPlan], as_json: bool) -> Iterator[None]:
-    """With --json there is an object of what was planned, or of nothing, before a refusal goes its way."""
-    try:
-        yield
-    except (RecoveryRefused, UsageError, StorageError) as refused:
-        planned = plans[-1].as_dict() if plans else {"way": str(wanted.way), **_NOTHING_PLANNED}
-        if as_json:
-            print_json({**planned, **_NOTHING_DONE, "refusal": str(refused)})
-        raise
-
-
 def _planned_and_done(
-    wanted: QuorumRequest,
-    plans: list[QuorumPlan],
-    *,
-    quarantine: str | None,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    wanted: QuorumRequest, acting: Acting[QuorumPlan], *, quarantine: str | None, dry_run: bool
 ) -> int:
     expected: QuorumPlan | None = None
-    if dry_run or not yes:
+    if dry_run or acting.asks:
         expected = plan_quorum(wanted)
         expected.close()
-        plans.append(expected)
-        if dry_run and as_json:
-            print_json({**expected.as_dict(), **_NOTHING_DONE, "refusal": None})
-        elif not as_json:
-            print_quorum_plan(expected)
+        acting.planned(expected)
         if dry_run:
+            if acting.as_json:
+                print_json({**expected.as_dict(), **_NOTHING_DONE, "refusal": None})
             return Outcome.CLEAN
         if expected.changes_anything:
-            confirm(_question(expected))
-
-    def show_plan(made: QuorumPlan) -> None:
-        plans.append(made)
-        if not as_json and expected is None:
-            print_quorum_plan(made)
-
-    result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=show_plan)
-    if as_json:
-        print_json({**result.as_dict(), "refusal": None})
-    else:
-        print_quorum_result(result)
+            acting.agree(_question(expected))
+    on_plan = acting.planned if expected is None else acting.plans.append
+    result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=on_plan)
+    acting.tell({**result.as_dict(), "refusal": None}, lambda: print_quorum_result(result))
     return outcome_of_change(result.changed, is_new=wanted.into is not None)
 
 

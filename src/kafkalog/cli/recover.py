@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import click
 
 from kafkalog.cli import plan as plan_command
-from kafkalog.cli.confirm import confirm
-from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES, job_count
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.outcome import Outcome, outcome_of_change
@@ -23,10 +21,11 @@ from kafkalog.cli.result_text import print_result
 from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.cli.way_words import with_needs
-from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.places import holding
 from kafkalog.recovery.run import (
+    RecoveryOptions,
     log_directory_of,
     nothing_done,
     recover_all,
@@ -87,7 +86,8 @@ def command(
     only, 4 if something could not be read; the other partitions are still recovered.
 
     Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
-    salvage also keeps sound batches after the damage; strict only removes torn and zero-filled tails and refuses
+    salvage also keeps sound batches after the damage; merge puts in a damaged partition's place what it and the copies
+    given with --copy hold together; strict only removes torn and zero-filled tails and refuses
     anything else; kafka leaves, byte for byte, what the broker's own recovery would; set-aside moves the chosen
     partitions to quarantine, so that the broker fetches all of them again.
     """
@@ -99,18 +99,16 @@ def command(
     options, threads = options_of(given), job_count(jobs)
     paths = tuple(holding(paths, options.select))
     words = command_words(given)
-    plans: list[Plan] = []
     acted_on = paths if into is None else (into,)
-    with _refusal_printed(plans, paths if into is None else (), as_json), interruptible(acted_on, quarantine):
+    shown = paths if into is None else ()
+    acting = Acting[Plan](
+        yes=yes, as_json=as_json, show=lambda made: print_plan(made, words),
+        reports=lambda error, plans: [with_needs(each) for each in _reports(error, plans, shown)],
+    )  # fmt: skip
+    with acting.on(acted_on, quarantine):
         if dry_run:
             return plan_command.show(paths, options, threads, as_json, words)
         wanted = replace(options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss, moved=moved)
-
-        def show_plan(made: Plan) -> None:
-            plans.append(made)
-            if not as_json:
-                print_plan(made, words)
-
         if into is not None:
             if len(paths) != 1 or complete is not None:
                 raise UsageError("--into works on a copy of one path, and --complete cannot be used with it")
@@ -122,28 +120,10 @@ def command(
                     quarantine=quarantine,
                     jobs=threads,
                     on_progress=progress.update,
-                    on_plan=progress.paused(show_plan),
+                    on_plan=progress.paused(acting.planned),
                 )
             return _show([result], as_json, is_new=True)
-        expected: list[Plan | None] | None = None
-        if not yes:
-            unfinished = {path: _unfinished(path, quarantine) for path in paths}
-            made_all = plan_command.make_all([path for path in paths if not unfinished[path]], options, threads)
-            agreed = [made for made in made_all if isinstance(made, Plan)]
-            for made in agreed:
-                show_plan(made)
-            for unplanned in made_all:
-                if isinstance(unplanned, Unplanned) and unplanned.error is not None:
-                    raise unplanned.error
-            refuse_any_declined(agreed, accept_loss=accept_loss)
-            to_complete = [run.run_id for runs in unfinished.values() for run in runs]
-            if to_complete:
-                confirm(f"Complete what was cut short, run {', '.join(to_complete)}?")
-            acting = [made for made in agreed if made.changes or mark_clean]
-            if acting:
-                confirm(f"Do this to {', '.join(escape_controls(made.root) for made in acting)}?")
-            waiting = iter(agreed)
-            expected = [None if unfinished[path] else next(waiting) for path in paths]
+        expected = _agreed(acting, paths, wanted, threads, quarantine) if acting.asks else None
         with RecoveryProgress("recovering") as progress:
             results = recover_all(
                 paths,
@@ -152,9 +132,33 @@ def command(
                 expected=expected,
                 jobs=threads,
                 on_progress=progress.update,
-                on_plan=progress.paused(show_plan) if expected is None else None,
+                on_plan=progress.paused(acting.planned) if expected is None else None,
             )
         return _show(results, as_json)
+
+
+def _agreed(
+    acting: Acting[Plan], paths: Sequence[str], wanted: RecoveryOptions, jobs: int, quarantine: str | None
+) -> list[Plan | None]:
+    """The plans to which somebody has agreed; None for a directory of which a run is to be completed."""
+    unfinished = {path: _unfinished(path, quarantine) for path in paths}
+    options = replace(wanted, mark_clean=False)
+    made_all = plan_command.make_all([path for path in paths if not unfinished[path]], options, jobs)
+    for made in made_all:
+        if isinstance(made, Plan):
+            acting.planned(made)
+    for each in made_all:
+        if isinstance(each, Unplanned) and each.error is not None:
+            raise each.error
+    refuse_any_declined(acting.plans, accept_loss=wanted.accept_loss)
+    to_complete = [run.run_id for runs in unfinished.values() for run in runs]
+    if to_complete:
+        acting.agree(f"Complete what was cut short, run {', '.join(to_complete)}?")
+    changing = [made.root for made in acting.plans if made.changes or wanted.mark_clean]
+    if changing:
+        acting.agree(f"Do this to {', '.join(map(escape_controls, changing))}?")
+    waiting = iter(acting.plans)
+    return [None if unfinished[path] else next(waiting) for path in paths]
 
 
 def _unfinished(path: str, quarantine: str | None) -> tuple[UnfinishedRun, ...]:
@@ -172,28 +176,10 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
             raise UsageError(f"--dry-run changes nothing: {name} cannot be used with it")
 
 
-@contextmanager
-def _refusal_printed(plans: list[Plan], paths: Sequence[str], as_json: bool) -> Iterator[None]:
-    """With --json there is an object for each directory before a refusal or an I/O error goes its way.
-
-    A refusal knows then whether all could be read.
-    """
-    try:
-        yield
-    except (RecoveryRefused, StorageError, UsageError) as error:
-        for report in _reports(error, plans, paths) if as_json else ():
-            print_json(with_needs(report))
-        if isinstance(error, RecoveryRefused):
-            error.is_unreadable = error.is_unreadable or any(made.is_unreadable for made in plans)
-        raise
-
-
-def _reports(
-    error: RecoveryRefused | StorageError | UsageError, plans: list[Plan], paths: Sequence[str]
-) -> list[dict[str, Any]]:
+def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[dict[str, Any]]:
     """Of each directory what was planned, or why it could not be."""
     reports = {made.root: nothing_done(made).as_dict() for made in plans}
-    why: dict[str, RecoveryRefused | StorageError | UsageError] = {}
+    why: dict[str, Declined] = {}
     if isinstance(error, RecoveryRefused):
         given = [*error.reports, *([error.report] if error.report is not None and not error.reports else [])]
         reports |= {report["path"]: report for report in given}

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from kafkalog.cli.confirm import confirm
-from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.times import Age
@@ -118,9 +117,9 @@ def _purge(
     quarantine: str | None,
     *,
     moved: bool,
-    yes: bool,
-    as_json: bool,
+    acting: Acting[RunInfo],
 ) -> int:
+    as_json = acting.as_json
     if run_ids and len(paths) != 1:
         raise UsageError("--purge takes one PATH")
     chosen = [
@@ -131,8 +130,8 @@ def _purge(
         for _path, root, found, _left in chosen:
             for run in found:
                 _print_loss(root, run)
-    if any(found for _path, _root, found, _left in chosen) and not yes:
-        confirm("Permanently delete all of this?")
+    if any(found for _path, _root, found, _left in chosen):
+        acting.agree("Permanently delete all of this?")
     results = [
         purge(path, [run.run_id for run in found], quarantine=quarantine, moved=moved)
         if found
@@ -183,8 +182,9 @@ def command(
     """
     properties_only_for(ctx)
     if run_ids or days is not None:
-        with interruptible(paths, quarantine):
-            return _purge(paths, run_ids, days, quarantine, moved=moved, yes=yes, as_json=as_json)
+        acting = Acting[RunInfo](yes=yes, as_json=as_json)
+        with acting.on(paths, quarantine):
+            return _purge(paths, run_ids, days, quarantine, moved=moved, acting=acting)
     if yes or moved:
         raise UsageError(f"{'--yes' if yes else '--moved'} needs --purge or --purge-older-than")
     return _show(paths, quarantine, as_json)

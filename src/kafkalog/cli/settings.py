@@ -53,7 +53,7 @@ def planning_options(function: Function) -> Function:
             metavar="DIR",
             multiple=True,
             type=click.Path(exists=True, file_okay=False, readable=False),
-            help="Another copy (a broker's volume, a snapshot): also show what merging with it would keep.",
+            help="Another copy (a broker's volume, a snapshot): show what merging would keep; --mode merge uses it.",
         ),
         selection_options,
         click.option("--full", is_flag=True, help="Also examine segments below the recovery point."),
@@ -63,7 +63,7 @@ def planning_options(function: Function) -> Function:
             show_default=True,
             metavar="MODE",
             shell_complete=lambda _ctx, _param, begun: [each for each in Mode if each.startswith(begun)],
-            help="How to recover: safe, salvage, strict, kafka or set-aside.",
+            help="How to recover: safe, salvage, merge, strict, kafka or set-aside.",
         ),
     ):
         function = option(function)

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import click
 
-from kafkalog.cli.confirm import confirm
-from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import CONFIG, JSON, YES
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.numbers import PARTITION
@@ -25,7 +24,7 @@ from kafkalog.log.chosen import is_glob, matcher
 from kafkalog.recovery import Remains, deleted, plan_undelete, undelete, undelete_into
 from kafkalog.recovery.history import root_of_runs
 from kafkalog.recovery.taking_out import TakenOut
-from kafkalog.recovery.undeletion import PutBack, UndeleteResult
+from kafkalog.recovery.undeletion import PutBack, UndeleteResult, Undeletion
 
 __all__ = ["command"]
 
@@ -171,6 +170,10 @@ def _show_taken(taken: TakenOut, as_json: bool) -> None:
     )
 
 
+def _show_plan(made: Undeletion) -> None:
+    _print(*_told(made.put_back, made.left, made.notes))
+
+
 def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
     if as_json:
         print_json(result.as_dict())
@@ -232,11 +235,11 @@ def command(
     """
     properties_only_for(ctx)
     if not patterns or only_list:
-        acting = {
+        only_to_restore = {
             "--into": into, "--as": as_topic, "--source": source, "--topic-id": topic_id, "--config": config,
             "--at": at, "--hold": hold, "--yes": yes,
         }  # fmt: skip
-        meant = [name for name, value in acting.items() if value not in (None, False, ())]
+        meant = [name for name, value in only_to_restore.items() if value not in (None, False, ())]
         if meant and only_list:
             raise UsageError(f"--list only shows what there is: {meant[0]} cannot be used with it")
         if meant:
@@ -250,7 +253,8 @@ def command(
         raise UsageError(
             f"--into, --as and --topic-id take one topic, and {len(topics)} are meant: {', '.join(topics)}"
         )
-    with interruptible([path], quarantine), _nearest_name(path, patterns, quarantine):
+    acting = Acting(yes=yes, as_json=as_json, show=_show_plan)
+    with acting.on([path], quarantine), _nearest_name(path, patterns, quarantine):
         if into is not None:
             taken = undelete_into(
                 path, into, topics[0], partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
@@ -258,20 +262,16 @@ def command(
             )  # fmt: skip
             _show_taken(taken, as_json)
             return _told_unreadable(taken.unreadable)
-        for topic in topics:
-            made = None
-            if not yes or not as_json:
-                made = plan_undelete(
-                    path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
-                    config=settings, at=at, hold=hold,
-                )  # fmt: skip
-                if not as_json:
-                    _print(*_told(made.put_back, made.left, made.notes))
-                if not yes:
-                    confirm(f"Put {escape_controls(topic)} back in {escape_controls(made.root)}?")
+        for topic in topics:  # all of them before the first is put back: a refusal changes nothing
+            acting.planned(plan_undelete(
+                path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
+                at=at, hold=hold,
+            ))  # fmt: skip
+        acting.agree(f"Put {escape_controls(', '.join(topics))} back in {escape_controls(acting.plans[0].root)}?")
+        for number, topic in enumerate(topics):
             result = undelete(
                 path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
-                at=at, hold=hold, quarantine=quarantine, expected=made,
+                at=at, hold=hold, quarantine=quarantine, expected=None if number else acting.plans[0],
             )  # fmt: skip
             _show_put_back(result, as_json)
     return Outcome.CHANGED

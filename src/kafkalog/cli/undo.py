@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import click
 
-from kafkalog.cli.confirm import confirm
-from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import escape_controls
 from kafkalog.recovery import undo
-from kafkalog.recovery.run import refuse_without_run
+from kafkalog.recovery.run import UndoResult, refuse_without_run
 
 __all__ = ["command"]
 
@@ -41,18 +40,12 @@ def command(
     Refuses if a file has changed since then.  Exit code 2 when done, 3 if it refused.
     """
     properties_only_for(ctx)
-    with interruptible([path], quarantine):
+    acting = Acting[UndoResult](yes=yes, as_json=as_json)
+    with acting.on([path], quarantine):
         if not yes:
             refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
-            confirm(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?")
+        acting.agree(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?")
         result = undo(path, run_id, quarantine=quarantine, moved=moved)
-        if as_json:
-            print_json(result.as_dict())
-        else:
-            with LineWriter() as writer:
-                if result.note is not None:
-                    writer.write(escape_controls(result.note))
-                writer.write(
-                    f"run {result.run_id} on {escape_controls(result.root)} is undone: {result.files} files restored"
-                )
+        undone = f"run {result.run_id} on {result.root} is undone: {result.files} files restored"
+        acting.tell(result.as_dict(), lambda: acting.write(*filter(None, [result.note]), undone))
     return Outcome.CHANGED

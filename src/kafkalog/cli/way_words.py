@@ -13,7 +13,7 @@ __all__ = ["needs_in", "needs_of", "needs_text", "with_needs"]
 
 
 def needs_of(way: Way) -> list[str]:
-    """Arguments of `recover`, each by itself; of a way that is no recovery what has to be there, in words."""
+    """Arguments of `recover`, each by itself; where no recovery takes the way, what has to be there, in words."""
     return needs_in(way.as_dict())
 
 

@@ -77,8 +77,9 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Sequence[str], bes
     for command in commands:
         writer.write(escape_controls(f"  {command}"))
     if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
-        own = [f"--mode {plan.mode}"] if plan.mode is not Mode.SAFE else []
-        words = shell_line([*given, *" ".join(own).split(), "--accept-loss", "--yes"])
+        own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
+        own += [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
+        words = shell_line([*given, *own, "--accept-loss", "--yes"])
         proceed = f"kafkalog recover {shell_word(_path(plan, given))} {words}"
         if all(sorted(shlex.split(proceed)) != sorted(shlex.split(command)) for command in commands):
             writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))

@@ -1,0 +1,84 @@
+"""The one way of the commands that change a log directory: the plan, the question, the change, what is said of it.
+
+A plan is shown before anything is changed; without --yes somebody is asked; a refusal leaves, with --json, an object
+for each directory; and an interrupt says how far the run is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
+
+from kafkalog.cli.confirm import confirm
+from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+
+__all__ = ["Acting", "Declined"]
+
+Plan = TypeVar("Plan")
+Declined = RecoveryRefused | StorageError | UsageError
+
+
+class Acting(Generic[Plan]):
+    """One command line that acts; it remembers the plans that were made."""
+
+    def __init__(
+        self,
+        *,
+        yes: bool,
+        as_json: bool,
+        show: Callable[[Plan], None] = lambda made: None,
+        reports: Callable[[Declined, Sequence[Plan]], Sequence[Mapping[str, Any]]] = lambda error, plans: (),
+    ) -> None:
+        self.plans: list[Plan] = []
+        self.as_json = as_json
+        self.asks = not yes
+        """somebody has to agree first"""
+        self._show = show
+        self._reports = reports
+
+    @contextmanager
+    def on(self, paths: Sequence[str], quarantine: str | None = None) -> Iterator[None]:
+        """While something is done to these directories, or to copies of them at these paths."""
+        with self._refusal_told(), interruptible(paths, quarantine):
+            yield
+
+    @contextmanager
+    def _refusal_told(self) -> Iterator[None]:
+        """With --json an object for each directory comes before a refusal; it knows whether all could be read."""
+        try:
+            yield
+        except (RecoveryRefused, StorageError, UsageError) as error:
+            for report in self._reports(error, self.plans) if self.as_json else ():
+                print_json(report)
+            if isinstance(error, RecoveryRefused):
+                unread = any(getattr(made, "is_unreadable", False) for made in self.plans)
+                error.is_unreadable = error.is_unreadable or unread
+            raise
+
+    def planned(self, made: Plan) -> None:
+        """A plan was made: it is shown before anything is done."""
+        self.plans.append(made)
+        if not self.as_json:
+            self._show(made)
+
+    def agree(self, question: str) -> None:
+        """Ask, unless --yes answers; `RecoveryRefused` where nobody agrees."""
+        if self.asks:
+            confirm(question)
+
+    def tell(self, result: Mapping[str, Any], text: Callable[[], None]) -> None:
+        """What was done, for programs or for people."""
+        if self.as_json:
+            print_json(result)
+        else:
+            text()
+
+    @staticmethod
+    def write(*lines: str) -> None:
+        """Lines for people, with what is not printable made visible."""
+        with LineWriter() as writer:
+            for line in lines:
+                writer.write(escape_controls(line))

@@ -1,0 +1,48 @@
+"""Who decides does not say how a command line asks for it; and one part asks, warns and tells for all that act."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+from kafkalog.cli.advice_words import WORDS
+from kafkalog.codec.advice import Ask
+
+ROOT = Path(__file__).resolve().parents[2]
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+STILL_SAID = ("quorum", "triage", "undeletion.py", "taking_out.py", "remains.py", "wanted.py", "copied.py", "safe.py",
+              "compaction.py", "topic_ids.py")  # fmt: skip
+"""Where sentences still name options: of commands of their own, and of Kafka's."""
+
+
+def strings(path: Path) -> list[str]:
+    """All texts of a module that are no docstrings."""
+    tree = ast.parse(path.read_text())
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [node.value for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told]  # fmt: skip
+
+
+def test_what_recovers_names_no_option() -> None:
+    found = {
+        str(path.relative_to(ROOT)): options
+        for path in (ROOT / "recovery").rglob("*.py")
+        if path.relative_to(ROOT / "recovery").parts[0] not in STILL_SAID
+        and (options := [each for text in strings(path) for each in OPTION.findall(text)])
+    }
+    assert found == {}
+
+
+def test_everything_that_can_be_asked_for_has_words_for_both() -> None:
+    assert {*WORDS, Ask.WAY} == set(Ask)
+
+
+def test_one_part_asks_for_all_commands_that_change_a_directory() -> None:
+    commands = ROOT / "src" / "kafkalog" / "cli"
+    asking = {
+        path.name
+        for path in commands.rglob("*.py")
+        if re.search(r"\b(confirm|interruptible)\(", path.read_text())
+    } - {"confirm.py", "interrupt.py"}
+    assert asking == {"acting.py", "replay.py"}, "replay changes no directory, and is interrupted in its own way"
