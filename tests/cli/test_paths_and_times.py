@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+import click
 import pytest
 
 from broker_dirs import brokers, unpacked
@@ -124,6 +125,26 @@ def test_spans_are_counted_from_now(span: str, expected: int) -> None:
     before = time.time_ns() // 1_000_000
     found = Timestamp().convert(span, None, None)
     assert before + expected <= found <= time.time_ns() // 1_000_000 + expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("03:12", 1_700_017_920_000), ("03:12:07.5", 1_700_017_927_500), ("23:59Z", 1_700_092_740_000),
+        ("00:30+02:00", 1_700_001_000_000), ("23:30-05:00", 1_700_022_600_000),
+    ],
+)  # fmt: skip
+def test_a_time_alone_is_todays_where_its_zone_is(text: str, expected: int) -> None:
+    """Now is 2023-11-15 02:00 UTC, which is still the day before in the west."""
+    context = click.Context(click.Command("c"))
+    context.params["at"] = 1_700_013_600_000
+    assert Timestamp().convert(text, None, context) == expected
+
+
+@pytest.mark.parametrize("text", ["25:00", "03:12:61", "03:1", "3:12", "03:12 and more"])
+def test_what_is_no_time_of_day_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter, match="neither milliseconds"):
+        Timestamp().convert(text, None, None)
 
 
 def test_spans_are_counted_from_at() -> None:

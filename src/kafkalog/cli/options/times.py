@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dates
 import re
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 _YEAR = re.compile(r"[1-9][0-9]{3}", re.ASCII)
 _AGE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|[smhdw])?", re.ASCII)
 _MILLISECONDS = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}")
 _RELATIVE = re.compile(r"([+-])([0-9]{1,19})(ms|[smhdw])", re.ASCII)
 _LONGEST_SHOWN = 60
 _LONGEST_ISO = 40
@@ -35,6 +37,7 @@ else:
 class Timestamp(_TimeType):
     """Milliseconds since 1970, an ISO 8601 date and time (UTC unless it says otherwise), or `-2h`, counted from now.
 
+    A time alone is one of today; "today" is that of its zone, UTC where it names none.
     Four digits are a year, as ISO 8601 has it, and not the second or so after 1970 that they would be as milliseconds.
     Now is what `--at` says, where it is given, or else the clock.
     """
@@ -63,21 +66,28 @@ class Timestamp(_TimeType):
             return round(datetime(int(text), 1, 1, tzinfo=UTC).timestamp() * 1000)
         if _MILLISECONDS.fullmatch(text):
             return int(text)
+        at = ctx.params.get("at") if ctx is not None else None
+        now = at if isinstance(at, int) else time.time_ns() // 1_000_000
         span = _RELATIVE.fullmatch(text)
         if span is not None:
-            at = ctx.params.get("at") if ctx is not None else None
-            now = at if isinstance(at, int) else time.time_ns() // 1_000_000
             length = int(span[2]) * _UNITS[span[3]]
             return now - length if span[1] == "-" else now + length
         if len(text) > _LONGEST_ISO:
             return None
         try:
-            moment = datetime.fromisoformat(text)
+            moment = _today(text, now) if _CLOCK.match(text) else datetime.fromisoformat(text)
         except ValueError:
             return None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return round(moment.timestamp() * 1000)
+
+
+def _today(text: str, now_ms: int) -> datetime:
+    """A time of day on the day that `now_ms` is in; `ValueError` if it is none."""
+    clock = dates.time.fromisoformat(text)
+    today = datetime.fromtimestamp(now_ms / 1000, clock.tzinfo or UTC).date()
+    return datetime.combine(today, clock)
 
 
 class Age(_AgeType):
@@ -105,7 +115,7 @@ AT = click.option(
     metavar=TIME_METAVAR,
     type=Timestamp(),
     is_eager=True,
-    help="The time to treat as now: ms since 1970, ISO 8601, or a span from now such as -2h.",
+    help="The time to treat as now: ms since 1970, ISO 8601 (UTC unless it names a zone), or a span such as -2h.",
 )
 """As `at`, in ms; read before all other options, so that spans can be counted from it."""
 
@@ -116,7 +126,8 @@ def time_range_options(function: Function) -> Function:
         click.option("--end-time", "--until", "end_time", metavar=TIME_METAVAR, type=Timestamp(),
                      help="Before this time."),
         click.option("--start-time", "--since", "start_time", metavar=TIME_METAVAR, type=Timestamp(),
-                     help="From this time on: ms since 1970, ISO 8601, or a span from now such as -2h."),
+                     help="From this time on: ms since 1970, ISO 8601 (UTC unless it names a zone; a time alone is "
+                     "today's), or a span from now such as -2h."),
     ):  # fmt: skip
         function = option(function)
     return function
