@@ -291,7 +291,7 @@ def test_offsets_of_zookeeper_written_as_kafkas(tmp_path: Path) -> None:
     path = zookeeper_of("1.1.1/groups")
     into = tmp_path / "into"
     done = kafkalog("offsets", "--json", path, "--migrate", "kafka", "--into", into)
-    assert done.code == 2
+    assert done.code == 0
     places = {line["group"]: line["log_partition"] for line in done.objects}
     lines = kafkalog("offsets", "--json", into).objects
     wanted = kafkalog("offsets", "--json", path).objects

@@ -150,7 +150,7 @@ def _migrate_to_kafka(
     else:
         rows = [[each.group, f"{CONSUMER_OFFSETS_TOPIC}-{each.log_partition}", each.offsets] for each in done]
         print_table(f"written into {into}", ["group", "in", "offsets"], rows)
-    return Outcome.CHANGED if done else Outcome.CLEAN
+    return Outcome.CLEAN
 
 
 @click.command(name="offsets")
