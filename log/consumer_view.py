@@ -26,6 +26,7 @@ from kafkalog.codec.model import (
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.readable import ReadablePartition
 from kafkalog.log.transactions import AbortedFilter
+from kafkalog.log.walk.cursor import Cursor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,8 +129,6 @@ class Selection:
         self.end_offset = view.end_offset
         self._control = include_control
         self._opens_from = view.start_offset if opens_from is None else opens_from
-        self.repeats = False
-        """the batch that was asked about last begins below the end of one before it"""
         self._filter = view.batches
         self._aborted = AbortedFilter(view.aborted) if view.aborted else None
 
@@ -151,13 +150,11 @@ class Selection:
     def low_of(self, batch: RecordBatch) -> int | None:
         """The first offset that is wanted of the next batch; None if nothing of it is."""
         header = batch.header
-        self.repeats = False
         if header.last_offset < self._opens_from:
             return None
         if isinstance(header, BatchHeader) and header.base_offset >= self.end_offset:
             self.next_offset = self.end_offset
             return None
-        self.repeats = self._opens_from < self.next_offset > header.first_offset
         low, self.next_offset = self.next_offset, max(self.next_offset, header.next_offset)
         if header.is_control and not self._control:
             return None
@@ -165,15 +162,19 @@ class Selection:
             return None
         return low if self._filter is None or self._filter.accepts(header) else None
 
-    def parts(self, run: Run, base_offset: int) -> Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]:
-        """What is wanted of the next batches of a segment that begins at `base_offset`.
+    def parts(self, run: Run, cursor: Cursor | None = None) -> Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]:
+        """What is wanted of the next batches, of the segment that a cursor is in if they are still to be judged.
 
         In order: parts of the run, with the first wanted offset of each of their batches, valid until the next part is
-        asked for; and batches that are not ordinary, each still to be asked about.
+        asked for; and batches that are not ordinary, each still to be judged and asked about.
         """
-        return cast("Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]", self._parts(run, base_offset))
+        return cast("Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]", self._parts(run, cursor))
 
-    def _parts(self, run: AnyRun, base_offset: int) -> Iterator[tuple[AnyRun, npt.NDArray[np.int64]] | RecordBatch]:
+    def is_in_order(self, cursor: Cursor) -> bool:
+        """What is wanted next is what should come next, so that headers beyond doubt need no look at each."""
+        return cursor.expected == self.next_offset
+
+    def _parts(self, run: AnyRun, cursor: Cursor | None) -> Iterator[tuple[AnyRun, npt.NDArray[np.int64]] | RecordBatch]:
         import numpy as np
 
         from kafkalog.codec.headers.runs import BatchRun
@@ -182,13 +183,16 @@ class Selection:
         first = True
         while len(run) and (first or not self.is_over):
             first = False
-            count = self._consecutive(run, base_offset, lows)
+            highest = NO_END if cursor is None else cursor.highest
+            count = self._consecutive(run, highest, lows) if cursor is None or self.is_in_order(cursor) else 0
             if count == 0:
                 yield run.batch(0)
                 run = run.part(1, len(run))
                 continue
             part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
             self.next_offset = int(part.last_offsets[-1]) + 1
+            if cursor is not None:
+                cursor.took(self.next_offset)
             low = lows[:count]
             if self._aborted is not None and isinstance(part, BatchRun):
                 committed = ~self._aborted.rejected(part)
@@ -199,13 +203,13 @@ class Selection:
             if len(part):
                 yield part, low
 
-    def _consecutive(self, run: AnyRun, base: int, lows: Any) -> int:
+    def _consecutive(self, run: AnyRun, highest: int, lows: Any) -> int:
         """How many batches from the first on need no look at each, and what is wanted of them."""
         from kafkalog.codec.headers.runs import BatchRun
 
         if isinstance(run, BatchRun):
-            return int(_consecutive_batches(run.table, self.next_offset, base, self.end_offset, CONTROL_FLAG, lows))
-        return int(_consecutive_messages(run.table, self.next_offset, base, self.end_offset, lows))
+            return int(_consecutive_batches(run.table, self.next_offset, highest, self.end_offset, CONTROL_FLAG, lows))
+        return int(_consecutive_messages(run.table, self.next_offset, highest, self.end_offset, lows))
 
 
 def raised(finding: Finding) -> FormatError:

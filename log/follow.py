@@ -22,7 +22,7 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.log.files import FileSource, PathLike
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
-from kafkalog.log.resync import Expected, Resync
+from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import TransactionTracker
 from kafkalog.log.unchanged import SETTLED_NS

@@ -68,7 +68,7 @@ from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.time_lookup import NewestTimestamps
 from kafkalog.log.transactions import Transactions, TransactionTracker
 from kafkalog.log.unchanged import Unchanged
-from kafkalog.log.walk import BatchReader
+from kafkalog.log.walk.batches import BatchReader
 
 if TYPE_CHECKING:
     import pyarrow

@@ -23,7 +23,7 @@ from kafkalog.log.consumer_view import (
 )
 from kafkalog.log.readable import ReadablePartition
 from kafkalog.log.segment import Segment
-from kafkalog.log.walk import BatchReader
+from kafkalog.log.walk.batches import BatchReader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -170,8 +170,7 @@ class RecordReader:
 
     def _run(self, run: BatchRun, selection: Selection, take: TakeRun[T]) -> Iterator[T | OfBatch]:
         high = selection.end_offset
-        base = 0 if self.segment is None else self.segment.base_offset
-        for part in selection.parts(run, base):
+        for part in selection.parts(run):
             if isinstance(part, RecordBatch):
                 low = selection.low_of(part)
                 if low is not None:

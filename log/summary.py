@@ -23,12 +23,12 @@ from kafkalog.codec.model import (
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it
-from kafkalog.log.end_of_walk import end_of_walk
+from kafkalog.log.walk.ending import end_of_walk
 from kafkalog.log.files import FileSource
 from kafkalog.log.missing import first_offset_of
-from kafkalog.log.resync import Expected, Resync
+from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.segment import Segment
-from kafkalog.log.walk import sound_parts
+from kafkalog.log.walk.cursor import sound_parts
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner

@@ -19,8 +19,8 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
-from kafkalog.log.end_of_walk import end_of_walk
-from kafkalog.log.resync import NO_OFFSET_LIMIT, Expected, Resync
+from kafkalog.log.walk.ending import end_of_walk
+from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
 

@@ -27,13 +27,13 @@ from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directory import Offsets
-from kafkalog.log.end_of_walk import end_of_walk
+from kafkalog.log.walk.ending import end_of_walk
 from kafkalog.log.files import FileSource, ListedSource, real, scan_directory, unreadable
 from kafkalog.log.missing import MissingOffsets, first_offset_of
 from kafkalog.log.partition import Partition
-from kafkalog.log.resync import Expected, Resync
+from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.segment import Segment
-from kafkalog.log.walk import sound_parts
+from kafkalog.log.walk.cursor import sound_parts
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck

@@ -23,7 +23,7 @@ from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.follow import Follower, Unread
 from kafkalog.log.locate import locate
 from kafkalog.log.partition import Partition
-from kafkalog.log.resync import Expected, Resync
+from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.transactions import TransactionTracker
 from kafkalog.server.files import Answered, Fact, FileRange, OpenLog, OpenLogs

@@ -16,7 +16,8 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, BatchHeader, RecordBatch
 from kafkalog.log.missing import first_offset_of
 from kafkalog.log.segment import Segment
-from kafkalog.log.walk import STOPPING, BatchReader
+from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.cursor import ENDING_CODES
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
@@ -202,7 +203,7 @@ class _Drawing:
         self._add(Stretch(kind, facts.position, end, 1, facts.records, facts.first_offset, facts.last_offset))
         if facts.position in self._marked:
             self._is_behind = self._is_behind or any(
-                each.code in STOPPING and each.position == facts.position for each in self.findings
+                each.code in ENDING_CODES and each.position == facts.position for each in self.findings
             )
 
     def _add(self, stretch: Stretch) -> None:

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.log.resync import Expected, Resync
+from kafkalog.log.walk.resync import Expected, Resync
 
-__all__ = ["EndOfWalk", "end_of_walk"]
+__all__ = ["EndOfWalk", "FinishedWalk", "end_of_walk"]
 
 _TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
 
-class _Walk(Protocol):
+class FinishedWalk(Protocol):
     """A `Scanner` or a `RunScanner` that has been iterated over."""
 
     @property
@@ -53,7 +53,7 @@ class EndOfWalk:
 
 
 def end_of_walk(
-    walk: _Walk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
+    walk: FinishedWalk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
 ) -> EndOfWalk:
     """How a walk over a segment ended, and before `end` goes on; `resync` is of the same file.
 
