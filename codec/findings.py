@@ -101,6 +101,8 @@ class FindingCode(enum.StrEnum):
     """a record header without a key"""
     RECORDS_TRAILING_BYTES = "records_trailing_bytes"
     """bytes after the last declared record of a batch"""
+    TRANSACTION_UNDECIDED = "transaction_undecided"
+    """a transaction whose end lies behind damage: nobody can tell whether it was committed"""
     CONTROL_RECORD_INVALID = "control_record_invalid"
     """a control record whose key or value cannot be read"""
     MESSAGE_INVALID = "message_invalid"

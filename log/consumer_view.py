@@ -25,7 +25,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.readable import ReadablePartition
-from kafkalog.log.transactions import AbortedFilter
+from kafkalog.log.transactions import AbortedFilter, Undecided
 from kafkalog.log.walk.cursor import Cursor
 
 if TYPE_CHECKING:
@@ -76,16 +76,23 @@ class ConsumerView:
     """what it does not accept is not opened"""
     findings: tuple[Finding, ...] = ()
     """markers that cannot be read"""
+    undecided: Finding | None = None
+    """why it ends before what was asked for, where that is because of damage"""
 
     def committed(
-        self, aborted: Iterable[AbortedTransaction], open_first_offsets: Iterable[int], findings: Iterable[Finding] = ()
+        self,
+        aborted: Iterable[AbortedTransaction],
+        open_first_offsets: Iterable[int],
+        findings: Iterable[Finding] = (),
+        undecided: Iterable[Undecided] = (),
     ) -> ConsumerView:
         """The same for `read_committed`, given the aborted transactions and where those begin that are undecided.
 
         It does not end at the last stable offset, which is at damage where there is some: reading has to meet that.
         """
         end = min([self.end_offset, *open_first_offsets])
-        return replace(self, end_offset=end, aborted=tuple(aborted), findings=tuple(findings))
+        why = next((each.finding for each in undecided if each.first_offset == end < self.end_offset), None)
+        return replace(self, end_offset=end, aborted=tuple(aborted), findings=tuple(findings), undecided=why)
 
 
 def check_isolation_level(level: str) -> None:
@@ -113,7 +120,7 @@ def consumer_view(
     if isolation_level == READ_UNCOMMITTED:
         return view
     found = partition.transactions(limits=limits)
-    return view.committed(found.aborted, found.open_first_offsets.values(), found.findings)
+    return view.committed(found.aborted, found.open_first_offsets.values(), found.findings, found.undecided)
 
 
 class Selection:
@@ -129,6 +136,8 @@ class Selection:
         self.end_offset = view.end_offset
         self._control = include_control
         self._opens_from = view.start_offset if opens_from is None else opens_from
+        self.held_back: Undecided | None = None
+        """why nothing is wanted of the batch that was asked about last, if nobody can tell whether it is"""
         self._filter = view.batches
         self._aborted = AbortedFilter(view.aborted) if view.aborted else None
 
@@ -150,6 +159,7 @@ class Selection:
     def low_of(self, batch: RecordBatch) -> int | None:
         """The first offset that is wanted of the next batch; None if nothing of it is."""
         header = batch.header
+        self.held_back = None
         if header.last_offset < self._opens_from:
             return None
         if isinstance(header, BatchHeader) and header.base_offset >= self.end_offset:
@@ -159,6 +169,7 @@ class Selection:
         if header.is_control and not self._control:
             return None
         if self._aborted is not None and self._aborted.rejects(batch):
+            self.held_back = self._aborted.undecided(batch)
             return None
         return low if self._filter is None or self._filter.accepts(header) else None
 
@@ -184,7 +195,10 @@ class Selection:
         while len(run) and (first or not self.is_over):
             first = False
             highest = NO_END if cursor is None else cursor.highest
-            count = self._consecutive(run, highest, lows) if cursor is None or self.is_in_order(cursor) else 0
+            singly = self._aborted is not None and isinstance(run, BatchRun) and self._aborted.holds_back_of(run)
+            if cursor is not None and not self.is_in_order(cursor):
+                singly = True
+            count = 0 if singly else self._consecutive(run, highest, lows)
             if count == 0:
                 yield run.batch(0)
                 run = run.part(1, len(run))

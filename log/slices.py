@@ -22,6 +22,7 @@ from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.consumer_view import ConsumerView, Selection
 from kafkalog.log.files import FileSource
 from kafkalog.log.held_files import HeldFiles
+from kafkalog.log.transactions import Undecided
 from kafkalog.log.walk.cursor import ENDING, Cursor
 
 if TYPE_CHECKING:
@@ -237,10 +238,18 @@ class SliceReader:
         if verdict in ENDING:
             return self._passed_by(batch, expected)
         low = self._selection.low_of(batch)
+        if self._selection.held_back is not None:
+            return self._held_back(batch, self._selection.held_back)
         pieces = () if low is None else self._faults(self._assembler.add(batch, low, self._selection.end_offset))
         if self._tells and self._cursor.found:
             return itertools.chain(self._told(batch), pieces)
         return pieces
+
+    def _held_back(self, batch: RecordBatch, transaction: Undecided) -> Iterator[pa.RecordBatch | Damage]:
+        yield from self._faults(self._assembler.flush())
+        end = batch.position + batch.size
+        damage = self._damage(transaction.finding, batch.position, end, batch.header.first_offset)
+        yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
 
     def _told(self, batch: RecordBatch) -> Iterator[Damage]:
         """What is wrong with the header of a batch that is read all the same."""

@@ -98,7 +98,14 @@ def partition_to_arrow(
         pieces = reading.in_threads(parts, min(threads, work_bytes // every + 1), every)
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
-    return pa.RecordBatchReader.from_batches(schema, _undamaged(pieces, findings))
+    return pa.RecordBatchReader.from_batches(schema, _undamaged(_all_told(pieces, view), findings))
+
+
+def _all_told(pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView) -> Iterator[pa.RecordBatch | Damage]:
+    """The pieces, and at last why there are no more where that is because of damage elsewhere."""
+    yield from pieces
+    if view.undecided is not None:
+        yield Damage(view.undecided, view.undecided.position or 0, view.undecided.position or 0, view.end_offset)
 
 
 def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding] | None) -> Iterator[pa.RecordBatch]:

@@ -397,14 +397,12 @@ class _CommittedWalk:
         if bounds.end < self._next:
             self._tracker, self._next = TransactionTracker(self._limits), 0
         reader = bounds.partition.batches(start_offset=self._next, through_damage=True, limits=self._limits)
-        for found in reader.by_run():
-            for batch in [found] if isinstance(found, RecordBatch) else found.of_transactions():
-                header = batch.header
-                if isinstance(header, BatchHeader) and self._next <= header.base_offset < bounds.end:
-                    self._tracker.feed(batch)
+        for _ in self._tracker.follow(reader, end=bounds.end):
+            pass
         self._next = bounds.end
         aborted = tuple(self._tracker.aborted)
-        stable = min(self._tracker.open_first_offsets.values(), default=bounds.end)
+        undecided = (each.first_offset for each in self._tracker.undecided)  # told of as damage is, and held back
+        stable = min([bounds.end, *undecided, *self._tracker.open_first_offsets.values()])
         return Committed(bounds.end, stable, aborted, tuple(each.last_offset for each in aborted))
 
 

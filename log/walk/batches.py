@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it, kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
@@ -28,7 +28,19 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["BatchReader"]
+__all__ = ["BatchReader", "Passed"]
+
+
+class Passed(NamedTuple):
+    """A place that a walk could not read, or must not."""
+
+    segment: Segment
+    position: int
+    next_offset: int
+    """what should come there"""
+    finding: Finding
+    head: bytes
+    """what stands there, as much as a header"""
 
 
 class BatchReader:
@@ -65,6 +77,8 @@ class BatchReader:
         self.segment: Segment | None = None
         self.findings: list[Finding] = []
         self.stop: StopReason | None = None
+        self.passed: list[Passed] = []
+        """damage so far, in its order; that which ends a log is none"""
         self.damaged_at: tuple[Segment, int] | None = None
         """where damage ended the walk: the segment, and the position in it; None at the end of a log"""
 
@@ -119,7 +133,7 @@ class BatchReader:
                 scanner = self._scanner(source, cursor.position, runs)
                 for found in scanner:
                     for each in cursor.parts(found, gaps=True):
-                        if isinstance(each, RecordBatch) and self._stops(each, cursor, segment):
+                        if isinstance(each, RecordBatch) and self._stops(each, cursor, segment, source):
                             return
                         yield from self._wanted(each, low)
                         if self._on_bytes is not None:
@@ -127,6 +141,8 @@ class BatchReader:
                             self._on_bytes(each.size if is_one else each.end - int(each.positions[0]))
                 ended = cursor.ended(scanner, through_damage=self._through_damage)
                 self.findings += [finding.in_file(segment.path) for finding in ended.findings]
+                if ended.stop is not StopReason.END and not ended.is_tail:
+                    self._note(segment, ended.position, cursor.next_offset, self.findings[-1], source)
                 if ended.resumed is None or not self._through_damage:
                     break
                 cursor.resume(ended.resumed)
@@ -152,11 +168,18 @@ class BatchReader:
             return LateRuns(source, position, end, self._limits)
         return _run_scanner(source, position, self._limits)
 
-    def _stops(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> bool:
+    def _note(self, segment: Segment, position: int, expected: int, finding: Finding, source: FileSource) -> None:
+        head = source.read(position, BATCH.size)
+        self.passed.append(Passed(segment, position, expected, finding.in_file(segment.path), head))
+
+    def _stops(self, batch: RecordBatch, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
         """Note what is wrong with a batch; whether nobody reads past it."""
+        expected = cursor.next_offset
         verdict = cursor.judge(batch)
         found = [finding for finding in cursor.found if finding.code is not FindingCode.OFFSET_GAP]
         self.findings.extend(finding.in_file(segment.path) for finding in found)
+        if verdict in ENDING:
+            self._note(segment, batch.position, expected, cursor.why, source)
         if self._through_damage or verdict not in ENDING:
             return False
         self.findings.append(self.findings.pop(self.findings.index(cursor.why.in_file(segment.path))))

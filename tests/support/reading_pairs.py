@@ -46,6 +46,8 @@ class RandomLog:
     segments: list[tuple[int, list[bytes]]] = field(default_factory=list)
     aborted: list[list[tuple[int, int, int]]] = field(default_factory=list)
 
+    end: int = 0
+
     def write(self, root: Path) -> None:
         directory = root / self.name
         directory.mkdir(parents=True)
@@ -108,6 +110,7 @@ def random_log(choose: random.Random, name: str) -> RandomLog:
                 offset += choose.choice([1, 2, 7])
         made.segments.append((base, batches))
         made.aborted.append(aborted)
+    made.end = offset
     return made
 
 
@@ -280,7 +283,7 @@ def _of_table(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
 def by_records(path: Path, level: str, start: int, end: int, choose: random.Random) -> Given:
     reader = open_partition(path).records(start or None, None if end == NO_END else end, isolation_level=level)
     rows = [(each.offset, each.key, each.value) for each in reader]
-    return rows, reader.damaged_at is not None
+    return rows, reader.ended_by is not None
 
 
 def by_arrow(path: Path, level: str, start: int, end: int, choose: random.Random) -> Given:
@@ -349,7 +352,6 @@ def spark_tasks(path: Path, level: str, start: int, end: int, choose: random.Ran
         options["startingOffsets"] = json.dumps({name.topic: {str(name.partition): start}})
     if end != NO_END:
         options["endingOffsets"] = json.dumps({name.topic: {str(name.partition): end}})
-    options["failOnDataLoss"] = "false"
     corrupt = "_corrupt" if mode == "PERMISSIVE" else None
     parsed = parse_options(options | ({"columnNameOfCorruptRecord": corrupt} if corrupt else {}))
     rows: list[Row] = []
@@ -366,7 +368,7 @@ def spark_tasks(path: Path, level: str, start: int, end: int, choose: random.Ran
                         told = told or not all(is_row.to_pylist())
                         kept = batch.filter(is_row)
                     rows += list(_of_table(iter([kept])))
-        except FormatError:
+        except (FormatError, kafkalog.UsageError):  # an offset that the log does not reach is an error too
             return rows, True
     told = told or any("unreadable" in str(each.message) for each in warned)
     return rows, told
@@ -412,6 +414,8 @@ def as_log(directory: Path) -> Log:
 def same(expected: Answer, given: Given, name: str) -> str:
     """What is wrong with what a reader gave, or nothing."""
     rows, told = given
+    if name == "dump" and told and not expected.is_error:
+        told = False  # its exit code is also for findings that hide no record
     if told != expected.is_error:
         said = "said nothing of" if expected.is_error else "complained, and there is no"
         return f"{said} {expected.why or 'damage'}; {len(rows)} rows, {len(expected.rows)} expected"
@@ -431,6 +435,7 @@ def pairs(seed: int, readers_each: int = 4) -> Iterator[tuple[str, str]]:
         root = Path(made)
         original = random_log(choose, "t-0")
         original.write(root)
+        whole = original.end
         directory = root / "t-0"
         done = [f"{kind}: {DAMAGES[kind](choose, directory)}"
                 for kind in choose.choices(sorted(DAMAGES), k=choose.choice([0, 1, 1, 1, 2, 3]))]  # fmt: skip
@@ -439,7 +444,7 @@ def pairs(seed: int, readers_each: int = 4) -> Iterator[tuple[str, str]]:
             level = choose.choice(LEVELS)
             start, end = 0, NO_END
             if choose.random() < 0.2:
-                end = log.segments[0][0] + choose.randrange(1, 40)
+                end = choose.randrange(log.segments[0][0] + 1, whole + 1)
             name = choose.choices(list(READERS), [often for _, often in READERS.values()])[0]
             line = f"seed={seed} commit={commit()} {name} {level} end={end} [{'; '.join(done)}]"
             expected = answer(log, start, end, committed=level == LEVELS[1])

@@ -105,8 +105,8 @@ def _opened(tree: Whole, header: Container, whole: bytes, position: int, behind:
     found = Entry(position, len(whole), header, first, last)
     if len(behind) > _MAGIC_AT:
         found.following = int.from_bytes(behind[:8], "big", signed=True)
-    if header.magic not in (0, 1, 2):
-        return found
+    if header.magic not in (0, 1, 2) or (header.magic == 2 and header.records_count == 0):
+        return found  # of no records nothing is read (`DefaultRecordBatch`)
     try:
         values = tree.read(Reader(Window(memoryview(whole)), Span("", 0, len(whole))))
     except LayoutError:
@@ -222,10 +222,14 @@ def _is_tail(data: bytes, position: int, expected: int) -> bool:
     size = _OVERHEAD + int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
     if left > _MAGIC_AT and size <= left:
         return False
-    return not any(
-        data[at + _MAGIC_AT] in (0, 1, 2) and entry_at(data, at) is not None
-        for at in range(position + 1, len(data) - _MAGIC_AT)
+    # what a value of the torn batch holds has other offsets than what would follow it
+    behind = expected + 1
+    if left >= 27 and data[position + _MAGIC_AT] == 2:
+        behind = expected + max(int.from_bytes(data[position + 23 : position + 27], "big", signed=True), 0) + 1
+    found = (
+        entry_at(data, at) for at in range(position + 1, len(data) - _MAGIC_AT) if data[at + _MAGIC_AT] in (0, 1, 2)
     )
+    return not any(each is not None and each.first >= behind for each in found)
 
 
 @dataclass
@@ -301,7 +305,7 @@ def answer(log: Log, start: int = 0, end: int = NO_END, *, committed: bool = Fal
     else:
         if walk.stop is not None and reached < view_end:
             return Answer(rows, True, walk.stop)
-    if undecided < end:
+    if undecided < end and undecided == view_end:
         return Answer(rows, True, "undecided")
     return Answer(rows, False)
 
