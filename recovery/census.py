@@ -247,7 +247,7 @@ class _Walk:
             self._end_span(scanner.valid_bytes)
             if scanner.stop is StopReason.END:
                 return
-            expected = Expected.in_segment(self._next_offset, next_base, self.result.epoch)
+            expected = Expected.in_segment(self._next_offset, next_base)
             ended = end_of_walk(scanner, resync, expected, through_damage=True)
             damage = self._damage(path, source, ended, next_base)
             self.result.damages.append(damage)

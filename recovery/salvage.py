@@ -207,7 +207,7 @@ class _Salvage:
     def _resumed(self, resync: Resync, damaged_at: int, next_base: int | None) -> int | None:
         if not self._resume:
             return None
-        return resync.next_batch(damaged_at, Expected.in_segment(self._next_offset, next_base, self._epoch))
+        return resync.next_batch(damaged_at, Expected.in_segment(self._next_offset, next_base))
 
     @property
     def _next_offset(self) -> int:

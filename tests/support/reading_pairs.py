@@ -446,6 +446,8 @@ def pairs(seed: int, readers_each: int = 4) -> Iterator[tuple[str, str]]:
             if choose.random() < 0.2:
                 end = choose.randrange(log.segments[0][0] + 1, whole + 1)
             name = choose.choices(list(READERS), [often for _, often in READERS.values()])[0]
+            if name == "Consumer":  # which reads to the end
+                start, end = 0, NO_END
             line = f"seed={seed} commit={commit()} {name} {level} end={end} [{'; '.join(done)}]"
             expected = answer(log, start, end, committed=level == LEVELS[1])
             try:
