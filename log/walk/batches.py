@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchReader", "Passed"]
 
+_LOWEST = -(2**63)
+
 
 class Passed(NamedTuple):
     """A place that a walk could not read, or must not."""
@@ -120,7 +122,7 @@ class BatchReader:
     def _one(self, segment: Segment, number: int, runs: bool) -> Iterator[BatchRun | RecordBatch]:
         start_offset = self._start_offset if number == 0 else None
         next_base = self._segments[number + 1].base_offset if number + 1 < len(self._segments) else None
-        low = -1 if start_offset is None else start_offset
+        low = _LOWEST if start_offset is None else start_offset
         with self._files.open(segment.path) as source:
             position = 0
             if start_offset is not None:

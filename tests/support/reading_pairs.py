@@ -18,21 +18,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 
 import damage
 import kafkalog
 from command import kafkalog as command
-from kafkalog.codec import Codec, Record, TimestampType
+from kafkalog.codec import Codec, Record, TimestampType, thresholds
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.log import open_partition
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout
-from second_opinion import NO_END, Answer, Log, Row, answer
+from second_opinion import NO_END, Answer, Log, Row, answer, walked
 
 LEVELS = ("read_uncommitted", "read_committed")
 TIME = 1_700_000_000_000
@@ -271,8 +272,12 @@ Given = tuple[list[Row], bool]
 COLUMNS = ["offset", "key", "value"]
 
 
+_PASSED = {FindingCode.RECORDS_COUNT_INVALID}
+"""Told where there is a list, of a batch that is read all the same, or that is not opened."""
+
+
 def _told(findings: list[Finding]) -> bool:
-    return any(each.severity.value == "error" for each in findings)
+    return any(each.severity.value == "error" and each.code not in _PASSED for each in findings)
 
 
 def _of_table(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
@@ -448,10 +453,15 @@ def pairs(seed: int, readers_each: int = 4) -> Iterator[tuple[str, str]]:
             name = choose.choices(list(READERS), [often for _, often in READERS.values()])[0]
             if name == "Consumer":  # which reads to the end
                 start, end = 0, NO_END
+            if name == "Spark" and end != NO_END and end > walked(log).reached:
+                end = NO_END  # which is an error of its own
             line = f"seed={seed} commit={commit()} {name} {level} end={end} [{'; '.join(done)}]"
+            enough = choose.choice([0, thresholds.ENOUGH_BYTES])
+            line += " compiled" if enough == 0 else ""
             expected = answer(log, start, end, committed=level == LEVELS[1])
             try:
-                problem = same(expected, READERS[name][0](directory, level, start, end, choose), name)
+                with patch.object(thresholds, "ENOUGH_BYTES", enough):
+                    problem = same(expected, READERS[name][0](directory, level, start, end, choose), name)
             except AssertionError as wrong:
                 problem = str(wrong)
             yield line, problem

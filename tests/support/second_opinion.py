@@ -69,7 +69,7 @@ class Entry:
 def entry_at(data: bytes, position: int) -> Entry | None:
     """The entry at a position; None where its size or its checksum is wrong."""
     left = len(data) - position
-    if left <= _MAGIC_AT:
+    if left <= _MAGIC_AT + 1:  # `FileLogInputStream`
         return None
     size = _OVERHEAD + int(LOG_OVERHEAD.parse(data[position : position + _OVERHEAD]).size)
     magic = data[position + _MAGIC_AT]
@@ -220,7 +220,7 @@ def _is_tail(data: bytes, position: int, expected: int) -> bool:
         return True
     left = len(data) - position
     size = _OVERHEAD + int.from_bytes(data[position + 8 : position + 12], "big", signed=True)
-    if left > _MAGIC_AT and size <= left:
+    if left > _MAGIC_AT + 1 and size <= left:
         return False
     # what a value of the torn batch holds has other offsets than what would follow it
     behind = expected + 1

@@ -71,6 +71,7 @@ _MISPLACED = frozenset(
         FindingCode.OFFSET_BELOW_SEGMENT,
         FindingCode.OFFSET_ABOVE_SEGMENT,
         FindingCode.OFFSET_NOT_INCREASING,
+        FindingCode.OFFSET_DISPLACED,
         FindingCode.SEGMENT_OVERLAP,
         FindingCode.LEADER_EPOCH_DECREASES,
         FindingCode.LEADER_EPOCH_MISMATCH,
