@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from kafkalog.codec.advice import Advice, in_python
 
 __all__ = [
     "FormatError",
@@ -133,7 +135,7 @@ class StorageError(KafkaLogError, OSError):
 
 
 class RecoveryRefused(KafkaLogError):
-    """Recovery refused to act; the message says why and what would allow it.
+    """Recovery refused to act; the message says why, and with the advice what would allow it.
 
     `report` holds plain values of what a recovery that got as far as a plan would have reported; nothing was changed.
     `is_unreadable`: apart from the refusal, something could not be read, which is worse.
@@ -147,17 +149,30 @@ class RecoveryRefused(KafkaLogError):
     reports: tuple[dict[str, Any], ...] = ()
     """where several directories were given, the reports of all that a plan was made for"""
 
-    def __init__(self, message: str, *, reason: str = "refused", report: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str = "refused",
+        report: dict[str, Any] | None = None,
+        advice: Sequence[Advice] = (),
+    ) -> None:
+        self.message = message
         self.reason = reason
         self.report = report
-        super().__init__(message)
+        self.advice = tuple(advice)
+        super().__init__(self.worded(in_python))
+
+    def worded(self, words: Callable[[Advice], str]) -> str:
+        """The message with what would allow it, said in the words of whoever asked."""
+        if self.each:
+            return "; ".join(one.worded(words) for one in self.each)
+        return "; ".join([self.message, *map(words, self.advice)])
 
     def about(self, directory: str) -> RecoveryRefused:
         """The same error with the log directory named, unless the message already names it."""
-        text = str(self)
-        named = RecoveryRefused(
-            text if directory in text else f"{directory}: {text}", reason=self.reason, report=self.report
-        )
+        message = self.message if directory in str(self) else f"{directory}: {self.message}"
+        named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
         named.is_unreadable, named.directory = self.is_unreadable, directory
         return named
 

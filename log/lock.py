@@ -18,7 +18,7 @@ from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log import fs
 from kafkalog.log.files import NotRegularFileError, what_it_is
 from kafkalog.log.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
-from kafkalog.log.pointer import read_pointer
+from kafkalog.log.pointer import ends_of, read_pointer
 from kafkalog.log.process import OwnLock, OwnProcess
 
 __all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "refuse_half_done", "refuse_odd_lock"]
@@ -78,9 +78,9 @@ def refuse_half_done(path: str) -> None:
     pointer = read_pointer(path)
     for run_id in () if pointer is None else pointer.at_work:
         raise RecoveryRefused(
-            f"run {run_id} has left {path} half done: `recover` completes it, `undo --run {run_id}` reverses it; "
-            "nothing was changed",
+            f"run {run_id} has left {path} half done; nothing was changed",
             reason="unfinished",
+            advice=ends_of(run_id),
         )
 
 

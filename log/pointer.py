@@ -14,11 +14,12 @@ import re
 import secrets
 from dataclasses import dataclass
 
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.names import QUARANTINE_POINTER
 from kafkalog.log.files import MissingFileError, read_small
 
-__all__ = ["POINTER", "POINTER_BEFORE", "Pointer", "is_run_id", "new_owner", "read_pointer"]
+__all__ = ["POINTER", "POINTER_BEFORE", "Pointer", "ends_of", "is_run_id", "new_owner", "read_pointer"]
 
 POINTER = QUARANTINE_POINTER
 POINTER_BEFORE = POINTER + ".new"
@@ -37,6 +38,13 @@ def is_run_id(text: str) -> bool:
 def new_owner() -> str:
     """An id for a log directory."""
     return secrets.token_hex(16)
+
+
+def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
+    """How a run that was cut short is brought to an end; by its name where another machine began it."""
+    complete = Ask.COMPLETE if is_foreign else Ask.RECOVER
+    run = {"run": run_id}
+    return Advice("{} completes it", complete, run), Advice("{} reverses it", Ask.UNDO, run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import os
 
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.log.pointer import POINTER, read_pointer
 from kafkalog.recovery.quarantine import KeptRun, Runs
@@ -46,21 +47,22 @@ def refuse_copy(runs: Runs) -> str | None:
         case _Original.HERE:
             return None
         case _Original.ALIVE:
-            own = f"remove {os.path.join(runs.root, POINTER)}, which makes this a directory of its own"
-            way = f"use `recover --into DIR`, which works on a copy of its own, or {own}"
+            why = (
+                f"{runs.root} is a copy of {recorded}, to which run {latest.run_id} in {latest.place} belongs: what "
+                f"it keeps is for {recorded}; nothing was changed"
+            )
             if runs.at_work:
                 way = f"the run was half done when this was copied: complete or undo it in {recorded}, and copy again"
-            raise RecoveryRefused(
-                f"{runs.root} is a copy of {recorded}, to which run {latest.run_id} in {latest.place} belongs: what "
-                f"it keeps is for {recorded}; nothing was changed; {way}",
-                reason="copy",
-            )
+                raise RecoveryRefused(f"{why}; {way}", reason="copy")
+            own = f"remove {os.path.join(runs.root, POINTER)}, which makes this a directory of its own"
+            into = Advice(f"use {{}}, which works on a copy of its own, or {own}", Ask.RECOVER_INTO)
+            raise RecoveryRefused(why, reason="copy", advice=[into])
         case _Original.UNSEEN if not runs.moved:
             raise RecoveryRefused(
                 f"run {latest.run_id} in {latest.place} was on {recorded}, which cannot be looked at from here (it is "
-                f"not mounted, or was on another machine), so {runs.root} may be a copy of it; nothing was changed. If "
-                "it is that directory, say so with --moved",
+                f"not mounted, or was on another machine), so {runs.root} may be a copy of it; nothing was changed",
                 reason="moved",
+                advice=[Advice("if it is that directory, say so with {}", Ask.MOVED)],
             )
         case _:
             return f"run {latest.run_id} found this directory at {recorded}, which is there no more: it was moved"
@@ -89,7 +91,13 @@ def refuse_missing(runs: Runs) -> None:
     for run_id in runs.missing():
         raise RecoveryRefused(
             f"run {run_id} has begun on {runs.root} and not ended, and is not in {' or '.join(runs.places)}, where "
-            "what it removed would be: say where it is with --quarantine. If this is a copy, or that is lost, remove "
-            f"{os.path.join(runs.root, POINTER)} to go on with what is here; nothing was changed",
+            "what it removed would be; nothing was changed",
             reason="run_missing",
+            advice=[
+                Advice(
+                    "say where it is with {}; if this is a copy, or that is lost, remove "
+                    f"{os.path.join(runs.root, POINTER)} to go on with what is here",
+                    Ask.QUARANTINE,
+                )
+            ],
         )

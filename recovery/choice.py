@@ -6,9 +6,10 @@ for the partitions that lose something: for the rest there is nothing to choose.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory
 from kafkalog.codec.wording import counted
@@ -27,11 +28,7 @@ from kafkalog.recovery.safe import SafeResult
 from kafkalog.recovery.soundness import log_segments
 from kafkalog.recovery.topic_facts import TopicFacts
 from kafkalog.recovery.ways import (
-    FULL_OPTIONS,
-    KAFKA_OPTIONS,
-    REPAIR_OPTION,
-    SALVAGE_OPTIONS,
-    SET_ASIDE_OPTIONS,
+    How,
     LostRange,
     Measured,
     Unit,
@@ -40,16 +37,16 @@ from kafkalog.recovery.ways import (
     logs_of,
     measure,
     recommended,
-    repair_options,
     total,
 )
 from kafkalog.recovery.written_to import written
 
 __all__ = [
     "Choice",
+    "CopiesOf",
     "Counted",
-    "OtherCopy",
     "Units",
+    "advice_on_loss",
     "are_counted",
     "compare_ways",
     "count_apart",
@@ -60,15 +57,14 @@ __all__ = [
 _COUNTED_BYTES = 1 << 30
 """Of logs that no way touches: if there are more, the records in them are not counted."""
 
-ACCEPT_LOSS = "--accept-loss"
 _ALIVE = ", alive and leading before this one starts"
 Safely = Callable[[Tree, Rules], SafeResult]
 """Recovers a tree by rules."""
-OtherCopy = Callable[[Unit], Measured | None]
-"""What merging with the other copies that were given would keep of a partition, if they hold it."""
+CopiesOf = Callable[[Unit], list[str]]
+"""Directories of a partition that the other copies are, or hold, that were given."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
     """The ways of a log directory in all, and of each partition in which they differ."""
 
@@ -96,7 +92,7 @@ class Choice:
 
 
 def sentence_of_loss(comparison: Choice) -> str:
-    """Why recovery asks for consent, and what would lose less."""
+    """Why recovery asks for consent."""
     own = comparison.own
     hurt = {name: each for name, each in comparison.own_by_partition.items() if each.sound_lost or each.markers_lost}
     name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].markers_lost))
@@ -109,13 +105,16 @@ def sentence_of_loss(comparison: Choice) -> str:
     if own.markers_lost:
         what.append(f"{counted(own.markers_lost, 'sound marker')} of the end of a transaction")
     text = f"this would drop {' and '.join(what)} ({where})"
+    return f"{text}; {OTHER_COPIES}" if comparison.loses_metadata else text
+
+
+def advice_on_loss(comparison: Choice) -> Iterator[Advice]:
+    """What would lose less, and the consent."""
     best = comparison.recommended
-    if comparison.loses_metadata:
-        text += f"; {OTHER_COPIES}"
-    if best is not None and _lost(best.measured) < _lost(own):
-        options = " ".join(best.needs) or "nothing more"
-        text += f"; {best.way} loses least, {sentence_of_lost(best.measured)}, and needs {options}"
-    return f"{text}; to drop them anyway, add {ACCEPT_LOSS}"
+    if best is not None and _lost(best.measured) < _lost(comparison.own):
+        text = f"{best.way} loses least, {sentence_of_lost(best.measured)}"
+        yield Advice(f"{text}, and needs {{}}", Ask.WAY, best.as_dict())
+    yield Advice("to drop them anyway, add {}", Ask.ACCEPT_LOSS)
 
 
 def _lost(found: Measured) -> tuple[int, int]:
@@ -384,7 +383,7 @@ def compare_ways(
     kafka: BrokerResult,
     own: SafeResult | None,
     safely: Safely,
-    other_copy: OtherCopy | None = None,
+    copies_of: CopiesOf = lambda unit: [],
     counted: Sequence[Counted] | None = None,
 ) -> Choice:
     """Count what each way leaves.  `own` is the result of the plan itself, None if that is the broker's.
@@ -400,53 +399,73 @@ def compare_ways(
         units = known.in_order(each.unit for each in counted)
         for each in counted:
             comparer.take(each)
-    merged = {} if other_copy is None else {unit.name: other_copy(unit) for unit in units}
+    merging = _merging(before, rules, comparer, own, safely, {unit.name: copies_of(unit) for unit in units}, units)
+    merged = {} if merging is None else merging.measured
     hurt = [unit for unit in units if comparer.is_hurt(unit) or comparer.has_less(unit, merged.get(unit.name))]
     level = Proof.STRUCTURE if rules.repair_bits is None else min(rules.repair_bits, Proof.STRUCTURE)
     part = before.part(*_directories(before, hurt))
-    own_way, own_options = _own_way(rules)
-    plain = own is not None and own_way is not WayName.KAFKA and not own_options
-    outcomes = [_Outcome(WayName.KAFKA, (), comparer.of_kafka)]
-    if plain or not hurt:
+    asked = _asked(rules)
+    is_plain = own is not None and asked == _SAFE
+    outcomes = [_Outcome(How(mode=Mode.KAFKA), comparer.of_kafka)]
+    if is_plain or not hurt:
         own_result = comparer.of_own if own is not None else _Result(before, {})
-        outcomes.append(_Outcome(own_way if plain else WayName.SAFE, (), own_result))
-    elif own_options and own_way is not WayName.SET_ASIDE:
-        outcomes.append(_Outcome(own_way, own_options, comparer.of_own))
+        outcomes.append(_Outcome(asked if is_plain else _SAFE, own_result))
+    elif asked != _SAFE and asked.mode not in _NOT_CARRIED_OUT:
+        outcomes.append(_Outcome(asked, comparer.of_own))
 
-    def carry_out(mode: Mode, proof: Proof | None, *, full: bool = False) -> SafeResult | None:
-        other = replace(rules, mode=mode, repair_bits=proof, full=rules.full or full)
-        way, options = _own_way(other)
-        options = (*FULL_OPTIONS, *options) if full else options
-        if any((each.way, each.options) == (way, options) for each in outcomes):
+    def carry_out(how: How) -> SafeResult | None:
+        if any(each.how == how for each in outcomes):
             return None
-        result = safely(part.copy(), other)
-        if proof is None or result.repairs:
-            outcomes.append(_Outcome(way, options, _Result.of_safe(result)))
+        result = safely(part.copy(), how.applied_to(rules))
+        if how.proof is None or result.repairs:
+            outcomes.append(_Outcome(how, _Result.of_safe(result)))
         return result
 
     if hurt:
-        carry_out(Mode.SAFE, None)
-        repaired = carry_out(Mode.SAFE, level)
+        carry_out(_SAFE)
+        repaired = carry_out(How(proof=level))
         if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
-            carry_out(Mode.SALVAGE, level)
-        carry_out(Mode.SALVAGE, None)
+            carry_out(How(mode=Mode.SALVAGE, proof=level))
+        carry_out(How(mode=Mode.SALVAGE))
         if not rules.full and any(comparer.measured(unit, _safe(outcomes).result).damage_left for unit in hurt):
-            carry_out(Mode.SAFE, level, full=True)  # the damage may lie below the recovery point
-    return _compared(comparer, units, hurt, outcomes, merged)
+            carry_out(How(proof=level, full=True))  # the damage may lie below the recovery point
+    return _compared(comparer, units, hurt, outcomes, merging)
 
 
-def _own_way(rules: Rules) -> tuple[WayName, tuple[str, ...]]:
-    """Which of the ways recovery by these rules is, and the arguments that make it so."""
-    bits = () if rules.repair_bits is None else repair_options(rules.repair_bits)
-    match rules.mode:
-        case Mode.KAFKA:
-            return WayName.KAFKA, ()
-        case Mode.SET_ASIDE:
-            return WayName.SET_ASIDE, SET_ASIDE_OPTIONS
-        case Mode.SALVAGE:
-            return WayName.SALVAGE, (*SALVAGE_OPTIONS, *bits)
-        case _:
-            return (WayName.REPAIR_BITS, bits) if bits else (WayName.SAFE, ())
+_SAFE = How()
+_NOT_CARRIED_OUT = (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE)
+"""What is an outcome already, or one only where it is offered."""
+
+
+def _merging(
+    before: Tree,
+    rules: Rules,
+    comparer: _Comparer,
+    own: SafeResult | None,
+    safely: Safely,
+    copies: Mapping[str, list[str]],
+    units: Sequence[Unit],
+) -> _Outcome | None:
+    """What the partitions would be that other copies help; None if they help none."""
+    helped = [unit for unit in units if copies[unit.name]]
+    if not helped:
+        return None
+    how = How(mode=Mode.MERGE)
+    if own is not None and rules.mode is Mode.MERGE:
+        made, result = own, comparer.of_own
+    else:
+        made = safely(before.part(*_directories(before, helped)), how.applied_to(rules))
+        result = _Result.of_safe(made)
+    found = {unit.name: comparer.measured(unit, result) for unit in helped if unit.name in made.merged}
+    return _Outcome(how, result, found, copies) if found else None
+
+
+def _asked(rules: Rules) -> How:
+    """Which of the ways recovery by these rules is; mode strict leaves what mode safe does, or nothing."""
+    if rules.mode in _NOT_CARRIED_OUT:
+        return How(mode=rules.mode)
+    mode = Mode.SALVAGE if rules.mode is Mode.SALVAGE else Mode.SAFE
+    return How(mode=mode, proof=rules.repair_bits)
 
 
 def _directories(tree: Tree, units: Sequence[Unit]) -> list[str]:
@@ -462,23 +481,34 @@ def _directories(tree: Tree, units: Sequence[Unit]) -> list[str]:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What one command would leave."""
+    """What one way would leave."""
 
-    way: WayName
-    options: tuple[str, ...]
+    how: How | None
+    """None: no recovery, but the start of a broker that fetches"""
     result: _Result
     measured: dict[str, Measured] = field(default_factory=dict)
     """by partition"""
+    copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """by partition, the directories from which something comes"""
+    way: WayName = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.way = WayName.REPLICA if self.how is None else self.how.name
 
     @property
     def is_full(self) -> bool:
         """Segments below the recovery point are examined only because of this way."""
-        return FULL_OPTIONS[0] in self.options
+        return self.how is not None and self.how.full
 
     @property
     def is_both(self) -> bool:
         """Salvage, helped by bit repair."""
-        return self.way is WayName.SALVAGE and REPAIR_OPTION in self.options
+        return self.how is not None and self.how.is_both
+
+    @property
+    def order(self) -> tuple[int, bool, bool]:
+        """As the ways are listed."""
+        return list(WayName).index(self.way), *((True, True) if self.how is None else self.how.order)
 
 
 def _compared(
@@ -486,19 +516,17 @@ def _compared(
     units: Sequence[Unit],
     hurt: Sequence[Unit],
     outcomes: Sequence[_Outcome],
-    with_copies: Mapping[str, Measured | None],
+    merging: _Outcome | None,
 ) -> Choice:
-    comparison = Choice(missing=comparer.missing(units), damaged=comparer.damaged(units))
     names = {unit.name for unit in hurt}
     own = {unit.name: comparer.measured(unit, comparer.of_own) for unit in units}
-    comparison.own, comparison.own_by_partition = total(own.values()), own
     for outcome in outcomes:
         is_whole = outcome.result is comparer.of_own or outcome.result is comparer.of_kafka
         outcome.measured = {
             unit.name: comparer.measured(unit, outcome.result) if is_whole or unit.name in names else own[unit.name]
             for unit in units
         }
-    comparison.kafka_by_partition = outcomes[0].measured
+    by_kafka = outcomes[0].measured
     outcomes = [each for each in outcomes if not each.is_both or _gains(each, outcomes)]
     outcomes = [each for each in outcomes if not each.is_full or _mends(each, outcomes)]
     safe = _safe(outcomes)
@@ -507,33 +535,42 @@ def _compared(
     elsewhere = {unit.name: held[unit.name] for unit in hurt if unit.name in held and comparer.is_fetched_again(unit)}
     anew = {name: found for name, found in held.items() if name not in elsewhere}
     if elsewhere:
-        candidates.append(_Outcome(WayName.REPLICA, (), safe.result, {**safe.measured, **elsewhere}))
+        candidates.append(_Outcome(None, safe.result, {**safe.measured, **elsewhere}))
     if anew:
-        candidates.append(_Outcome(WayName.SET_ASIDE, SET_ASIDE_OPTIONS, safe.result, {**safe.measured, **anew}))
-    merged = {unit.name: found for unit in hurt if (found := with_copies.get(unit.name)) is not None}
-    if merged:
-        candidates.append(_Outcome(WayName.MERGE, (), safe.result, {**safe.measured, **merged}))
-    order = list(WayName)
-    candidates.sort(key=lambda each: (order.index(each.way), -len(each.options)))
+        candidates.append(_Outcome(How(mode=Mode.SET_ASIDE), safe.result, {**safe.measured, **anew}))
+    merged = {} if merging is None else {name: each for name, each in merging.measured.items() if name in names}
+    if merging is not None and merged:
+        copies = {name: merging.copies[name] for name in merged}
+        candidates.append(_Outcome(merging.how, merging.result, {**safe.measured, **merged}, copies))
+    candidates.sort(key=lambda each: each.order)
     words = _Words(comparer, hurt)
-    comparison.ways = [words.way(each, total(each.measured.values()), hurt) for each in candidates]
     partly = {WayName.REPLICA: elsewhere, WayName.SET_ASIDE: anew, WayName.MERGE: merged}
-    for unit in hurt:
-        comparison.by_partition[unit.name] = [
+    by_partition = {
+        unit.name: [
             words.way(each, each.measured[unit.name], [unit])
             for each in candidates
             if unit.name in partly.get(each.way, each.measured)
         ]
-    comparison.loses_metadata = any(_loses_metadata(comparer, unit, comparison) for unit in hurt)
-    return comparison
+        for unit in hurt
+    }
+    return Choice(
+        ways=[words.way(each, total(each.measured.values()), hurt) for each in candidates],
+        by_partition=by_partition,
+        own=total(own.values()),
+        own_by_partition=own,
+        kafka_by_partition=by_kafka,
+        missing=comparer.missing(units),
+        damaged=comparer.damaged(units),
+        loses_metadata=any(_loses_metadata(comparer, unit, by_partition[unit.name]) for unit in hurt),
+    )
 
 
-def _loses_metadata(comparer: _Comparer, unit: Unit, comparison: Choice) -> bool:
+def _loses_metadata(comparer: _Comparer, unit: Unit, ways: Sequence[Way]) -> bool:
     """It is a metadata log, with damage worse than a torn end, and none of the ways keeps all of it."""
     original = comparer.originals[unit.name]
     if unit.topic != CLUSTER_METADATA_TOPIC or original is None:
         return False
-    best = recommended(comparison.by_partition[unit.name])
+    best = recommended(ways)
     is_worse = any(not each.is_tail for each in original.damages) or bool(original.missing)
     return is_worse and (best is None or best.measured.records_lost != 0)
 
@@ -565,7 +602,7 @@ class _Words:
 
     def __init__(self, comparer: _Comparer, hurt: Sequence[Unit]) -> None:
         self._kafka = comparer.kafka
-        self._others = sorted({each for unit in hurt for each in comparer.others(unit)})
+        self._others = tuple(sorted({each for unit in hurt for each in comparer.others(unit)}))
 
     @property
     def _leaders(self) -> str:
@@ -574,22 +611,17 @@ class _Words:
     def way(self, outcome: _Outcome, found: Measured, units: Sequence[Unit]) -> Way:
         """One way with its words, for the topic-partitions in which the ways differ."""
         refusal = None if outcome.way in (WayName.MERGE, WayName.SET_ASIDE) else outcome.result.refusal_of(units)
-        needs, consequence = self._needs(outcome, found), self._consequence(outcome.way, found)
-        return Way(outcome.way, found, needs, consequence if refusal is None else "it is left as it is", refusal)
-
-    def _needs(self, outcome: _Outcome, found: Measured) -> tuple[str, ...]:
-        consent = (ACCEPT_LOSS,) if found.sound_lost or found.markers_lost else ()
-        match outcome.way:
-            case WayName.SAFE | WayName.REPAIR_BITS | WayName.SALVAGE:
-                return (*outcome.options, *consent)
-            case WayName.KAFKA:
-                return KAFKA_OPTIONS if self._kafka.outcome == Outcome.LOADED else ()
-            case WayName.SET_ASIDE:
-                return (*outcome.options, ACCEPT_LOSS)
-            case WayName.MERGE:
-                return ("the other copy",)
-            case WayName.REPLICA:
-                return (f"{self._leaders}{_ALIVE}",)
+        how = outcome.how
+        if outcome.way is WayName.KAFKA and self._kafka.outcome != Outcome.LOADED:
+            how = None
+        if how is not None and outcome.copies:
+            paths = (path for unit in units for path in outcome.copies.get(unit.name, ()))
+            how = replace(how, copies=tuple(dict.fromkeys(paths)))
+        drops = bool(found.sound_lost or found.markers_lost)
+        consent = outcome.way is WayName.SET_ASIDE or (drops and how is not None and how.mode is not Mode.KAFKA)
+        waits = outcome.way in (WayName.REPLICA, WayName.SET_ASIDE)
+        consequence = self._consequence(outcome.way, found) if refusal is None else "it is left as it is"
+        return Way(outcome.way, found, how, consent, self._others if waits else (), consequence, refusal)
 
     def _consequence(self, way: WayName, found: Measured) -> str:
         match way:
@@ -606,7 +638,7 @@ class _Words:
                 gap = ", on both sides of the damage, with a gap in the offsets" if found.lost else ""
                 return f"everything sound is kept{gap}"
             case WayName.MERGE:
-                return "each range of offsets comes from a copy in which it is sound; written to a new directory"
+                return "each range of offsets comes from a copy in which it is sound, in place of what is here now"
             case WayName.SET_ASIDE:
                 return f"the partition goes to quarantine, and all of it is fetched again from {self._leaders}{_ALIVE}"
             case WayName.REPLICA:

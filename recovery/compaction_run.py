@@ -17,7 +17,7 @@ from kafkalog.recovery.cleaner_settings import CleanerConfig
 from kafkalog.recovery.compaction import Compaction, CompactionRules, plan_directory
 from kafkalog.recovery.copied import copy_for
 from kafkalog.recovery.places import PathLike, chosen_directories
-from kafkalog.recovery.plan import refuse_unsafe
+from kafkalog.recovery.refusals import refuse_unsafe
 from kafkalog.recovery.runner import Completed
 from kafkalog.recovery.scratch import Scratch
 from kafkalog.recovery.survey import Survey, survey

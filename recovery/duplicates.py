@@ -51,33 +51,36 @@ def refuse_duplicates(roots: Sequence[str]) -> None:
         raise RecoveryRefused(f"{found.sentence}; move one of them away", reason="duplicate")
 
 
-def tell_duplicates(plans: Sequence[Plan]) -> None:
-    """Each of two plans that claim the same partition says so and how it is there: `recover` would decline both."""
+def tell_duplicates(plans: Sequence[Plan]) -> list[Plan]:
+    """The plans; each of two that claim the same partition says so and how it is there: `recover` declines both."""
     by_root = {made.root: made for made in plans}
-    told: set[str] = set()
+    told = dict(by_root)
     for found in _duplicates(list(by_root)):
-        if told.issuperset(found.roots):
-            continue  # a further partition changes nothing
-        told.update(found.roots)
         both = [by_root[root] for root in found.roots]
+        if all(told[made.root] is not made for made in both):
+            continue  # a further partition changes nothing
         states = "; ".join(f"the one in {made.root} {_state(made, str(found.name))}" for made in both)
         why = f"{found.sentence}; {states}; move one of them away"
-        for made in both:
-            if made.refusal is None:
-                made.refusal = why
-            made.choice.ways = [
-                way if way.way is WayName.MERGE else replace(way, refusal=way.refusal or why)
-                for way in made.choice.ways
-            ]
-            if made.broker.outcome == Outcome.LOADED:
-                places = " and ".join(os.path.join(root, str(found.name)) for root in found.roots)
-                made.broker = replace(
-                    made.broker,
-                    outcome=Outcome.START_FAILS,
-                    exception="java.lang.IllegalStateException",
-                    message=f"Duplicate log directories for {found.name} are found in both {places}",
-                    valid_records_lost=None,
-                )
+        told |= {made.root: _told(told[made.root], found, why) for made in both}
+    return [told[made.root] for made in plans]
+
+
+def _told(made: Plan, found: _Duplicate, why: str) -> Plan:
+    """A plan with the sentence, and with what a broker makes of this."""
+    ways = [
+        way if way.way is WayName.MERGE else replace(way, refusal=way.refusal or why) for way in made.choice.ways
+    ]
+    broker = made.broker
+    if broker.outcome == Outcome.LOADED:
+        places = " and ".join(os.path.join(root, str(found.name)) for root in found.roots)
+        broker = replace(
+            broker,
+            outcome=Outcome.START_FAILS,
+            exception="java.lang.IllegalStateException",
+            message=f"Duplicate log directories for {found.name} are found in both {places}",
+            valid_records_lost=None,
+        )
+    return replace(made, refusal=made.refusal or why, choice=replace(made.choice, ways=ways), broker=broker)
 
 
 def _state(made: Plan, name: str) -> str:

@@ -14,6 +14,8 @@ class Mode(enum.StrEnum):
     """when the broker is to start again with every sound batch there is and change nothing more"""
     SALVAGE = "salvage"
     """when there is no other copy and what lies after the damage matters more than a gap"""
+    MERGE = "merge"
+    """when another copy of a damaged partition is at hand: what both hold together takes its place"""
     STRICT = "strict"
     """when anything worse than a torn or zero tail is for a person to decide"""
     KAFKA = "kafka"

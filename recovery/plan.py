@@ -1,65 +1,52 @@
 """What would be done, decided from bytes alone: the broker's outcome, the actions, and what each partition keeps.
 
-Pure but for reading: a plan changes nothing, and is bound to the survey it was made from.
+`plan_of` makes a plan of what was found out (`outcomes`); it changes nothing, and is bound to the survey it is of.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
-from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
-    LEADER_EPOCH_CHECKPOINT,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
     META_PROPERTIES,
-    READ_BY_A_BROKER,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
-    TEMPORARY,
     FileKind,
     parse_partition_directory,
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
-from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, ActionKind, difference, marker_first
-from kafkalog.recovery.broker.identity import meta_properties_finding, with_identity
+from kafkalog.recovery.broker.identity import meta_properties_finding
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
-from kafkalog.recovery.choice import Choice, OtherCopy, compare_ways
-from kafkalog.recovery.closed_in_order import checks_of, told_by_checks
-from kafkalog.recovery.examination import examine_apart
-from kafkalog.recovery.forecast import load_directory
+from kafkalog.recovery.choice import Choice
+from kafkalog.recovery.closed_in_order import told_by_checks
 from kafkalog.recovery.missing_partitions import missing_partitions
 from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks, topic_ids
+from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks
+from kafkalog.recovery.outcomes import Outcomes
 from kafkalog.recovery.partition_plan import PartitionPlan, partition_plans
+from kafkalog.recovery.refusals import WRITTEN_BESIDE, Decided, refusal_in_every_mode, refusal_of
 from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.safe import InOrder, SafeResult, no_checks, recover_safely
-from kafkalog.recovery.set_aside import set_aside, why_not_set_aside
 from kafkalog.recovery.still_there import note_of_deleted
 from kafkalog.recovery.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.topic_facts import NO_FACTS, TopicFacts
-from kafkalog.recovery.unreadable import findings_of_unreadable, refusal_of_unreadable, sentences_of_unreadable
-from kafkalog.recovery.ways import WayName, recommended
-from kafkalog.recovery.workers import Workers
+from kafkalog.recovery.unreadable import findings_of_unreadable, sentences_of_unreadable
+from kafkalog.recovery.ways import Way, WayName, recommended
 
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
-_CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
-_WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in _CHECKPOINTS)
-"""What is left of a checkpoint's writing; every orderly stop takes it."""
-_OWN_FILES = _CHECKPOINTS | _WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}
-"""Of the log directory: what is read and written here."""
 
-__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "make_plan", "refuse_unsafe"]
+__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +79,7 @@ class BrokerForecast:
         }
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Plan:
     """Everything that would be done to one log directory, or why nothing would be done."""
 
@@ -100,17 +87,19 @@ class Plan:
     mode: Mode
     broker: BrokerForecast
     actions: list[Action]
-    partitions: list[PartitionPlan]
+    partitions: Sequence[PartitionPlan]
     survey: Survey = field(repr=False)
     refusal: str | None = None
     """one sentence, if recovery in this mode declines"""
-    findings: list[Finding] = field(default_factory=list)
+    refused_by: str | None = None
+    """the reason's name in `refusals`"""
+    findings: Sequence[Finding] = ()
     """why logs are cut and things are put out of the way"""
     topics: TopicFacts = NO_FACTS
     """where the topics' settings came from"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies"""
-    declined: dict[str, str] = field(default_factory=dict)
+    declined: Mapping[str, str] = field(default_factory=dict)
     """partition directory -> why it is left as it is, while others are recovered"""
     choice: Choice = field(default_factory=Choice)
     """what each way of recovering keeps and loses"""
@@ -171,7 +160,7 @@ class Plan:
             "declined": dict(self.declined),
             "ways": [way.as_dict() for way in self.choice.ways],
             "recommended": None if best is None else str(best.way),
-            "recommended_needs": [] if best is None else list(best.needs),
+            "recommended_way": None if best is None else best.as_dict(),
             "broker": self.broker.as_dict(),
             "settings": self.topics.as_dict(),
             "findings": [finding.as_dict() for finding in self.findings],
@@ -190,143 +179,118 @@ class Plan:
         }
 
 
-def make_plan(
-    found: Survey,
-    rules: Rules,
-    *,
-    mark_clean: bool = False,
-    workers: Workers | None = None,
-    compare: bool = True,
-    copies: Sequence[str] = (),
+def plan_of(
+    outcomes: Outcomes, found: Survey, rules: Rules, *, mark_clean: bool = False, copies: Sequence[str] = ()
 ) -> Plan:
-    """Let the rules, which are settled, run over a virtual copy, and take the difference to what is there.
-
-    `compare`: count too what this and every other way would keep; `copies` are directories that hold other copies.
-    What was closed in order stays as it is only where nothing changes: a run removes the marker that vouched for it.
-    """
-    workers = workers or Workers()
-    checks = no_checks if mark_clean else checks_of(found)
-    plan = _planned(found, rules, checks, workers, compare, copies, mark_clean)
-    if checks is no_checks or rules.mode is Mode.SET_ASIDE or not plan.actions:
-        return plan
-    return _planned(found, rules, no_checks, workers, compare, copies, mark_clean)
-
-
-def _planned(
-    found: Survey,
-    rules: Rules,
-    is_in_order: InOrder,
-    workers: Workers,
-    compare: bool,
-    copies: Sequence[str],
-    mark_clean: bool,
-) -> Plan:
-    mode, topics = rules.mode, rules.facts
-    unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
-    sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
-    donors = cache(lambda: topic_ids(found.tree()))  # seldom asked for: most trees know their own
-
-    def topic_id(topic: str) -> str | None:
-        return topics.topic_ids.get(topic) or donors().get(topic, rules.topic_id)
-
-    examined = None
-    if mode not in (Mode.KAFKA, Mode.SET_ASIDE):
-        examined = examine_apart(found.tree(), rules, topic_id, is_in_order, workers, sizes, counts=compare)
-    if examined is None:
-        workers.begin("what Kafka would do", sizes)
-    loaded = load_directory(found.tree(), rules, workers) if examined is None else examined.kafka
-    result = with_identity(loaded, found.tree(), found.root)
-    forecast = BrokerForecast(
-        result.outcome,
-        result.exception,
-        result.message,
-        {partition.name: partition.log_end_offset for partition in result.partitions},
-        result.clean,
-        None,
-        tuple(topics.strays(partition.name for partition in result.partitions if partition.stray is None)),
+    """The plan that follows from what was found out about a survey by settled rules."""
+    kafka, own, choice = outcomes.kafka, outcomes.own, outcomes.choice
+    actions = _actions(outcomes, found, rules)
+    results = [] if own is None and kafka.outcome != Outcome.LOADED else (kafka if own is None else own).partitions
+    partitions = partition_plans(found, results, actions)
+    for partition in partitions:
+        partition.gaps = [] if own is None else own.lost.get(partition.name, [])
+    findings = [] if own is None else own.findings()
+    if outcomes.is_compared:
+        findings = _with_what_is_missing(found, rules.facts, choice, findings)
+    declined = {**({} if own is None else own.refusals), **sentences_of_unreadable(found)}
+    decided = Decided(
+        found=found, rules=rules, kafka=kafka, own=own, actions=actions,
+        findings=[] if own is None else own.findings(), declined=declined, mark_clean=mark_clean,
+    )  # fmt: skip
+    refused = refusal_of(decided)
+    starts = kafka.outcome == Outcome.LOADED
+    broker = BrokerForecast(
+        kafka.outcome,
+        kafka.exception,
+        kafka.message,
+        {partition.name: partition.log_end_offset for partition in kafka.partitions},
+        kafka.clean,
+        choice.lost_by_kafka() if starts else None,
+        tuple(rules.facts.strays(partition.name for partition in kafka.partitions if partition.stray is None)),
     )
-    plan = Plan(found.root, mode, forecast, [], [], found, topics=topics, copies=tuple(copies))
-
-    def safely(
-        tree: Tree, rules: Rules, counted: Workers | None = None, forecast: BrokerResult | None = None
-    ) -> SafeResult:
-        return _recovered(tree, rules, topic_id, is_in_order, counted, forecast)
-
-    own: SafeResult | None = None
-    if mode is not Mode.KAFKA:
-        if examined is None:
-            workers.begin("what recovery would do", sizes)
-        own = safely(found.tree(), rules, workers, result) if examined is None else examined.own
-        _take_over(plan, own, result)
-        if rules.rebuild_indexes and plan.declined:
-            plan.refusal = next(iter(plan.declined.values()))
-    elif result.outcome == Outcome.LOADED:
-        plan.actions = difference(found, result.tree)
-        plan.refusal = _through_a_link(result.tree)
-        plan.partitions = partition_plans(found, result.partitions, plan.actions)
-    if compare:
-        merged = _with_copies(found.root, copies)
-        counted = None if examined is None else examined.counted
-        plan.choice = compare_ways(found.tree(), rules, result, own, safely, merged, counted)
-        _tell_what_is_missing(plan)
-    if result.outcome == Outcome.LOADED:
-        plan.broker = replace(forecast, valid_records_lost=plan.choice.lost_by_kafka())
-    elif mode is Mode.KAFKA:
-        end = "not start" if result.outcome == Outcome.START_FAILS else "take this directory offline"
-        plan.refusal = (
-            refusal_of_unreadable(found, mode)
-            or f"Kafka would {end} ({result.exception}: {result.message}); mode kafka changes nothing then"
-        )
-        _tell_unreadable(plan, result)
-        return plan
-    plan.refusal = plan.refusal or refusal_of_unreadable(found, mode) or _unsafe(found, plan.actions)
-    _tell_refusal(
-        plan, refusal_of_unreadable(found, Mode.SAFE) or _link_in_the_way(found) or _unsafe(found, plan.actions)
+    ways = choice.ways
+    if starts or rules.mode is not Mode.KAFKA:
+        ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(found, actions), refused)
+    unknown = _why_not_predicted(found, kafka)
+    if unknown is not None:
+        broker = replace(broker, outcome=None, exception=None, message=unknown)
+        ways = [replace(way, consequence=unknown) if way.way is WayName.KAFKA else way for way in ways]
+    plan = Plan(
+        root=found.root,
+        mode=rules.mode,
+        broker=broker,
+        actions=_with_marker(found, actions) if mark_clean and rules.mode is not Mode.KAFKA else actions,
+        partitions=partitions,
+        survey=found,
+        refusal=None if refused is None else refused[1],
+        refused_by=None if refused is None else refused[0],
+        findings=[*findings, *findings_of_unreadable(found)],
+        topics=rules.facts,
+        copies=tuple(copies),
+        declined=declined,
+        choice=replace(choice, ways=ways),
+        deleted=note_of_deleted(found) if outcomes.is_compared else None,
     )
-    _tell_unreadable(plan, result)
-    if mark_clean:
-        _mark_clean(plan)
-    elif compare:
-        _tell_what_checks_find(plan)
+    if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
+        return replace(plan, findings=[*plan.findings, *told_by_checks(found)])
     return plan
 
 
-def _with_copies(root: str, copies: Sequence[str]) -> OtherCopy | None:
-    if not copies:
+def _actions(outcomes: Outcomes, found: Survey, rules: Rules) -> list[Action]:
+    """From what is there to what the mode leaves."""
+    kafka, own = outcomes.kafka, outcomes.own
+    if own is None:
+        return difference(found, kafka.tree) if kafka.outcome == Outcome.LOADED else []
+    actions = difference(found, own.tree, _NEVER_TOUCHED)
+    starts = kafka.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
+    if starts and not any(action.path not in WRITTEN_AT_STOP | WRITTEN_BESIDE for action in actions):
+        return []  # the log is in order: no need to have a broker examine it again
+    if kafka.clean and not any(_touches_a_partition(action) for action in actions):
+        return [action for action in actions if action.path != CLEAN_SHUTDOWN_FILE]  # it is true still
+    return actions
+
+
+def _touches_a_partition(action: Action) -> bool:
+    return parse_partition_directory(action.path.partition("/")[0]) is not None
+
+
+def _with_marker(found: Survey, actions: Sequence[Action]) -> list[Action]:
+    """End with a clean-shutdown marker, as the last thing that is written."""
+    content = Content((Literal(encode_clean_shutdown(NEW_CLEAN_SHUTDOWN)),))
+    in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
+    rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
+    written = Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)
+    return marker_first(found, [*rest, written])
+
+
+def _with_refusals(
+    ways: Sequence[Way], mode: Mode, in_every_mode: str | None, refused: tuple[str, str] | None
+) -> list[Way]:
+    """The ways with why recovery declines them; strict and kafka have reasons that do not concern the others."""
+    if in_every_mode is not None:
+        return [replace(way, refusal=way.refusal or in_every_mode) for way in ways]
+    if refused is None or mode not in (Mode.SAFE, Mode.SALVAGE):
+        return list(ways)
+    left_alone = (WayName.MERGE, WayName.KAFKA)
+    return [way if way.way in left_alone else replace(way, refusal=way.refusal or refused[1]) for way in ways]
+
+
+def _why_not_predicted(found: Survey, kafka: BrokerResult) -> str | None:
+    """What could not be read, where a broker reaches it: it may read it, or fail."""
+    if not found.unreadable or (kafka.is_before_logs and META_PROPERTIES not in found.unreadable):
         return None
-    from kafkalog.recovery.other_copies import other_copies  # merges: most plans know no other copy
-
-    return other_copies(root, copies)
-
-
-def _recovered(
-    tree: Tree,
-    rules: Rules,
-    topic_id: Callable[[str], str | None],
-    is_in_order: InOrder,
-    workers: Workers | None,
-    forecast: BrokerResult | None,
-) -> SafeResult:
-    """What these rules leave, where that is not the broker's own result."""
-    if rules.mode is Mode.SET_ASIDE:
-        return set_aside(tree)
-    return recover_safely(tree, rules, topic_id=topic_id, is_in_order=is_in_order, workers=workers, forecast=forecast)
+    first = findings_of_unreadable(found)[0]
+    return f"the broker's start cannot be predicted: {os.path.join(found.root, first.file or '')}: {first.detail}"
 
 
-def _tell_what_checks_find(plan: Plan) -> None:
-    """Where the plan itself found nothing: else whoever asks for a plan would be told that all is well."""
-    if not plan.is_worth_a_look:
-        plan.findings += told_by_checks(plan.survey)
-
-
-def _tell_what_is_missing(plan: Plan) -> None:
-    """What no action is there for, and was found while the ways were compared."""
-    found = plan.survey
-    plan.deleted = note_of_deleted(found)
-    plan.findings = [
-        *_of_own_files(found), *plan.findings, *_unnamed(plan.choice.damaged, plan.findings),
-        *_lost_logs(found), *plan.choice.missing,
-        *_missing_partitions(found, plan.topics),
+def _with_what_is_missing(
+    found: Survey, topics: TopicFacts, choice: Choice, findings: Sequence[Finding]
+) -> list[Finding]:
+    """With what no action is there for, and was found while the ways were compared."""
+    return [
+        *_of_own_files(found), *findings, *_unnamed(choice.damaged, findings),
+        *_lost_logs(found), *choice.missing,
+        *_missing_partitions(found, topics),
     ]  # fmt: skip
 
 
@@ -377,129 +341,3 @@ def _missing_partitions(found: Survey, topics: TopicFacts) -> list[Finding]:
     names |= {path: what == LINKED_DIRECTORY for path, what in found.special.items() if "/" not in path}
     names |= dict.fromkeys([*(path for path in found.directories if "/" not in path), *found.unreadable], True)
     return missing_partitions(found.root, names, checkpoints, topics)
-
-
-def _mark_clean(plan: Plan) -> None:
-    """End with a clean-shutdown marker, as the last thing that is written."""
-    if plan.mode is Mode.KAFKA:
-        plan.refusal = plan.refusal or "mode kafka never writes a clean-shutdown marker"
-        return
-    content = Content((Literal(encode_clean_shutdown(NEW_CLEAN_SHUTDOWN)),))
-    in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
-    actions = [each for each in plan.actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
-    actions.append(Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content))
-    plan.actions = marker_first(plan.survey, actions)
-    plan.refusal = plan.refusal or next(iter(plan.declined.values()), None)  # a marker vouches for all partitions
-
-
-def _take_over(plan: Plan, result: SafeResult, kafka: BrokerResult) -> None:
-    """Modes safe, salvage and strict: what is to be done so that the tree of the result is there."""
-    found = plan.survey
-    plan.findings = result.findings()
-    plan.declined = result.refusals
-    plan.refusal = _link_in_the_way(found) or _through_a_link(result.tree)
-    plan.actions = difference(found, result.tree, _NEVER_TOUCHED)
-    plan.partitions = partition_plans(found, result.partitions, plan.actions)
-    for partition in plan.partitions:
-        partition.gaps = result.lost.get(partition.name, [])
-    starts = kafka.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
-    if starts and not any(action.path not in WRITTEN_AT_STOP | _WRITTEN_BESIDE for action in plan.actions):
-        plan.actions = []  # the log is in order: no need to have a broker examine it again
-    if kafka.clean and not any(_touches_a_partition(action) for action in plan.actions):
-        plan.actions = [action for action in plan.actions if action.path != CLEAN_SHUTDOWN_FILE]  # it is true still
-    if plan.declined and not _reaches_others(plan):
-        plan.refusal = plan.refusal or next(iter(plan.declined.values()))
-    if plan.mode is Mode.SET_ASIDE:
-        plan.refusal = plan.refusal or why_not_set_aside(found)
-    if plan.mode is Mode.STRICT and plan.refusal is None:
-        plan.refusal = _beyond_strict(plan.findings)
-
-
-def _touches_a_partition(action: Action) -> bool:
-    return parse_partition_directory(action.path.partition("/")[0]) is not None
-
-
-def _tell_unreadable(plan: Plan, kafka: BrokerResult) -> None:
-    """Say what could not be read; a broker that reaches it may read it, or fail."""
-    found = plan.survey
-    if not found.unreadable:
-        return
-    plan.declined |= sentences_of_unreadable(found)
-    plan.findings = [*plan.findings, *findings_of_unreadable(found)]
-    if kafka.is_before_logs and META_PROPERTIES not in found.unreadable:
-        return  # the broker comes to nothing of that
-    first = findings_of_unreadable(found)[0]
-    message = f"the broker's start cannot be predicted: {os.path.join(found.root, first.file or '')}: {first.detail}"
-    plan.broker = replace(plan.broker, outcome=None, exception=None, message=message)
-    plan.choice.ways = [
-        replace(way, consequence=message) if way.way is WayName.KAFKA else way for way in plan.choice.ways
-    ]
-
-
-def _tell_refusal(plan: Plan, in_every_mode: str | None) -> None:
-    """Of which ways recovery declines; strict and kafka have reasons of their own, which do not concern the others."""
-    why = in_every_mode
-    left_alone = {WayName.MERGE}
-    if why is None and plan.refusal is not None and plan.mode in (Mode.SAFE, Mode.SALVAGE):
-        why = plan.refusal
-        left_alone.add(WayName.KAFKA)
-    if why is not None:
-        plan.choice.ways = [
-            way if way.way in left_alone else replace(way, refusal=way.refusal or why) for way in plan.choice.ways
-        ]
-
-
-def _reaches_others(plan: Plan) -> bool:
-    """Something is done for partitions that are not left as they are."""
-    return any("/" in action.path or action.kind is ActionKind.REMOVE_DIRECTORY for action in plan.actions)
-
-
-def _beyond_strict(findings: list[Finding]) -> str | None:
-    """What mode strict leaves to a person."""
-    worse = [finding for finding in findings if finding.code not in (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)]
-    if not worse:
-        return None
-    more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
-    return f"mode strict removes only torn and zero tails, but there is {worse[0]}{more}"
-
-
-def _link_in_the_way(found: Survey) -> str | None:
-    for path in found.dangling:
-        name = path.rpartition("/")[2]
-        if path in _CHECKPOINTS or (path != name and name == LEADER_EPOCH_CHECKPOINT):
-            return f"{path} is a dangling symbolic link, which takes the log directory offline: remove it"
-    return None
-
-
-def _through_a_link(after: Tree) -> str | None:
-    path = after.written_through()
-    if path is None:
-        return None
-    return f"{path} is a dangling symbolic link, through which a broker would write: remove it"
-
-
-def refuse_unsafe(found: Survey, actions: list[Action], after: Tree) -> None:
-    """Raise `RecoveryRefused` where acting could touch bytes that are not the directory's own."""
-    why = _link_in_the_way(found) or _through_a_link(after) or _unsafe(found, actions)
-    if why is not None:
-        raise RecoveryRefused(why, reason="special")
-
-
-def _unsafe(found: Survey, actions: list[Action]) -> str | None:
-    """Why acting could touch bytes that are not the directory's own."""
-    for action in actions:
-        facts = found.files.get(action.path)
-        if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):
-            return (
-                f"{action.path} has {facts.links} hard links (from a snapshot or backup?), so a change would affect "
-                "those too; work on a copy instead"
-            )
-    for path, what in found.special.items():
-        if "/" in path or path in _OWN_FILES.union(READ_BY_A_BROKER):
-            return f"{path} is {what}; recovery does not follow it: put the file itself in its place"
-        if what == LINKED_DIRECTORY:
-            return (
-                f"{path} is {what}, which a broker would follow and recovery does not: put the directory itself in its "
-                "place, or give recovery the log directory in which it really is"
-            )
-    return None

@@ -149,7 +149,7 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
     """Why what a run keeps may not be removed."""
     place = os.path.dirname(run.directory)
     if run.is_unfinished:
-        return f"it is {run.state}, so what it keeps may be needed: `recover` completes it, `undo --run` reverses it"
+        return f"it is {run.state}, so what it keeps may be needed: complete it, or undo it"
     if run.state is RunState.UNREADABLE:
         if not os.path.isdir(run.directory) or os.path.islink(run.directory):
             return f"{run.directory} is not a kafkalog directory"

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.log.directory import log_directory_around
 from kafkalog.log.files import NotRegularFileError, read_small
@@ -47,6 +48,7 @@ DOCUMENTS = (PURGING, UNDONE, SUPERSEDED, CLOSING, UNDOING, MANIFEST, JOURNAL, P
 """names of a run's document; where a power cut has left two, the one that counts comes first"""
 _ENDED = (PURGING, UNDONE, SUPERSEDED)
 _AT_WORK = (JOURNAL, UNDOING)
+_OTHER_PLACE = (Advice("name another place with {}", Ask.QUARANTINE),)
 _UNFINISHED = (*_AT_WORK, CLOSING)
 
 
@@ -157,25 +159,26 @@ class Runs:
         """Raise `RecoveryRefused` if the place for a new run would keep a broker from starting."""
         if os.path.lexists(self.place) and not os.path.isdir(self.place):
             raise RecoveryRefused(
-                f"the quarantine {self.place} cannot be created (a file is there); name another with --quarantine",
+                f"the quarantine {self.place} cannot be created (a file is there)",
                 reason="quarantine",
+                advice=_OTHER_PLACE,
             )
         if _is_inside(self.place, self.root) or self.place == self.root:
             raise RecoveryRefused(
-                f"the quarantine {self.place} is inside the log directory, where it would stop a broker; "
-                "name one outside with --quarantine",
+                f"the quarantine {self.place} is inside the log directory, where it would stop a broker",
                 reason="quarantine",
+                advice=_OTHER_PLACE,
             )
         other = log_directory_around(self.place)
         if other is not None:
             raise RecoveryRefused(
-                f"the quarantine {self.place} is inside the log directory {other}, where it would stop a broker; "
-                "name another place with --quarantine",
+                f"the quarantine {self.place} is inside the log directory {other}, where it would stop a broker",
                 reason="quarantine",
+                advice=_OTHER_PLACE,
             )
         if "\n" in self.place or "\r" in self.place:
             raise RecoveryRefused(
-                "the quarantine's path contains a line break; choose another one", reason="quarantine"
+                "the quarantine's path contains a line break", reason="quarantine", advice=_OTHER_PLACE
             )
 
     def create(self) -> FileSystem:
@@ -184,8 +187,9 @@ class Runs:
             return FileSystem.create(self.place)
         except StorageError as error:
             raise RecoveryRefused(
-                f"the quarantine {self.place} cannot be made ({error.strerror}); name another place with --quarantine",
+                f"the quarantine {self.place} cannot be made ({error.strerror})",
                 reason="quarantine",
+                advice=_OTHER_PLACE,
             ) from error
 
     def begin(self, root: FileSystem, run_id: str, place: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
@@ -15,16 +16,19 @@ from kafkalog.log.chosen import ALL, Chosen
 from kafkalog.log.directory import is_log_dir, is_partition_dir
 from kafkalog.log.files import exists
 from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.choice import sentence_of_loss
+from kafkalog.recovery.choice import advice_on_loss, sentence_of_loss
+from kafkalog.recovery.closed_in_order import checks_of
 from kafkalog.recovery.copied import copy_for
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.journal import JOURNAL
 from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.outcomes import find_out
 from kafkalog.recovery.places import PathLike, chosen_directories, holding, root_of
-from kafkalog.recovery.plan import Plan, make_plan
+from kafkalog.recovery.plan import Plan, plan_of
 from kafkalog.recovery.quarantine import Runs
 from kafkalog.recovery.rules import Rules, mode_named
 from kafkalog.recovery.runner import Completed, Earlier
+from kafkalog.recovery.safe import InOrder, no_checks
 from kafkalog.recovery.standing import sentence_of_stranger
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
@@ -117,13 +121,14 @@ class RecoveryResult:
 
 def refuse_declined(made: Plan, *, accept_loss: bool, earlier: Completed | None = None) -> None:
     """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
+    advice: tuple[Advice, ...] = ()
     if made.refusal is not None:
         reason, why = "unreadable" if made.is_unreadable else "mode", made.refusal
     elif made.needs_consent and not accept_loss:
-        reason, why = "loss", sentence_of_loss(made.choice)
+        reason, why, advice = "loss", sentence_of_loss(made.choice), tuple(advice_on_loss(made.choice))
     else:
         return
-    refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict())
+    refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict(), advice=advice)
     refused.is_unreadable = made.is_unreadable
     raise refused
 
@@ -166,17 +171,22 @@ def log_directory_of(path: PathLike) -> str:
 
 
 def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare: bool = True) -> Plan:
-    """By rules that are settled."""
+    """By rules that are settled.
+
+    What was closed in order stays as it is only where nothing changes: a run removes the marker that vouched for it.
+    """
+    rules, mark_clean, copies = options.rules, options.mark_clean, options.copies
+
+    def plan_with(checks: InOrder, readable: Survey, at_work: Workers) -> Plan:
+        outcomes = find_out(readable, rules, checks, at_work, compare=compare, copies=copies)
+        return plan_of(outcomes, readable, rules, mark_clean=mark_clean, copies=copies)
 
     def make(readable: Survey, at_work: Workers) -> Plan:
-        return make_plan(
-            readable,
-            options.rules,
-            mark_clean=options.mark_clean,
-            workers=at_work,
-            compare=compare,
-            copies=options.copies,
-        )
+        checks = no_checks if mark_clean else checks_of(readable)
+        made = plan_with(checks, readable, at_work)
+        if checks is no_checks or rules.mode is Mode.SET_ASIDE or not made.actions:
+            return made
+        return plan_with(no_checks, readable, at_work)
 
     return around_unreadable(found.without(options.lacking), make, workers)
 
@@ -245,11 +255,22 @@ def _rules(
 
 def plan_one(path: PathLike, options: RecoveryOptions, *, jobs: int = 1, on_progress: OnProgress | None = None) -> Plan:
     """As `plan`, with everything that is asked for in one object."""
+    _refuse_copies(options)
     root, only = chosen_directories(path, options.select)
     workers = Workers(jobs, on_progress)
     options = replace(options, rules=options.rules.settled([root]))
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
         return _plan(found, workers, options)
+
+
+def _refuse_copies(options: RecoveryOptions) -> None:
+    """Raise `UsageError` for copies that are none, and where mode merge is given none."""
+    if options.rules.mode is Mode.MERGE and not options.copies:
+        raise UsageError("mode merge takes what other copies hold: say where they are")
+    if options.copies:
+        from kafkalog.recovery.merge_in_place import refuse_no_copies  # merges: most plans know no other copy
+
+        refuse_no_copies(options.copies)
 
 
 def _paths(given: Sequence[PathLike]) -> tuple[str, ...]:
@@ -321,6 +342,7 @@ def recover_all(
     declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
     start on that.  `on_plan` is told of each plan before the first is carried out.
     """
+    _refuse_copies(options)
     holding(paths, options.select)
     places = [chosen_directories(path, options.select) for path in paths]
     workers = Workers(jobs, on_progress)
@@ -457,9 +479,12 @@ def refuse_completing(earlier: Earlier, options: RecoveryOptions) -> None:
         if run.name == JOURNAL and run.journal.drops and not is_agreed:
             raise RecoveryRefused(
                 f"run {run.run_id} (mode {run.journal.mode}), which was cut short, drops records that can still be "
-                f"read: --accept-loss completes it all the same, `undo --run {run.run_id}` reverses it; nothing was "
-                "changed",
+                "read; nothing was changed",
                 reason="loss",
+                advice=[
+                    Advice("{} completes it all the same", Ask.ACCEPT_LOSS),
+                    Advice("{} reverses it", Ask.UNDO, {"run": run.run_id}),
+                ],
             )
 
 

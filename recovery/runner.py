@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.log.pointer import ends_of
 from kafkalog.recovery.actions import Action, ActionKind, Changes, marker_first
 from kafkalog.recovery.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.belonging import mount_of
@@ -91,10 +92,10 @@ def refuse_foreign(runs: Runs, allowed: str | None) -> None:
     for run in unfinished:
         if run.is_foreign and run.run_id != allowed:
             raise RecoveryRefused(
-                f"run {run.run_id} in {run.place} was begun on another machine and is not finished: `recover "
-                f"--complete {run.run_id}` completes it, `undo --run {run.run_id}` reverses it; if you do not know "
+                f"run {run.run_id} in {run.place} was begun on another machine and is not finished; if you do not know "
                 f"where it is from, move {run.directory} away",
                 reason="foreign",
+                advice=ends_of(run.run_id, is_foreign=True),
             )
 
 

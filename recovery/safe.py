@@ -7,9 +7,10 @@ the broker again until that changes nothing any more.  A batch that stops the br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
+from types import MappingProxyType
 
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode
@@ -106,6 +107,8 @@ class SafeResult:
     """partition directory -> offset ranges that are gone inside the log that is kept"""
     refusals: dict[str, str] = field(default_factory=dict)
     """partition directory -> why it is left as it is"""
+    merged: frozenset[str] = frozenset()
+    """partition directories that hold what several copies held"""
 
     def findings(self) -> list[Finding]:
         """The reasons of cuts and changes."""
@@ -720,13 +723,19 @@ class SafeRecovery:
     """Safe recovery of a log directory by settled rules, one topic-partition at a time.
 
     `topic_id` tells the id of a topic whose partitions have lost it; `is_in_order` whether a partition directory that
-    was closed in order is to stay as it is.
+    was closed in order is to stay as it is; `declined` why others are, whatever is in them.
     """
 
     def __init__(
-        self, tree: Tree, rules: Rules, topic_id: Callable[[str], str | None], is_in_order: InOrder = no_checks
+        self,
+        tree: Tree,
+        rules: Rules,
+        topic_id: Callable[[str], str | None],
+        is_in_order: InOrder = no_checks,
+        declined: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._rules = rules
+        self._declined = declined
         self._is_in_order = is_in_order
         self._result = SafeResult(tree.copy())
         self._is_clean = CLEAN_SHUTDOWN_FILE in tree.files
@@ -784,6 +793,8 @@ class SafeRecovery:
     def _recover(self, tree: Tree, directory: str) -> Recovered:
         """One directory, in a tree of its own with those of the same topic-partition."""
         name = self._names[directory]
+        if directory in self._declined:
+            return Recovered(directory, name, self._declined[directory])
         directories = set(tree.directories)
         before = tree.part(directory)
         cleared = clear_places(tree, directory)
@@ -833,14 +844,15 @@ def recover_safely(
     is_in_order: InOrder = no_checks,
     workers: Workers | None = None,
     forecast: BrokerResult | None = None,
+    declined: Mapping[str, str] = MappingProxyType({}),
 ) -> SafeResult:
     """The tree that safe recovery leaves of a log directory, by rules that are settled.
 
     With their `repair_bits` single bits are corrected if proven so well, in mode `salvage` a log goes on after
-    damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id` and `is_in_order` are
-    those of `SafeRecovery`; `forecast` is what the broker makes of the same tree by the same rules.
+    damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id`, `is_in_order` and
+    `declined` are those of `SafeRecovery`; `forecast` is what the broker makes of the same tree by the same rules.
     """
-    recovery = SafeRecovery(tree, rules, topic_id, is_in_order)
+    recovery = SafeRecovery(tree, rules, topic_id, is_in_order, declined)
     recovery.knows(forecast)
     return recovery.whole((workers or Workers()).each(recovery.groups, recovery.recover))
 

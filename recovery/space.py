@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.storage.content import Zeros
 from kafkalog.recovery.actions import Action, ActionKind, Changes
@@ -56,11 +57,12 @@ def refuse_if_full(path: str, needed: int, what: str) -> None:
         raise StorageError.wrap(error, "cannot examine the file system") from error
     room = facts.f_bavail * facts.f_frsize
     if needed > room:
-        elsewhere = "" if what == _NEW else ", or name a place on another file system with --quarantine"
+        elsewhere = Advice("or name a place on another file system with {}", Ask.QUARANTINE)
         raise RecoveryRefused(
             f"the file system {_mount_of(existing)} of {path} has {room} bytes free, and {needed} are needed for "
-            f"{what}: free some space there" + elsewhere,
+            f"{what}: free some space there",
             reason="space",
+            advice=[] if what == _NEW else [elsewhere],
         )
 
 

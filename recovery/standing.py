@@ -6,16 +6,18 @@ For whoever shows the directory: reads only, needs no right to write, and raises
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kafkalog.codec.advice import Advice, Ask, in_python
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.commits import unfinished_commit
 from kafkalog.log.files import PathLike
 from kafkalog.log.holders import held_by_us, told_held_by_others
 from kafkalog.log.lock import is_held_here
+from kafkalog.log.pointer import ends_of
 from kafkalog.recovery.glance import why_not_undoable
 from kafkalog.recovery.journal import JOURNAL, MANIFEST
 from kafkalog.recovery.quarantine import KeptRun, Runs
@@ -32,18 +34,17 @@ class UnfinishedRun:
     """another machine began it: it is completed or undone only by name"""
     is_undo: bool
 
-    def sentence(self) -> str:
+    def sentence(self, words: Callable[[Advice], str] = in_python) -> str:
         """What it is, and what to do."""
         where = ", begun on another machine," if self.is_foreign else ""
-        complete = f"`recover --complete {self.run_id}`" if self.is_foreign else "`recover`"
+        complete, reverse = ends_of(self.run_id, is_foreign=self.is_foreign)
         if self.is_undo:
+            reverse = replace(reverse, text="{} completes it")
             return (
-                f"the undo of run {self.run_id}{where} was cut short: {complete} or `undo --run {self.run_id}` "
-                "completes it"
+                f"the undo of run {self.run_id}{where} was cut short: {words(replace(complete, text='{}'))} or "
+                f"{words(reverse)}"
             )
-        return (
-            f"run {self.run_id}{where} was cut short: {complete} completes it, `undo --run {self.run_id}` reverses it"
-        )
+        return f"run {self.run_id}{where} was cut short: {words(complete)}, {words(reverse)}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -64,17 +65,18 @@ class Standing:
     notes: tuple[str, ...] = ()
     """of runs that were cut short here on another directory, and of a commit that has not ended: sentences"""
 
-    def sentences(self) -> list[str]:
+    def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
         """One for each thing that stands out; none if nothing does."""
         told = []
         if self.locked:
             told.append("the broker's lock is held: a broker is running on it, or a recovery")
         elif self.locked is None:
             told.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
-        told += [run.sentence() for run in self.unfinished]
+        told += [run.sentence(words) for run in self.unfinished]
         told += self.notes
         if self.undoable is not None:
-            told.append(f"run {self.undoable} can be undone: `undo --run {self.undoable}`")
+            undo = Advice("{}", Ask.UNDO, {"run": self.undoable})
+            told.append(f"run {self.undoable} can be undone: {words(undo)}")
         if self.problem is not None:
             told.append(f"its recoveries are unknown: {self.problem}")
         return told

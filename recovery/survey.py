@@ -77,6 +77,8 @@ class Survey:
     """only some of the partition directories were examined"""
     unreadable: Mapping[str, StorageError] = field(default_factory=dict)
     """directory below the root, or file of its own -> what the operating system said; it is in none of the others"""
+    outside: dict[str, FileFacts] = field(default_factory=dict)
+    """real path -> file of another directory from which something is to come"""
     tables: HeaderTables | None = None
     """of logs that are read here or were read before; made when the first tree is"""
     scratch: Scratch | None = None
@@ -89,7 +91,7 @@ class Survey:
     def __reduce__(self) -> tuple[Any, ...]:
         """Files that are open or kept in memory, and who is told of reads, stay in their process."""
         seen = self.root, self.files, self.directories, self.special, self.dangling
-        return Survey, (*seen, None, self.is_partial, self.unreadable)
+        return Survey, (*seen, None, self.is_partial, self.unreadable, self.outside)
 
     def directory_of(self, path: object) -> str | None:
         """The directory below the root, one that was examined, in which a file is, or which is the path itself."""
@@ -170,8 +172,15 @@ class Survey:
     def first_change(self, other: Survey) -> str | None:
         """The first path that a later survey sees otherwise; the broker's lock and a quarantine's pointer apart.
 
-        What is in directories that are left out here is nobody's concern.
+        What is in directories that are left out here is nobody's concern.  Files of other directories are looked at.
         """
+        for path, facts in self.outside.items():
+            try:
+                now = facts_of(os.stat(path))
+            except OSError:
+                return path
+            if facts.identity != now.identity:
+                return path
         for path in sorted({*self.files, *other.files, *self.directories, *other.directories}):
             if path in _COMES_AND_GOES or path.partition("/")[0] in self.unreadable:
                 continue

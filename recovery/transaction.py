@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from kafkalog import __version__
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.log.pointer import ends_of
 from kafkalog.recovery.actions import Changes
 from kafkalog.recovery.belonging import refuse_copy, refuse_missing
 from kafkalog.recovery.fs import FileSystem
@@ -77,9 +78,9 @@ class Transaction:
         self.refuse_foreign()
         for run, _located in self.earlier.fitting:
             raise RecoveryRefused(
-                f"run {run.run_id} was cut short: `recover` completes it, `undo --run {run.run_id}` reverses it; "
-                "nothing was changed",
+                f"run {run.run_id} was cut short; nothing was changed",
                 reason="unfinished",
+                advice=ends_of(run.run_id),
             )
 
     def refuse_changed(self, expected: Survey | None, found: Survey) -> None:

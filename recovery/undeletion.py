@@ -31,7 +31,7 @@ from kafkalog.recovery.actions import Action, ActionKind, difference, marker_fir
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.history import root_of_runs
 from kafkalog.recovery.normalize import Checkpoints
-from kafkalog.recovery.plan import refuse_unsafe
+from kafkalog.recovery.refusals import refuse_unsafe
 from kafkalog.recovery.remains import (
     Remains,
     RemainsKind,

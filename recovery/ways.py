@@ -1,6 +1,6 @@
 """The choice: what each way of bringing a log directory back keeps, loses and needs, counted and not guessed.
 
-A way is what one command, or none, would do.  Each is carried out in the virtual tree and what it leaves is counted
+A way is what one recovery, or none, would do.  Each is carried out in the virtual tree and what it leaves is counted
 there, so the counts are those of its result.  Whether a way drops *sound* records, which could still be read, decides
 whether recovery asks for consent.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.codec.model import BatchHeader
@@ -29,15 +29,13 @@ from kafkalog.recovery.census import (
     times_of,
 )
 from kafkalog.recovery.kept_bytes import KeptBytes
+from kafkalog.recovery.modes import Mode
 from kafkalog.recovery.offset_ranges import OffsetRanges
+from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.written_to import Written
 
 __all__ = [
-    "FULL_OPTIONS",
-    "KAFKA_OPTIONS",
-    "REPAIR_OPTION",
-    "SALVAGE_OPTIONS",
-    "SET_ASIDE_OPTIONS",
+    "How",
     "LostRange",
     "Measured",
     "Unit",
@@ -46,15 +44,9 @@ __all__ = [
     "logs_of",
     "measure",
     "recommended",
-    "repair_options",
     "total",
 ]
 
-FULL_OPTIONS = ("--full",)
-KAFKA_OPTIONS = ("--mode", "kafka")
-SALVAGE_OPTIONS = ("--mode", "salvage")
-SET_ASIDE_OPTIONS = ("--mode", "set-aside")
-REPAIR_OPTION = "--repair-bits"
 _SHOWN_RANGES = 1000
 """Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""
 
@@ -63,24 +55,70 @@ class WayName(enum.StrEnum):
     """The possible ways; of two that lose the same, the earlier one is recommended."""
 
     SAFE = "safe"
-    """`recover`: everything up to the damage"""
+    """everything up to the damage"""
     REPAIR_BITS = "repair_bits"
-    """`recover --repair-bits`: flipped bits corrected where that is proven"""
+    """flipped bits corrected where that is proven"""
     SALVAGE = "salvage"
-    """`recover --mode salvage`: everything that is sound, on both sides of the damage"""
+    """everything that is sound, on both sides of the damage"""
     MERGE = "merge"
-    """`merge` with another copy"""
+    """what this and other copies hold together, in this one's place"""
     REPLICA = "replica"
     """another broker's copy, fetched again by this one"""
     SET_ASIDE = "set_aside"
-    """`recover --mode set-aside`: another broker's copy, all of it fetched again by this one"""
+    """another broker's copy, all of it fetched again by this one"""
     KAFKA = "kafka"
     """the broker's own start"""
 
 
-def repair_options(proof: Proof) -> tuple[str, str]:
-    """The arguments that correct bits with at least this proof."""
-    return REPAIR_OPTION, proof.name.lower()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """What a recovery is asked for that takes a way; everything else is as it was asked for before."""
+
+    mode: Mode = Mode.SAFE
+    proof: Proof | None = None
+    """least proof for turning a flipped bit back; None: never"""
+    full: bool = False
+    """segments below the recovery point too, where that was not asked for"""
+    copies: tuple[str, ...] = ()
+    """directories that hold other copies, where the way takes from them"""
+
+    @property
+    def name(self) -> WayName:
+        """Which of the ways it is."""
+        match self.mode:
+            case Mode.KAFKA:
+                return WayName.KAFKA
+            case Mode.SET_ASIDE:
+                return WayName.SET_ASIDE
+            case Mode.SALVAGE:
+                return WayName.SALVAGE
+            case Mode.MERGE:
+                return WayName.MERGE
+            case _:
+                return WayName.SAFE if self.proof is None else WayName.REPAIR_BITS
+
+    @property
+    def order(self) -> tuple[bool, bool]:
+        """Among those of one name: what does more comes first."""
+        return not self.full, self.proof is None
+
+    @property
+    def is_both(self) -> bool:
+        """Salvage, helped by bit repair."""
+        return self.mode is Mode.SALVAGE and self.proof is not None
+
+    def applied_to(self, rules: Rules) -> Rules:
+        """The rules by which it is taken."""
+        return replace(rules, mode=self.mode, repair_bits=self.proof, full=rules.full or self.full)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, under the names that `recover` has for them."""
+        return {
+            "mode": str(self.mode),
+            "repair_bits": None if self.proof is None else self.proof.name.lower(),
+            "full": self.full,
+            "copies": list(self.copies),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +197,12 @@ class Way:
 
     way: WayName
     measured: Measured
-    needs: tuple[str, ...] = ()
-    """arguments of `recover`, each by itself; of the ways that are no recovery what has to be there, in words"""
+    how: How | None = None
+    """the recovery that takes it; None if none does"""
+    needs_consent: bool = False
+    """records go that could still be read"""
+    leaders: tuple[int, ...] = ()
+    """brokers of which one has to lead before this one starts"""
     consequence: str = ""
     """in plain words"""
     refusal: str | None = None
@@ -183,7 +225,9 @@ class Way:
             "damage_left": found.damage_left,
             "offsets_lost": None if found.records_lost is None else [each.as_dict() for each in found.lost],
             "below_high_watermark": found.below_high_watermark,
-            "needs": list(self.needs),
+            "how": None if self.how is None else self.how.as_dict(),
+            "needs_consent": self.needs_consent,
+            "leaders": list(self.leaders),
             "consequence": self.consequence,
             "refusal": self.refusal,
         }

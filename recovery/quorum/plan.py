@@ -28,7 +28,6 @@ from kafkalog.log.files import scan_directory
 from kafkalog.log.partition import open_partition
 from kafkalog.log.storage.content import Content
 from kafkalog.recovery.actions import Action
-from kafkalog.recovery.plan import refuse_unsafe
 from kafkalog.recovery.quorum.expiry import PREVENTION, Expiry, expiry_of
 from kafkalog.recovery.quorum.metadata_tree import (
     NOBODY,
@@ -65,6 +64,7 @@ from kafkalog.recovery.quorum.voters import (
     node_of,
     static_line,
 )
+from kafkalog.recovery.refusals import refuse_unsafe
 from kafkalog.recovery.survey import Survey, survey
 from kafkalog.recovery.topic_facts import node_id_of
 

@@ -82,7 +82,8 @@ def test_each_command_has_help(command: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["frobnicate"], "No such command 'frobnicate'"),
+        (["frobnicate"], "there is no command 'frobnicate'"),
+        (["verfy"], "there is no command 'verfy'; did you mean 'verify'?"),
         (["dump"], "Missing argument 'PATH...'"),
         (["dump", "--isolation-level", "dirty", "."], "'dirty' is not one of"),
         (["dump", "--start-time", "yesterday", "."], "neither milliseconds since 1970 nor an ISO 8601 time"),

@@ -70,7 +70,7 @@ def test_bash_takes_the_script(tmp_path: Path) -> None:
 def test_without_a_shell_asking_help_comes() -> None:
     finished = subprocess.run([PROGRAM], capture_output=True, text=True, check=False)
     assert finished.returncode == 64
-    assert "Commands:" in finished.stderr
+    assert "Look and check:" in finished.stderr
 
 
 def test_man_pages_say_what_help_says() -> None:

@@ -122,7 +122,7 @@ def test_build_makes_the_same_records_of_it(suffix: str, tmp_path: Path) -> None
     option = "--parquet" if suffix == ".parquet" else "--arrow"
     chosen = ("-t", "sensors-0", "--isolation-level", "read_committed")
     assert kafkalog("dump", BROKER, option, out, *chosen).code == 0
-    assert kafkalog("build", out, "--into", tmp_path / "data", "--keep-offsets").code == 2
+    assert kafkalog("build", out, "--into", tmp_path / "data", "--keep-offsets").code == 0
     assert lines(tmp_path / "data") == lines(BROKER, *chosen) != []
 
 

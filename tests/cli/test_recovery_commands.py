@@ -286,7 +286,7 @@ def test_recovering_a_copy_leaves_the_original_alone(torn: Path, tmp_path: Path)
     before = stamps(torn)
     copy = tmp_path / "copy"
     finished = kafkalog("recover", "--yes", "--into", copy, torn, *SETTINGS)
-    assert finished.code == 2
+    assert finished.code == 0
     assert stamps(torn) == before
     assert "torn_tail" in kafkalog("verify", torn).err
     assert "torn_tail" not in kafkalog("verify", copy).err

@@ -177,6 +177,23 @@ def test_of_many_those_that_are_damaged_are_listed(tmp_path: Path) -> None:
     assert [line.split()[0] for line in verified.out.splitlines() if line.startswith("t-")] == ["t-7", "t-11"]
 
 
+def test_problems_only_are_sorted_by_what_they_cost(tmp_path: Path) -> None:
+    root = many(tmp_path / "logs", 4)
+    for number, size in ((1, 100), (3, 30)):
+        path = root / f"t-{number}" / f"{0:020d}.log"
+        with path.open("r+b") as file:
+            file.truncate(path.stat().st_size - size)
+    every, problems = command("verify", root), command("verify", "--problems-only", root)
+    assert [line.split()[0] for line in every.out.splitlines()[2:6]] == ["t-0", "t-1", "t-2", "t-3"]
+    listed = [line.split()[0] for line in problems.out.splitlines() if line.startswith("t-")]
+    assert sorted(listed) == ["t-1", "t-3"]
+    lost = {each["path"]: each["log_bytes"] - each["valid_bytes"]
+            for each in command("verify", "--json", root).objects[0]["partitions"]}  # fmt: skip
+    assert [lost[str(root / name)] for name in listed] == sorted((size for size in lost.values() if size), reverse=True)
+    assert (every.code, every.err) == (problems.code, problems.err)
+    assert command("verify", "--json", "--problems-only", root).code == 64
+
+
 def test_damage_comes_first_on_request(tmp_path: Path) -> None:
     root = many(tmp_path / "logs", 12)
     with (root / "t-11" / f"{0:020d}.log").open("r+b") as file:

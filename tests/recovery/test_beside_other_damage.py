@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import kafkalog
 from command import kafkalog as command
 from kafkalog import Log, LogConfig
+from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.findings import FindingCode
 from kafkalog.recovery import plan, recover
+from ways_taken import options_of
 
 RECORDS = 400
 
@@ -87,25 +87,12 @@ def test_a_missing_segment_counts_beside_damage(damage: Callable[[Path], None], 
     best = made.choice.recommended
     assert best is not None
     assert not best.measured.is_exact
-    result = recover(root, **options(best.needs))
+    result = recover(root, **options_of(best))
     left = sum(1 for _ in kafkalog.open_partition(root / "t-0").records())
     assert left == result.plan.choice.own.records_kept
     assert result.plan.choice.own.records_lost == RECORDS - left
     assert result.plan.choice.own.records_lost >= missing
     assert len(before) <= RECORDS
-
-
-def options(needs: tuple[str, ...]) -> dict[str, Any]:
-    """Arguments of the command as those of the call."""
-    from kafkalog.recovery.bitrepair import Proof
-
-    found: dict[str, Any] = {"accept_loss": "--accept-loss" in needs, "full": "--full" in needs}
-    for word, value in pairwise(needs):
-        if word == "--mode":
-            found["mode"] = value
-        if word == "--repair-bits":
-            found["repair_bits"] = Proof[value.upper()]
-    return found
 
 
 def test_a_first_segment_that_is_gone_is_known_by_its_leader_epoch(root: Path) -> None:
@@ -140,9 +127,9 @@ def test_a_bit_below_the_recovery_point_is_turned_back(at: int, is_clean: bool, 
     change(log, starts(log)[3] + at, b"\x01")
     best = plan(root).choice.recommended
     assert best is not None
-    assert (str(best.way), best.needs[0]) == ("repair_bits", "--full")
+    assert (str(best.way), needs_of(best)[0]) == ("repair_bits", "--full")
     assert (best.measured.records_lost, best.measured.damage_left) == (0, 0)
-    assert command("recover", "--yes", *best.needs, root).code == 2
+    assert command("recover", "--yes", *needs_of(best), root).code == 2
     assert [record.offset for record in kafkalog.open_partition(root / "t-0").records()] == list(range(RECORDS))
 
 

@@ -15,6 +15,7 @@ import pytest
 from command import kafkalog as command
 from counted_records import FAMILIES, readable_records, strays
 from fixture_data import RecoveryCase, recovery_cases
+from kafkalog.cli.way_words import needs_of
 from kafkalog.recovery import plan
 from kafkalog.recovery.plan import Plan
 from kafkalog.recovery.ways import Measured
@@ -33,7 +34,8 @@ def promised(made: Plan, line: str) -> tuple[str, Measured] | None:
     """Which way a printed command is, and what is said of it: the recommended one, or the plan that was asked for."""
     best = made.choice.recommended
     words = set(shlex.split(line))
-    if best is not None and words >= set(best.needs) and ("--accept-loss" in words) == ("--accept-loss" in best.needs):
+    needs = set() if best is None else set(needs_of(best))
+    if best is not None and words >= needs and ("--accept-loss" in words) == ("--accept-loss" in needs):
         return str(best.way), best.measured
     return ("as planned", made.choice.own) if "--accept-loss" in words else None
 

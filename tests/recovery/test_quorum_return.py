@@ -142,7 +142,7 @@ def test_a_brokers_copy_becomes_a_controller(tmp_path: Path) -> None:
     words = ("--from-broker", at[BROKER], "--node", 9, "--endpoint", "controller-9:9093", "--into", into)
     assert run(*words, "--yes").code == 3, "three controllers may be alive"
     finished = run(*words, "--json", *GONE)
-    assert finished.code == 2, finished.err
+    assert finished.code == 0, finished.err
     after = read_quorum_log(into)
     assert after.node == 9
     assert after.cluster_id == quorum_expected("dynamic")["cluster_id"]

@@ -8,6 +8,7 @@ import pytest
 
 import kafkalog
 from fixture_data import replica_roles, unpack_replicas
+from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan
@@ -40,7 +41,8 @@ def test_what_others_in_sync_have(topic: str, tmp_path: Path) -> None:
     found = ways["replica"].measured
     assert (found.records_kept, found.records_lost) == (len(own), 0)
     others = sorted((OLD, NEW))
-    assert ways["replica"].needs == (f"broker {others[0]} or {others[1]}, alive and leading before this one starts",)
+    assert (ways["replica"].how, ways["replica"].leaders) == (None, tuple(others))
+    assert needs_of(ways["replica"]) == [f"broker {others[0]} or {others[1]}, alive and leading before this one starts"]
     for broker in others:
         there = records(volumes / f"broker-{broker}", topic)
         assert {offset: there.get(offset) for offset in own} == own

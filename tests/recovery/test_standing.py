@@ -12,6 +12,7 @@ import pytest
 
 from command import kafkalog
 from fixture_data import recovery_cases
+from kafkalog.cli.advice_words import in_options
 from kafkalog.log.pointer import POINTER, Pointer
 from kafkalog.recovery import quarantine, recover, undo
 from kafkalog.recovery.fs import FileSystem
@@ -74,7 +75,7 @@ def test_an_unfinished_run(name: str, foreign: bool, torn: Path, monkeypatch: py
     found = standing(torn)
     (unfinished,) = found.unfinished
     assert (unfinished.run_id, unfinished.is_foreign, unfinished.is_undo) == (run_id, foreign, name == UNDOING)
-    (sentence,) = found.sentences()
+    (sentence,) = found.sentences(in_options)
     assert ("--complete" in sentence) is foreign
     assert "another machine" in sentence or not foreign
     told, text = in_ls(torn)

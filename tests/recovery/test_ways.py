@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -34,22 +33,7 @@ from kafkalog.recovery.bitrepair import Proof
 from kafkalog.recovery.ways import Way
 from recovery_settings import given
 from trees import stamps
-
-
-def options_of(way: Way) -> dict[str, Any]:
-    """What `recover` is called with to take this way."""
-    options: dict[str, Any] = {"mode": "kafka"} if way.way == "kafka" else {}
-    needs = iter(way.needs)
-    for name in needs:
-        if name == "--mode":
-            options["mode"] = next(needs)
-        elif name == "--repair-bits":
-            options["repair_bits"] = Proof[next(needs).upper()]
-        elif name == "--accept-loss":
-            options["accept_loss"] = True
-        elif name == "--full":
-            options["full"] = True
-    return options
+from ways_taken import options_of
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -94,7 +78,7 @@ def _difference(case: RecoveryCase, way: Way, before: Path, root: Path, declined
         found = readable_records(root, known)
         said_kept = way.measured.records_kept, way.measured.records_hidden
         if found != said_kept:
-            return [f"{case.id} {way.way} {way.needs}: {said_kept} said, {found} found"]
+            return [f"{case.id} {way.way} {way.how}: {said_kept} said, {found} found"]
         return []
     finally:
         shutil.rmtree(root)

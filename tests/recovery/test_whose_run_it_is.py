@@ -18,7 +18,7 @@ from compactable import compactable, compacted
 from elsewhere import PLACES, quarantine_at
 from every_byte import Originals
 from fixture_data import recovery_case, recovery_cases
-from kafkalog import RecoveryRefused
+from kafkalog import RecoveryRefused, UsageError
 from kafkalog.log.pointer import POINTER
 from kafkalog.recovery import purge, recover, runs, undo
 from kafkalog.recovery.history import RunState
@@ -164,6 +164,51 @@ def test_a_backup_in_the_place_of_a_directory_is_not_what_the_run_had_half_done(
         shutil.rmtree(tmp_path / "logs.recovery", ignore_errors=True)
     assert told
     measured(f"runs cut short, quarantine {place}, that a backup put in their place was not taken for", told)
+
+
+@pytest.mark.parametrize("stride", [29, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_copy_made_at_any_moment_spends_nothing(
+    place: str, stride: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    """Stopped before every n-th change, copied with all times, and the copy is undone, purged and recovered."""
+    original = LOSSY.unpack_before(tmp_path / "original")
+    before, number, declined = stamps(original), 1 - stride, 0
+    went_on = True
+    while went_on:
+        number += stride
+        root = copy_tree(original, tmp_path / "logs")
+        with quarantine_at(place, tmp_path) as kept:
+            with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
+                recover(root, quarantine=kept, accept_loss=True, **given(LOSSY))
+            went_on = count[0] >= number
+            where = kept or root.with_name("logs.recovery")
+            began = [path.parent.name for path in where.glob("*/*.json")]
+            copy = copy_tree(root, tmp_path / "copy")
+            held, saved = stamps(root), stamps(where)
+            for quarantine in {kept, where, None}:
+                for work in (
+                    lambda to=quarantine: undo(copy, quarantine=to),  # noqa: B023
+                    lambda to=quarantine: undo(copy, quarantine=to, moved=True),  # noqa: B023
+                    lambda to=quarantine: purge(copy, began, quarantine=to),  # noqa: B023
+                    lambda to=quarantine: recover(
+                        copy, mode="salvage", quarantine=to, **given(LOSSY)  # noqa: B023
+                    ),
+                ):
+                    now = stamps(copy)
+                    try:
+                        work()
+                    except (RecoveryRefused, UsageError):
+                        declined += 1
+                        assert first_difference(dict(stamps(copy)), dict(now)) == "", number
+                    assert first_difference(dict(stamps(root)), dict(held)) == "", number
+                    assert saved.items() - {(".", saved.get("."))} <= stamps(where).items(), number
+            with suppress(RecoveryRefused):
+                undo(root, quarantine=kept)
+            assert first_difference(dict(stamps(root)), dict(before)) == "", number
+        for each in ("logs", "copy", "logs.recovery", "copy.recovery"):
+            shutil.rmtree(tmp_path / each, ignore_errors=True)
+    measured(f"calls on a copy of a directory, quarantine {place}, that were declined and spent nothing", declined)
 
 
 def test_what_was_cut_short_asks_again_for_the_consent_that_it_needs(

@@ -33,6 +33,9 @@ def readers(directory: Path) -> Iterator[Run]:
     yield "staging", kafkalog("staging", "--json", directory)
     yield "warm", kafkalog("warm", "--json")
     yield "compact", kafkalog("compact", "--dry-run", "--json", "--config", "cleanup.policy=compact", directory)
+    yield "retention", kafkalog("retention", "--json", directory)
+    for by in ("partition", "key", "producer", "minute", "repeat"):
+        yield "top", kafkalog("top", "--json", "--by", by, directory)
 
 
 def dumps(directory: Path) -> Iterator[Run]:

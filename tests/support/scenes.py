@@ -27,6 +27,11 @@ def _stopped(directory: Path) -> Path:
     return own_copy(brokers("4.1.1/segments")[0], directory / "data")
 
 
+def stopped(directory: Path) -> None:
+    """A broker's directory in which nothing is wrong."""
+    _stopped(directory)
+
+
 def power_loss(directory: Path) -> None:
     """The last batch of one log is cut short, another ends in zeros, and an epoch checkpoint is empty."""
     data = _killed(directory)
@@ -155,6 +160,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "full-disk": full_disk,
     "failing-disk": failing_disk,
     "lost-index": lost_index,
+    "stopped": stopped,
     "flipped-bit": flipped_bit,
     "wiped-checkpoint": wiped_checkpoint,
     "deleted-topic": deleted_topic,

@@ -9,7 +9,7 @@ import click
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import PARTITION, PARTITION_COUNT
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.outcome import outcome_of_change
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
@@ -64,6 +64,8 @@ def command(
     prints them.  The column value is required; key, timestamp, headers, topic, partition and offset are optional.
     A record without a partition goes to partition 0.  With --partitions its key decides; records without a key are
     spread round-robin.
+
+    Exit code 0 when all is well, 2 if --append added to partitions.
     """
     if partitions is None and partitioner is not None:
         raise UsageError("--partitioner is the hash for --partitions, and needs it")
@@ -92,4 +94,4 @@ def command(
             for each in built:
                 held = f"{counted(each.records, 'record')} in {counted(each.batches, 'batch')}"
                 writer.write(f"{escape_controls(each.path)}: {held} from offset {each.first_offset}")
-    return Outcome.CHANGED if built else Outcome.CLEAN
+    return outcome_of_change(bool(built), is_new=not append)

@@ -13,7 +13,7 @@ from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.outcome import Outcome, outcome_of_change
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import parse_settings
@@ -123,12 +123,12 @@ def _print_result(result: CompactionResult) -> None:
         writer.write(f"to undo this: kafkalog undo {shell_word(result.done.root)} --run {result.run_id}")
 
 
-def _outcome(result: CompactionResult) -> Outcome:
+def _outcome(result: CompactionResult, *, is_new: bool) -> Outcome:
     if result.done.is_unreadable:
         return Outcome.IO_ERROR
-    if result.changed:
-        return Outcome.CHANGED
-    return Outcome.FINDINGS if result.done.has_findings else Outcome.CLEAN
+    if result.done.has_findings and not (result.changed and not is_new):
+        return Outcome.FINDINGS
+    return outcome_of_change(result.changed, is_new=is_new)
 
 
 def _outcome_of_plan(made: Compaction) -> Outcome:
@@ -187,8 +187,8 @@ def command(
     reported and left as it is: cleaning would hide the damage.
 
     Prints the plan first. With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
-    `undo` reverses it. Exit code 0 if there was nothing to do, 2 if something was changed, 1 if nothing was changed
-    and a partition was left as it is, 3 if it refused, 4 if something could not be read.
+    `undo` reverses it. Exit code 0 if there was nothing to do, or if DIR was written; 2 if something was changed in
+    place, 1 if nothing was and a partition was left as it is, 3 if it refused, 4 if something could not be read.
     """
     settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
     holding([path], chosen_of(topics, numbers, excluded))
@@ -244,4 +244,4 @@ def command(
             print_json(result.as_dict())
         else:
             _print_result(result)
-        return _outcome(result)
+        return _outcome(result, is_new=into is not None)

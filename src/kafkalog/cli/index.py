@@ -18,6 +18,7 @@ from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings, total_bytes
+from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.recovery.broker.settings import LogSettings
@@ -122,7 +123,7 @@ def rebuild_command(
             err=True,
         )
     if as_json:
-        print_json(result.as_dict())
+        print_json(with_needs(result.as_dict()))
     else:
         print_plan(result.plan)
         with LineWriter() as writer:

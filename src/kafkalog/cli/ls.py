@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import click
 
+from kafkalog.cli.advice_words import in_options
 from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_findings, chosen_of, selected, selection_options
@@ -375,7 +376,7 @@ def _title(log_dir: LogDir, stands: Standing) -> str:
     clean = "stopped cleanly" if words["clean_shutdown"] else "not stopped cleanly"
     known = [f"{name.replace('_', ' ')} {words[name]}" for name in ("cluster_id", "node_id") if words[name] is not None]
     title = escape_controls(f"{log_dir.path} ({', '.join([*known, clean])})")
-    return "\n".join([title, *(escape_controls(each) for each in stands.sentences())])
+    return "\n".join([title, *(escape_controls(each) for each in stands.sentences(in_options))])
 
 
 def _in_order(summaries: Iterable[_PartitionSummary], *, damage_first: bool) -> list[_PartitionSummary]:

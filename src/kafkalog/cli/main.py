@@ -35,13 +35,12 @@ COMMANDS = {
     "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
     "replay": ("kafkalog.cli.replay", "Write the records of log directories into a live cluster, each once."),
     "report": ("kafkalog.cli.report.command", "Write a one-page report on log directories, to share."),
+    "retention": ("kafkalog.cli.retention", "Show what retention would delete now, and when the rest goes."),
     "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or permanently delete it."),
     "serve": ("kafkalog.cli.serve", "Let Kafka's clients read log directories: a read-only broker."),
     "staging": ("kafkalog.cli.staging", "List or delete what killed Spark jobs left beside a log directory."),
-    "transactions": (
-        "kafkalog.cli.transactions",
-        "Show producers and transactions, and how to abort hanging ones.",
-    ),
+    "top": ("kafkalog.cli.top", "Show what fills the disk: by topic, partition, key, producer or time."),
+    "transactions": ("kafkalog.cli.transactions", "Show producers and transactions, and how to abort hanging ones."),
     "triage": ("kafkalog.cli.triage", "Foresee who leads after a power cut, and what the others lose."),
     "undelete": ("kafkalog.cli.undelete", "List what was deleted and is still on disk, or restore it."),
     "undo": ("kafkalog.cli.undo", "Undo a recovery, byte for byte."),
@@ -51,6 +50,15 @@ COMMANDS = {
 }
 """Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
 
+GROUPS = {
+    "Look and check": ("ls", "verify", "plan", "compare", "triage", "report", "explain", "retention"),
+    "Repair": ("recover", "undo", "runs", "undelete", "merge", "compact", "index", "staging"),
+    "Read records": ("dump", "find", "top"),
+    "Ask what the cluster knew": ("groups", "offsets", "transactions", "elections", "metadata", "zk"),
+    "Bring a cluster back": ("quorum", "serve", "replay"),
+    "Write, and set up": ("build", "completion", "warm"),
+}
+"""The commands by what somebody wants to do, as `--help` lists them."""
 
 COMPLETE_VARIABLE = "_KAFKALOG_COMPLETE"
 """what click reads when a shell asks what may come next"""
@@ -74,7 +82,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported."""
         if cmd_name not in COMMANDS:
-            return None
+            from kafkalog.codec.unknown import unknown
+
+            raise click.UsageError(str(unknown("command", cmd_name, COMMANDS)), ctx)
         command: click.Command = import_module(COMMANDS[cmd_name][0]).command
         return command
 
@@ -87,8 +97,9 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The help lines of the table."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, COMMANDS[name][1]) for name in names])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)
@@ -97,7 +108,8 @@ class LazyGroup(click.Group):
 def cli(debug: bool) -> None:
     """Read, check, repair and query Apache Kafka's log directories without a broker.
 
-    Exit codes: 0 clean or nothing to do, 1 findings, 2 changed something, 3 refused, 4 I/O error, 64 usage.
+    Exit codes: 0 clean, done or nothing to do, 1 findings, 2 a directory was changed in place, 3 refused, 4 I/O
+    error, 64 usage.
     """
 
 

@@ -44,7 +44,7 @@ def command(
     which offsets no copy has.  Given log directories, it merges every partition found in any of them and writes no
     meta.properties.
 
-    Exit code 2 if something was written, 3 if some partitions were refused, 4 if something could not be read.
+    Exit code 0 when all is well, 3 if some partitions were refused, 4 if something could not be read.
     """
     settings = parse_settings(config)
     if all(is_directory(path) and is_partition_dir(path) for path in copies):
@@ -56,7 +56,7 @@ def command(
         else:
             print_partition(result)
         is_unread = any(copy.error is not None or copy.unread for copy in result.copies)
-        return Outcome.IO_ERROR if is_unread else Outcome.CHANGED
+        return Outcome.IO_ERROR if is_unread else Outcome.CLEAN
     with ByteProgress("merging", sum(total_bytes(path) for path in copies if os.path.isdir(path))) as progress:
         merged = merge_directories(
             *copies,
@@ -73,4 +73,4 @@ def command(
         print_directory(merged)
     if merged.unreadable:
         return Outcome.IO_ERROR
-    return Outcome.REFUSED if merged.refused else Outcome.CHANGED
+    return Outcome.REFUSED if merged.refused else Outcome.CLEAN

@@ -11,7 +11,16 @@ import click
 if TYPE_CHECKING:
     from kafkalog.codec.findings import Finding
 
-__all__ = ["INTERNAL", "INTERRUPTED", "PIPE_CLOSED", "Outcome", "outcome_of", "outcome_of_findings", "sentence_of"]
+__all__ = [
+    "INTERNAL",
+    "INTERRUPTED",
+    "PIPE_CLOSED",
+    "Outcome",
+    "outcome_of",
+    "outcome_of_change",
+    "outcome_of_findings",
+    "sentence_of",
+]
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells expect"""
@@ -29,7 +38,7 @@ class Outcome(enum.IntEnum):
     FINDINGS = 1
     """something is wrong with what was examined; nothing was changed"""
     CHANGED = 2
-    """something was changed"""
+    """an existing directory was changed in place"""
     REFUSED = 3
     """declined to act; the message says what would allow it"""
     IO_ERROR = 4
@@ -69,6 +78,11 @@ def outcome_of_findings(findings: Iterable[Finding]) -> Outcome:
     return Outcome.FINDINGS if serious else Outcome.CLEAN
 
 
+def outcome_of_change(changed: bool, *, is_new: bool = False) -> Outcome:
+    """The exit code of a command that acted; who asked for something new, and got it, has nothing to be told."""
+    return Outcome.CHANGED if changed and not is_new else Outcome.CLEAN
+
+
 def sentence_of(error: BaseException) -> str:
     """One clear sentence; for an error of the operating system with the file it is about."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
@@ -76,10 +90,14 @@ def sentence_of(error: BaseException) -> str:
         return str(told or "") or "interrupted"
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split())
-    from kafkalog.codec.errors import ReplicaError
+    from kafkalog.codec.errors import RecoveryRefused, ReplicaError
 
     if isinstance(error, ReplicaError):
         return error.with_flag("--replica")
+    if isinstance(error, RecoveryRefused):
+        from kafkalog.cli.advice_words import in_options
+
+        return error.worded(in_options)
     if isinstance(error, MemoryError):
         why = f" ({error})" if str(error) else ""
         return f"there is not enough memory{why}: give this process more (ulimit -v, or the limit of its container)"

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from kafkalog.cli.advice_words import in_options
 from kafkalog.cli.options.common import JSON, job_count
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.outcome import Outcome
@@ -17,6 +18,7 @@ from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
+from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
 from kafkalog.recovery.duplicates import tell_duplicates
@@ -50,8 +52,8 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
                 if isinstance(error, UsageError) and path not in failed:
                     raise
                 plans.append(Unplanned(os.path.realpath(path), error))
-    tell_duplicates([made for made in plans if isinstance(made, Plan)])
-    return plans
+    told = iter(tell_duplicates([made for made in plans if isinstance(made, Plan)]))
+    return [next(told) if isinstance(made, Plan) else made for made in plans]
 
 
 def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
@@ -64,10 +66,10 @@ def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: boo
     for made in make_all(paths, options, jobs):
         stands = standing(made.root)
         if as_json:
-            print_json({**made.as_dict(), "changed": False, "run_id": None, "standing": stands.as_dict()})
+            print_json({**with_needs(made.as_dict()), "changed": False, "run_id": None, "standing": stands.as_dict()})
         elif isinstance(made, Plan):
             with LineWriter() as writer:
-                for sentence in stands.sentences():
+                for sentence in stands.sentences(in_options):
                     writer.write(escape_controls(f"{made.root}: {sentence}"))
             print_plan(made, words)
         if isinstance(made, Unplanned):

@@ -17,7 +17,7 @@ from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.paths import settings_in
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.outcome import Outcome, outcome_of_change
 from kafkalog.cli.output import print_json
 from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.settings import parse_settings
@@ -101,7 +101,7 @@ def recover_command(
     Controllers that vote and are not given must never start again with their disks: --others-are-gone says that they
     will not.  What only they had is lost.
 
-    Exit code 0 if there was nothing to do, 2 if something was changed, 3 if it refused.
+    Exit code 0 if there was nothing to do or DIR was written, 2 if something was changed in place, 3 if it refused.
     """
     wanted = QuorumRequest(
         way=_way(paths, standalone, from_broker),
@@ -233,7 +233,7 @@ def _planned_and_done(
         print_json({**result.as_dict(), "refusal": None})
     else:
         print_quorum_result(result)
-    return Outcome.CHANGED if result.changed else Outcome.CLEAN
+    return outcome_of_change(result.changed, is_new=wanted.into is not None)
 
 
 def _question(made: QuorumPlan) -> str:

@@ -15,13 +15,14 @@ from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES, job_count
 from kafkalog.cli.options.paths import PATHS
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.outcome import Outcome, outcome_of_change
 from kafkalog.cli.output import escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.result_text import print_result
 from kafkalog.cli.settings import command_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
+from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.places import holding
@@ -37,18 +38,18 @@ from kafkalog.recovery.standing import UnfinishedRun, standing
 __all__ = ["command"]
 
 
-def _show(results: list[RecoveryResult], as_json: bool) -> int:
+def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
     """Print what was done; the exit code."""
     for result in results:
         if as_json:
-            print_json(result.as_dict())
+            print_json(with_needs(result.as_dict()))
         else:
             print_result(result)
     if any(result.plan.is_unreadable for result in results):
         return Outcome.IO_ERROR
     if any(result.declined for result in results):
         return Outcome.REFUSED
-    return Outcome.CHANGED if any(result.changed for result in results) else Outcome.CLEAN
+    return outcome_of_change(any(result.changed for result in results), is_new=is_new)
 
 
 @click.command(name="recover")
@@ -82,8 +83,8 @@ def command(
     Prints its plan first.  With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
     If records that can still be read would be dropped, it refuses and names the ways that lose less; --accept-loss
     overrides this.  A run that was cut short is completed, and nothing else is done then.  Exit code 0 if there was
-    nothing to do, 2 if something was changed, 3 if it refused, even for one partition only, 4 if something could not be
-    read; the other partitions are still recovered.
+    nothing to do or a copy was recovered, 2 if something was changed in place, 3 if it refused, even for one partition
+    only, 4 if something could not be read; the other partitions are still recovered.
 
     Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
     salvage also keeps sound batches after the damage; strict only removes torn and zero-filled tails and refuses
@@ -123,7 +124,7 @@ def command(
                     on_progress=progress.update,
                     on_plan=progress.paused(show_plan),
                 )
-            return _show([result], as_json)
+            return _show([result], as_json, is_new=True)
         expected: list[Plan | None] | None = None
         if not yes:
             unfinished = {path: _unfinished(path, quarantine) for path in paths}
@@ -181,7 +182,7 @@ def _refusal_printed(plans: list[Plan], paths: Sequence[str], as_json: bool) -> 
         yield
     except (RecoveryRefused, StorageError, UsageError) as error:
         for report in _reports(error, plans, paths) if as_json else ():
-            print_json(report)
+            print_json(with_needs(report))
         if isinstance(error, RecoveryRefused):
             error.is_unreadable = error.is_unreadable or any(made.is_unreadable for made in plans)
         raise

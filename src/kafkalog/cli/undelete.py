@@ -227,8 +227,8 @@ def command(
     A KRaft cluster no longer knows a deleted topic's id.  Stop the broker and undelete with --hold; start it, create
     the topic again, stop it and undelete: the log replaces the empty one.
 
-    Exit code 0 for a list, 2 if something was restored or written, 3 if it refused, 4 if something could not be read;
-    the list and --into still cover the rest.
+    Exit code 0 for a list, or if DIR was written; 2 if something was restored in place, 3 if it refused, 4 if
+    something could not be read; the list and --into still cover the rest.
     """
     properties_only_for(ctx)
     if not patterns or only_list:
@@ -257,7 +257,7 @@ def command(
                 config=settings, at=at, quarantine=quarantine,
             )  # fmt: skip
             _show_taken(taken, as_json)
-            return max(Outcome.CHANGED, _told_unreadable(taken.unreadable))
+            return _told_unreadable(taken.unreadable)
         for topic in topics:
             made = None
             if not yes or not as_json:

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.cli.outcome import sentence_of
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log.files import unreadable
@@ -29,7 +30,8 @@ class Unplanned:
     @property
     def sentence(self) -> str:
         """Why, with the directory's name."""
-        why = "another directory was declined before this one was examined" if self.error is None else str(self.error)
+        blocked = "another directory was declined before this one was examined"
+        why = blocked if self.error is None else sentence_of(self.error)
         return why if self.root in why else f"{self.root}: {why}"
 
     def as_dict(self) -> dict[str, Any]:
@@ -49,7 +51,7 @@ class Unplanned:
             "declined": {},
             "ways": [],
             "recommended": None,
-            "recommended_needs": [],
+            "recommended_way": None,
             "broker": None,
             "settings": None,
             "findings": [finding.as_dict() for finding in findings],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import click
 
@@ -23,6 +24,8 @@ from kafkalog.recovery.verify_report import PartitionReport, VerifyReport
 
 __all__ = ["command"]
 
+_MOST_ON_A_TERMINAL = 20
+"""With more partitions than these only those with findings are listed there."""
 _COLUMNS: list[str | Column] = [
     "partition directory",
     Column("segments", drop=4),
@@ -54,7 +57,7 @@ def _row(partition: PartitionReport, *, shallow: bool, below: str) -> list[objec
     ]
 
 
-def _print(report: VerifyReport, *, shallow: bool, each_of_many: bool) -> None:
+def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -> None:
     """A table of the partitions; of many sound ones a sum in its place."""
     title = f"{'clean' if report.is_clean else 'not clean'}: {escape_controls(', '.join(report.paths))}"
     found = sorted(report.partitions, key=lambda each: natural_order(each.path))
@@ -64,7 +67,8 @@ def _print(report: VerifyReport, *, shallow: bool, each_of_many: bool) -> None:
     hurt = [each for each in found if _hurt(each)]
     places = {os.path.dirname(each.path) for each in found}
     below = os.path.join(*places, "") if len(places) == 1 else ""
-    if len(found) <= MANY or each_of_many:
+    most = MANY if not sys.stdout.isatty() else _MOST_ON_A_TERMINAL
+    if not (len(found) > most if problems_only is None else problems_only):
         totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
         print_table(title, _COLUMNS, [_row(each, shallow=shallow, below=below) for each in found], totals)
         return
@@ -72,9 +76,10 @@ def _print(report: VerifyReport, *, shallow: bool, each_of_many: bool) -> None:
     of_records = "" if shallow else f", {records} records"
     with LineWriter() as writer:
         writer.write(title)
-        writer.write(f"{len(found)} partitions: {segments} segments, {batches} batches{of_records}, "
+        writer.write(f"{counted(len(found), 'partition')}: {segments} segments, {batches} batches{of_records}, "
                      f"{size_text(int(str(size)))}")  # fmt: skip
         writer.write(f"{counted(len(hurt), 'partition')} with findings; --all lists each partition")
+    hurt.sort(key=lambda each: each.valid_bytes - each.log_bytes)  # the most that is not sound first
     if hurt:
         print_table("with findings", _COLUMNS, [_row(each, shallow=shallow, below=below) for each in hurt])
 
@@ -83,7 +88,9 @@ def _print(report: VerifyReport, *, shallow: bool, each_of_many: bool) -> None:
 @PATHS
 @selection_options
 @click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
-@click.option("--all", "each_of_many", is_flag=True, help=f"List every partition, even if there are more than {MANY}.")
+@click.option("--problems-only/--all", default=None,
+              help="List the partitions with findings, the most damaged first, or every one [problems only above "
+              f"{_MOST_ON_A_TERMINAL} on a terminal, else above {MANY}].")  # fmt: skip
 @JOBS
 @SERVER_PROPERTIES
 @JSON
@@ -95,7 +102,7 @@ def command(
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
     shallow: bool,
-    each_of_many: bool,
+    problems_only: bool | None,
     jobs: int | None,
     server_properties: str | None,
     as_json: bool,
@@ -108,8 +115,9 @@ def command(
     Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is still checked.
     """
     properties_only_for(ctx)
-    if as_json and each_of_many:
-        raise UsageError("--all is for the table; --json lists everything")
+    if as_json and problems_only is not None:
+        flag = "--problems-only" if problems_only else "--all"
+        raise UsageError(f"{flag} is for the table; --json lists everything")
     chosen = chosen_of(topics, numbers, excluded)
     with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
         report = verify(*paths, deep=not shallow, select=chosen, jobs=job_count(jobs), on_read=progress.advance)
@@ -117,7 +125,7 @@ def command(
         for directory in report.as_dicts():
             print_json(directory)
     else:
-        _print(report, shallow=shallow, each_of_many=each_of_many)
+        _print(report, shallow=shallow, problems_only=problems_only)
     report_findings(report.findings)
     commits = [said for each in report.directories if (said := unfinished_commit(each.path)) is not None]
     for said in commits:

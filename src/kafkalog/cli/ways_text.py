@@ -8,51 +8,33 @@ from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.codec.names import parse_partition_directory
+from kafkalog.cli.way_words import needs_of, needs_text
 from kafkalog.codec.shell import shell_line, shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.other_copies import directories_of
 from kafkalog.recovery.plan import Plan
-from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName, recommended
+from kafkalog.recovery.ways import Measured, Way, WayName, recommended
 
 __all__ = ["commands_for", "print_ways", "sentence_of_damage_left"]
 
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
-_MODES = (WayName.SAFE, WayName.REPAIR_BITS, WayName.SALVAGE)
 
 
 def commands_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> list[str]:
     """The command lines that carry a way out; none if no command of ours does."""
-    if way.way is WayName.MERGE:
-        return _merges(plan)
-    if way.way is WayName.SET_ASIDE:
+    if way.way in (WayName.MERGE, WayName.SET_ASIDE):
         return [
-            shell_line(["kafkalog", "recover", os.path.join(plan.root, name), *way.needs, "--yes"])
-            for name in _partitions_with(WayName.SET_ASIDE, plan)
+            shell_line(["kafkalog", "recover", os.path.join(plan.root, name), *needs_of(each), "--yes"])
+            for name, ways in plan.choice.by_partition.items()
+            for each in ways
+            if each.way is way.way
         ]
-    if way.way not in _MODES and way.way is not WayName.KAFKA:
+    if way.how is None:
         return []
-    return [shell_line(["kafkalog", "recover", _path(plan, given), *given, *way.needs, "--yes"])]
-
-
-def _merges(plan: Plan) -> list[str]:
-    """One for each partition of which there are copies: a whole volume of another broker has other partitions too."""
-    lines = []
-    for name in _partitions_with(WayName.MERGE, plan):
-        parsed = parse_partition_directory(name)
-        if parsed is not None:
-            copies = directories_of(parsed.topic, parsed.partition, plan.copies)
-            paths = shell_line([os.path.join(plan.root, name), *copies])
-            lines.append(f"kafkalog merge {paths} --into NEW-DIRECTORY")
-    return lines
-
-
-def _partitions_with(name: WayName, plan: Plan) -> list[str]:
-    return [each for each, ways in plan.choice.by_partition.items() if any(way.way is name for way in ways)]
+    return [shell_line(["kafkalog", "recover", _path(plan, given), *given, *needs_of(way), "--yes"])]
 
 
 def _path(plan: Plan, given: Sequence[str]) -> str:
@@ -173,7 +155,7 @@ def _table(title: str, ways: Sequence[Way]) -> None:
                 _offsets(way),
                 *([_damage_left(way)] if has_damage else []),
                 {None: "unknown", True: "yes", False: "no"}[way.measured.below_high_watermark],
-                "declined" if way.refusal is not None else " ".join(way.needs) or "nothing",
+                "declined" if way.refusal is not None else needs_text(way) or "nothing",
             ]
             for way in ways
         ],
@@ -182,7 +164,7 @@ def _table(title: str, ways: Sequence[Way]) -> None:
 
 def _label(way: Way) -> str:
     """Its name; of two that are the same, what one has more."""
-    both = way.way is WayName.SALVAGE and REPAIR_OPTION in way.needs
+    both = way.how is not None and way.how.is_both
     return f"{way.way} with {WayName.REPAIR_BITS}" if both else str(way.way)
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafkalog import __version__
+from kafkalog.cli.advice_words import in_options
 from kafkalog.cli.report.advice import advice_for
 from kafkalog.cli.report.annotated import bytes_around
 from kafkalog.cli.report.asked import Asked, Watch
@@ -155,7 +156,7 @@ def _directories(
             count,
             size,
             None if start is None else start.outcome,
-            tuple(standing(log_dir.path).sentences()),
+            tuple(standing(log_dir.path).sentences(in_options)),
         )
 
 

@@ -13,6 +13,7 @@ from kafkalog.cli.report.section_runs import undo_line
 from kafkalog.cli.report.section_ways import forecast_text, kept_text, label_of, lost_text
 from kafkalog.cli.report.verdict import verdict_of
 from kafkalog.cli.report.wording import seconds_text, size_text
+from kafkalog.cli.way_words import needs_of, needs_text
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.choice import ranges_text
 
@@ -132,7 +133,7 @@ def _ways(planned: Planned) -> Iterator[str]:
         for way in planned.ways:
             name = f"**{label_of(way)}** (recommended)" if way is planned.best else label_of(way)
             lost = "unknown" if way.measured.records_lost is None else ranges_text(way.measured.lost) or "none"
-            needs = _code_in_cell(" ".join(way.needs)) if way.needs else "nothing"
+            needs = _code_in_cell(needs_text(way)) if needs_of(way) else "nothing"
             name = name.replace("_", "\\_")
             yield (
                 f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"

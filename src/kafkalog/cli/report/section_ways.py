@@ -8,18 +8,17 @@ from kafkalog.cli.report.facts import Facts, Planned
 from kafkalog.cli.report.markup import Content, Markup, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import shortened
+from kafkalog.cli.way_words import needs_of, needs_text
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import losses
 from kafkalog.recovery.choice import ranges_text
 from kafkalog.recovery.plan import BrokerForecast
-from kafkalog.recovery.ways import REPAIR_OPTION, Measured, Way, WayName
+from kafkalog.recovery.ways import Measured, Way, WayName
 
 __all__ = ["forecast_text", "kept_text", "label_of", "lost_text", "ways_section"]
 
 _MOST_PARTITIONS = 20
 _UNDO = "What it removes goes to quarantine, and `kafkalog undo` puts it back. Stop the broker first."
-
-_UNTOUCHED = "It writes a new directory and changes nothing that is there; there is nothing to undo."
 
 
 def ways_section(facts: Facts) -> Section | None:
@@ -82,7 +81,7 @@ def _recommendation(planned: Planned) -> Markup | None:
         "div",
         element("p", element("strong", f"Recommended: {label_of(best)}. "), _sum(best)),
         line,
-        element("p", prose(_UNTOUCHED if best.way is WayName.MERGE else _UNDO), class_="note"),
+        element("p", prose(_UNDO), class_="note"),
         class_="recommended",
     )
 
@@ -99,7 +98,7 @@ def _table(caption: str, ways: Sequence[Way], best: Way | None) -> Markup:
     rows: list[list[Content]] = [
         [
             element("strong", label_of(way), " (recommended)") if way is best else label_of(way),
-            "declined" if way.refusal is not None else code(" ".join(way.needs)) if way.needs else "nothing",
+            "declined" if way.refusal is not None else code(needs_text(way)) if needs_of(way) else "nothing",
             kept_text(way.measured),
             lost_text(way.measured),
             way.measured.sound_lost,
@@ -117,7 +116,7 @@ def _table(caption: str, ways: Sequence[Way], best: Way | None) -> Markup:
 
 def label_of(way: Way) -> str:
     """The name of a way; of two that are the same, what one has more."""
-    both = way.way is WayName.SALVAGE and REPAIR_OPTION in way.needs
+    both = way.how is not None and way.how.is_both
     return f"{way.way} with {WayName.REPAIR_BITS}" if both else str(way.way)
 
 

@@ -1,0 +1,138 @@
+"""`kafkalog top`: who fills the disk, who wrote when, and what was written twice."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+
+import click
+
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import JOBS, JSON, REPLICA, job_count
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.selection import chosen_findings, chosen_of, selected, selection_options
+from kafkalog.cli.options.times import time_range_options
+from kafkalog.cli.output import escape_controls, text_of
+from kafkalog.cli.tables import Column, Kind, print_table, size_text
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.wording import counted
+from kafkalog.log import open_all
+
+__all__ = ["command"]
+
+_WAYS = ("topic", "partition", "key", "producer", "hour", "minute", "repeat")
+_LONGEST_KEY = 60
+
+
+@click.command(name="top")
+@PATHS
+@click.option("--by", "ways", type=click.Choice(_WAYS), multiple=True, default=("topic",), show_default=True,
+              help="What to group by; may be repeated.  repeat: the same key and value in a topic.")  # fmt: skip
+@click.option("--sort", "order", type=click.Choice(["bytes", "records"]), default="bytes", show_default=True,
+              help="What counts.")  # fmt: skip
+@click.option("-n", "--limit", "most", type=click.IntRange(min=1), default=20, show_default=True,
+              help="How many groups, the largest first.")  # fmt: skip
+@time_range_options
+@selection_options
+@click.option("--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]),
+              default="read_uncommitted", show_default=True, help="As of a consumer.")  # fmt: skip
+@JOBS
+@REPLICA
+@SERVER_PROPERTIES
+@JSON
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    ways: tuple[str, ...],
+    order: str,
+    most: int,
+    start_time: int | None,
+    end_time: int | None,
+    topics: tuple[str, ...],
+    numbers: tuple[int, ...],
+    excluded: tuple[str, ...],
+    isolation_level: str,
+    jobs: int | None,
+    replica: str | None,
+    server_properties: str | None,
+    as_json: bool,
+) -> int:
+    """Show what fills a log directory: records and bytes by topic, partition, key, producer or time.
+
+    Bytes are those of keys and values before compression; `ls` shows what files take.  The rate is that between the
+    first and the last record of a group.  A record of magic 0 has no time, and one without a producer id has -1.
+
+    Exit code 0, 1 if damage ended the reading of a partition, 4 if something could not be read.
+    """
+    properties_only_for(ctx)
+    if {"hour", "minute"} <= set(ways):
+        raise UsageError("--by hour and --by minute are two ways to group by time: give one of them")
+    with needed("top", "fast"):
+        from kafkalog.inspect.top import By, top
+    inventory = open_all(*paths, tolerant=True)
+    chosen = chosen_of(topics, numbers, excluded)
+    partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
+    found = top(
+        partitions,
+        [By(each) for each in ways],
+        start_time=start_time,
+        end_time=end_time,
+        order=order,
+        most=most,
+        isolation_level=isolation_level,
+        threads=job_count(jobs),
+    )
+    if as_json:
+        print_lines(
+            {
+                **dict.fromkeys(("topic", "partition", "key", "producer_id", "time")),
+                "topic": each.topic,
+                "partition": each.partition,
+                **_key(each.key),
+                "producer_id": each.producer_id,
+                "time": each.time,
+                "records": each.records,
+                "bytes": each.size,
+                "missed_bytes": found.missed_bytes,
+                "first_timestamp": each.first_timestamp,
+                "last_timestamp": each.last_timestamp,
+                "records_per_minute": each.records_per_minute,
+            }
+            for each in found.groups
+        )
+    else:
+        title = f"{counted(found.records, 'record')}, {size_text(found.size)} of keys and values"
+        if found.missed_bytes:
+            title += f"; too many groups for memory, each figure may be too low by {size_text(found.missed_bytes)}"
+        print_table(
+            title,
+            [Column("topic", if_any=True), Column("partition", if_any=True), Column("key", if_any=True, wraps=True),
+             Column("producer id", if_any=True), Column("time", Kind.TIME, if_any=True), "records",
+             Column("bytes", Kind.BYTES), Column("share", drop=1), Column("records/min", drop=2),
+             Column("first", Kind.TIME, drop=4), Column("last", Kind.TIME, drop=3)],
+            [
+                [each.topic, each.partition, _shown(each.key), each.producer_id, each.time, each.records, each.size,
+                 f"{100 * each.size / found.size:.1f} %" if found.size else "",
+                 None if each.records_per_minute is None else f"{each.records_per_minute:.1f}",
+                 each.first_timestamp, each.last_timestamp]
+                for each in found.groups
+            ],
+        )  # fmt: skip
+    return finish([*chosen_findings(chosen, inventory.all_unreadable), *found.findings])
+
+
+def _key(key: bytes | None) -> dict[str, object]:
+    if key is None:
+        return {"key": None}
+    try:
+        return {"key": key.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"key": None, "key_b64": b2a_base64(key, newline=False).decode("ascii")}
+
+
+def _shown(key: bytes | None) -> str | None:
+    if key is None:
+        return None
+    text = text_of(key[: 4 * _LONGEST_KEY])
+    return escape_controls(text) if len(text) <= _LONGEST_KEY else text[: _LONGEST_KEY - 1] + "…"

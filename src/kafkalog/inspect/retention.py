@@ -1,0 +1,223 @@
+"""What retention will take of a log, and when: foreseen from its segments and settings, nothing is changed.
+
+The rules are those of `UnifiedLog.deleteOldSegments` (`log.retention`): by the log's start, by size, by age, always the
+oldest segment first.  So a segment goes when everything older than it may go too.  Nothing above the high watermark
+goes, but that follows the end of a log within moments, so everything is taken to be below it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.log import LogDir, Partition, retention
+from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.summary import summarize
+from kafkalog.recovery.cleaner_settings import CleanerConfig, known_settings
+from kafkalog.recovery.topic_facts import KAFKAS_OWN, TopicFacts
+
+__all__ = ["PartitionRetention", "SegmentRetention", "foresee_retention"]
+
+NEVER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRetention:
+    """A segment, and what becomes of it if nothing more is written."""
+
+    base_offset: int
+    size: int
+    """bytes of its log"""
+    largest_timestamp: int
+    """ms; without timestamps the time of the last change"""
+    goes_at: int | None
+    """ms: when a broker that is running may delete it; None: never, by these settings"""
+    reason: str | None
+    """`start`, `size` or `time`; None where it does not go"""
+    held_by: int | None
+    """base offset of the older segment for which it has to wait, if it could go earlier without that one"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRetention:
+    """What retention will take of one partition."""
+
+    path: str
+    topic: str
+    partition: int
+    policy: str
+    retention_ms: int
+    retention_bytes: int
+    """-1: no limit"""
+    origins: Mapping[str, str]
+    """where each of these settings is from"""
+    at: int
+    """ms: the time to treat as now"""
+    segments: Sequence[SegmentRetention]
+    findings: Sequence[Finding]
+
+    @property
+    def going(self) -> list[SegmentRetention]:
+        """Those that a broker would delete now."""
+        return [each for each in self.segments if each.goes_at is not None and each.goes_at <= self.at]
+
+    @property
+    def next_at(self) -> int | None:
+        """When the next segment goes that does not go now; None if none does."""
+        later = [each.goes_at for each in self.segments if each.goes_at is not None and each.goes_at > self.at]
+        return min(later, default=None)
+
+    @property
+    def last_at(self) -> int | None:
+        """When the last of what is there is gone; None if not all goes."""
+        times = [each.goes_at for each in self.segments if each.size]
+        return None if not times or None in times else max([self.at, *(each for each in times if each is not None)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "path": self.path,
+            "topic": self.topic,
+            "partition": self.partition,
+            "cleanup_policy": self.policy,
+            "retention_ms": self.retention_ms,
+            "retention_bytes": self.retention_bytes,
+            "origins": dict(self.origins),
+            "at": self.at,
+            "segments_going": len(self.going),
+            "bytes_going": sum(each.size for each in self.going),
+            "next_at": self.next_at,
+            "last_at": self.last_at,
+            "segments": [
+                {
+                    "base_offset": each.base_offset,
+                    "size": each.size,
+                    "largest_timestamp": each.largest_timestamp,
+                    "goes_at": each.goes_at,
+                    "reason": each.reason,
+                    "held_by": each.held_by,
+                }
+                for each in self.segments
+            ],
+            "findings": [each.as_dict() for each in self.findings],
+        }
+
+
+def foresee_retention(
+    log_dir: LogDir,
+    *,
+    at: int,
+    facts: TopicFacts,
+    given: Mapping[str, str] | None = None,
+    instead: Mapping[str, str] | None = None,
+    select: Chosen = ALL,
+) -> Iterator[PartitionRetention]:
+    """Of each live partition of a log directory.
+
+    `facts` is what the cluster's metadata says of the topics; `given` are settings of a broker, which count where the
+    cluster said nothing; `instead` are settings that are tried out, and count before everything.  `at` is ms.  Raises
+    `UsageError` for a setting that Kafka does not know, `StorageError` for I/O.
+    """
+    CleanerConfig.from_names(instead or {})  # a name that Kafka does not know is not passed over
+    for topic, number in log_dir:
+        if topic == CLUSTER_METADATA_TOPIC or not select.takes(topic, number):
+            continue  # snapshots decide what goes of the metadata log
+        for partition in log_dir.live(topic, number):
+            settings, origins = _settings(topic, facts, given or {}, instead or {})
+            yield _of(partition, topic, number, settings, origins, at)
+
+
+def _settings(
+    topic: str, facts: TopicFacts, given: Mapping[str, str], instead: Mapping[str, str]
+) -> tuple[CleanerConfig, dict[str, str]]:
+    """By precedence, the strongest last; and where each is from."""
+    layers = {
+        "default": {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"},
+        "server.properties": known_settings(given),
+        "kafka": KAFKAS_OWN.get(topic, {}),
+        "broker": facts.cleaner_broker_configs,
+        "topic": facts.cleaner_configs.get(topic, {}),
+        "--config": known_settings(instead),
+    }
+    values: dict[str, str] = {}
+    origins: dict[str, str] = {}
+    for origin, layer in layers.items():
+        for name, value in layer.items():
+            values[name] = value
+            if name in layers["default"]:
+                origins[name] = origin
+    return CleanerConfig.from_names(values), origins
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    base_offset: int
+    size: int
+    largest_timestamp: int
+
+
+def _of(
+    partition: Partition,
+    topic: str,
+    number: int,
+    settings: CleanerConfig,
+    origins: Mapping[str, str],
+    at: int,
+) -> PartitionRetention:
+    findings: list[Finding] = []
+    facts: list[_Facts] = []
+    for segment in partition.segments:
+        seen = summarize(segment)
+        findings += seen.findings
+        largest = -1 if seen.last_timestamp is None else seen.last_timestamp
+        newest = largest if largest >= 0 else segment.modified_ns // 1_000_000
+        facts.append(_Facts(segment.base_offset, segment.size, newest))
+    policies = {"compact": settings.is_compacted, "delete": settings.deletes_old}
+    return PartitionRetention(
+        partition.path,
+        topic,
+        number,
+        ",".join(name for name, is_one in policies.items() if is_one),
+        settings.retention_ms,
+        settings.retention_bytes,
+        origins,
+        at,
+        _foreseen(facts, settings, partition.log_start_offset, at),
+        findings,
+    )
+
+
+def _foreseen(facts: Sequence[_Facts], settings: CleanerConfig, log_start: int, at: int) -> list[SegmentRetention]:
+    by_start = retention.below_start(facts, log_start)
+    by_size = by_start
+    if settings.deletes_old:
+        by_size += retention.beyond_size(facts[by_start:], settings.retention_bytes)
+    found: list[SegmentRetention] = []
+    waits_until, holder = 0, None
+    for place, each in enumerate(facts):
+        is_empty_end = place == len(facts) - 1 and each.size == 0
+        own = NEVER if is_empty_end else at if place < by_size else _by_age(each, settings)
+        reason = "start" if place < by_start else "size" if place < by_size else "time"
+        goes = max(own, waits_until)
+        found.append(
+            SegmentRetention(
+                each.base_offset,
+                each.size,
+                each.largest_timestamp,
+                None if goes == NEVER else goes,
+                None if goes == NEVER else reason,
+                holder if waits_until > max(own, at) else None,
+            )
+        )
+        if own > waits_until:
+            waits_until, holder = own, each.base_offset
+    return found
+
+
+def _by_age(each: _Facts, settings: CleanerConfig) -> int:
+    if not settings.deletes_old or settings.retention_ms < 0:
+        return NEVER
+    return max(each.largest_timestamp + settings.retention_ms + 1, 0)

@@ -1,0 +1,230 @@
+"""Who fills a disk: records and their bytes by topic, partition, key, producer and time; and what was written twice.
+
+Records are read as a consumer reads them, and grouped column by column (`pyarrow`).  Groups that do not fit in memory
+are cut down to the largest; each count that is left is then too low by at most `TopGroups.missed_bytes`.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import MIB
+from kafkalog.log import Partition
+
+__all__ = ["By", "Group", "TopGroups", "top"]
+
+_MOST_GROUPS = 1_000_000
+_MOST_BYTES = 256 * MIB
+"""Of the values that groups are told apart by; more, and the smaller half of the groups is dropped."""
+_PENDING_ROWS = 250_000
+_COUNTS = [("bytes", "sum"), ("records", "sum"), ("first", "min"), ("last", "max")]
+
+
+class By(enum.StrEnum):
+    """What records are grouped by."""
+
+    TOPIC = "topic"
+    PARTITION = "partition"
+    KEY = "key"
+    PRODUCER = "producer"
+    HOUR = "hour"
+    MINUTE = "minute"
+    REPEAT = "repeat"
+    """the same key and value in the same topic; only what is there more than once is a group"""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Records that have everything in common that they were grouped by; the rest is None."""
+
+    records: int
+    size: int
+    """bytes of their keys and values, uncompressed"""
+    first_timestamp: int | None
+    last_timestamp: int | None
+    """ms"""
+    topic: str | None = None
+    partition: int | None = None
+    key: bytes | None = None
+    producer_id: int | None = None
+    time: int | None = None
+    """ms; where the hour or minute begins; None also for records without a timestamp"""
+
+    @property
+    def records_per_minute(self) -> float | None:
+        """Between the first and the last of them; None where that is no time at all."""
+        if self.first_timestamp is None or self.last_timestamp is None or self.last_timestamp <= self.first_timestamp:
+            return None
+        return self.records * 60_000 / (self.last_timestamp - self.first_timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class TopGroups:
+    """The largest groups first, what all records together come to, and how sure the counts are."""
+
+    groups: Sequence[Group]
+    records: int
+    size: int
+    """bytes"""
+    missed_bytes: int
+    """0: every group was counted; else those below this size may be missing, and counts be too low by as much"""
+    findings: Sequence[Finding]
+
+
+_COLUMN_OF = {
+    By.TOPIC: ("topic",),
+    By.PARTITION: ("topic", "partition"),
+    By.KEY: ("topic", "key"),
+    By.PRODUCER: ("producer",),
+    By.HOUR: ("time",),
+    By.MINUTE: ("time",),
+    By.REPEAT: ("topic", "key", "digest"),
+}
+
+
+def top(
+    partitions: Iterable[Partition],
+    by: Sequence[By] = (By.TOPIC,),
+    *,
+    start_time: int | None = None,
+    end_time: int | None = None,
+    order: str = "bytes",
+    most: int | None = 20,
+    isolation_level: str = "read_uncommitted",
+    threads: int = 1,
+) -> TopGroups:
+    """Group the records of partitions, and give the largest groups.
+
+    `by` may name several, except hour and minute together; times are ms, the end exclusive, and records without one
+    are left out if either is given.  `order` is `bytes` or `records`; `most` None gives every group.  Damage ends the
+    reading of its partition, with a finding.  Raises `UsageError` for what makes no sense, `StorageError` for I/O.
+    """
+    if not by or order not in ("bytes", "records") or {By.HOUR, By.MINUTE} <= set(by):
+        raise UsageError("group by something, by the hour or by the minute, in order of bytes or records")
+    names = tuple(dict.fromkeys(name for each in by for name in _COLUMN_OF[each]))
+    counted = _Counted(names, is_repeats=By.REPEAT in by)
+    findings: list[Finding] = []
+    unit = "minute" if By.MINUTE in by else "hour"
+    for partition in partitions:
+        wanted = ["key", "value", "timestamp", *(["producerId"] if "producer" in names else [])]
+        with partition.to_arrow(wanted, isolation_level=isolation_level, findings=findings, threads=threads) as reader:
+            for batch in reader:
+                counted.add(_facts(partition, batch, names, unit, start_time, end_time))
+    return counted.result(order, most, findings)
+
+
+def _facts(
+    partition: Partition, batch: Any, names: Sequence[str], unit: str, start: int | None, end: int | None
+) -> Any:
+    """One row a record: what it is grouped by, its bytes, and its time in ms."""
+    time = batch["timestamp"].cast(pa.timestamp("ms", tz="UTC"), safe=False)
+    sizes = pc.add(_lengths(batch["key"]), _lengths(batch["value"]))
+    columns: dict[str, Any] = {}
+    for name in names:
+        match name:
+            case "topic":
+                columns[name] = pa.repeat(pa.scalar(partition.topic, pa.string()), batch.num_rows)
+            case "partition":
+                columns[name] = pa.repeat(pa.scalar(partition.partition, pa.int32()), batch.num_rows)
+            case "key":
+                columns[name] = batch["key"]
+            case "producer":
+                columns[name] = batch["producerId"]
+            case "digest":
+                columns[name] = pa.array([_digest(each) for each in batch["value"]], pa.binary())
+            case _:
+                columns[name] = pc.floor_temporal(time, unit=unit).cast(pa.int64())
+    ms = time.cast(pa.int64())
+    columns |= {"bytes": sizes, "records": pa.repeat(pa.scalar(1, pa.int64()), batch.num_rows)}
+    table = pa.table(columns | {"first": ms, "last": ms})
+    if start is not None:
+        table = table.filter(pc.greater_equal(table["first"], start))
+    if end is not None:
+        table = table.filter(pc.less(table["first"], end))
+    return table
+
+
+def _lengths(column: Any) -> Any:
+    return pc.fill_null(pc.binary_length(column), 0).cast(pa.int64())
+
+
+def _digest(value: Any) -> bytes | None:
+    found = value.as_buffer()
+    return None if found is None else hashlib.blake2b(found, digest_size=16).digest()
+
+
+@dataclass
+class _Counted:
+    """Groups so far, in a table of one row each, and rows that are not grouped yet."""
+
+    names: tuple[str, ...]
+    is_repeats: bool
+    pending: list[Any] = field(default_factory=list)
+    pending_rows: int = 0
+    records: int = 0
+    size: int = 0
+    missed: int = 0
+
+    def add(self, rows: Any) -> None:
+        grouped = self._grouped(rows)
+        self.records += rows.num_rows
+        self.size += pc.sum(rows["bytes"]).as_py() or 0
+        self.pending.append(grouped)
+        self.pending_rows += grouped.num_rows
+        if self.pending_rows >= max(_PENDING_ROWS, 2 * self.pending[0].num_rows) or self._is_too_much():
+            self._merge()
+
+    def _is_too_much(self) -> bool:
+        held: int = sum(each.nbytes for each in self.pending)
+        return held > 2 * _MOST_BYTES
+
+    def _grouped(self, rows: Any) -> Any:
+        found = rows.group_by(list(self.names), use_threads=False).aggregate(_COUNTS)
+        return found.rename_columns([name.removesuffix("_sum").removesuffix("_min").removesuffix("_max")
+                                     for name in found.column_names])  # fmt: skip
+
+    def _merge(self) -> None:
+        if len(self.pending) > 1:
+            self.pending = [self._grouped(pa.concat_tables(self.pending))]
+        (found,) = self.pending
+        while found.num_rows > 1 and (found.num_rows > _MOST_GROUPS or found.nbytes > _MOST_BYTES):
+            largest = pc.select_k_unstable(found, k=found.num_rows // 2 + 1, sort_keys=[("bytes", "descending")])
+            dropped = found.take(largest[-1:])["bytes"][0].as_py()
+            found = found.take(largest[:-1]).combine_chunks()
+            self.missed += dropped
+        self.pending = [found]
+        self.pending_rows = found.num_rows
+
+    def result(self, order: str, most: int | None, findings: Sequence[Finding]) -> TopGroups:
+        if self.pending:
+            self._merge()
+        groups = list(self._groups(order, most)) if self.pending else []
+        return TopGroups(groups, self.records, self.size, self.missed, tuple(dict.fromkeys(findings)))
+
+    def _groups(self, order: str, most: int | None) -> Iterator[Group]:
+        (found,) = self.pending
+        if self.is_repeats:
+            found = found.filter(pc.greater(found["records"], 1))
+        keys = [(order, "descending"), *((name, "ascending") for name in self.names)]
+        found = found.take(pc.sort_indices(found, sort_keys=keys)[:most])
+        for row in found.to_pylist():
+            yield Group(
+                records=row["records"],
+                size=row["bytes"],
+                first_timestamp=row["first"],
+                last_timestamp=row["last"],
+                topic=row.get("topic"),
+                partition=row.get("partition"),
+                key=row.get("key"),
+                producer_id=row.get("producer"),
+                time=row.get("time"),
+            )

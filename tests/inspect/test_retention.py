@@ -1,0 +1,101 @@
+"""What retention will take is what `Log` takes, whose deletions are compared with Kafka's own `UnifiedLog`."""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers
+from command import kafkalog
+from kafkalog import Log, LogConfig, NewRecord, UsageError
+from kafkalog.inspect.retention import PartitionRetention, foresee_retention
+from kafkalog.log import open_log_dir
+from kafkalog.recovery.run import known_topics
+from kafkalog.recovery.topic_facts import NO_FACTS
+
+HOUR = 3_600_000
+START = 1_700_000_000_000
+
+
+def written(folder: Path, times: list[int], config: LogConfig | None = None) -> Path:
+    """A log with one segment for each time."""
+    folder.mkdir(exist_ok=True)
+    with Log.open(folder / "t-0", config or LogConfig(), clock=lambda: START) as log:
+        for number, time in enumerate(times):
+            if number:
+                log.roll()
+            log.append([NewRecord(key=b"k", value=b"value" * (1 + number % 7), timestamp=time)])
+    return folder
+
+
+def foreseen(folder: Path, at: int, **config: int | str) -> PartitionRetention:
+    given = {name.replace("_", "."): str(value) for name, value in config.items()}
+    (found,) = foresee_retention(open_log_dir(folder), at=at, facts=NO_FACTS, instead=given)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_goes_when_is_what_a_log_deletes_then(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    times = [START + chance.randrange(-200, 200) * HOUR for _ in range(chance.randrange(1, 9))]
+    retention_ms = chance.choice([-1, 10 * HOUR, 100 * HOUR])
+    retention_bytes = chance.choice([-1, 200, 500])
+    folder = written(tmp_path, times)
+    found = foreseen(folder, START, retention_ms=retention_ms, retention_bytes=retention_bytes)
+    assert [each.base_offset for each in found.segments] == list(range(len(times)))
+    moments = sorted({START, *(each.goes_at for each in found.segments if each.goes_at is not None)})
+    checked = count()
+    for at in [moment for moment in moments if moment >= START]:
+        for moment in (at - 1, at) if at > START else (at,):
+            goes = [(each.base_offset, each.goes_at) for each in found.segments if each.goes_at is not None]
+            wanted = [base for base, time in goes if time <= moment]
+            config = LogConfig(retention_ms=retention_ms, retention_bytes=retention_bytes, file_delete_delay_ms=0)
+            copy = written(tmp_path / f"{moment}", times)
+            with Log.open(copy / "t-0", config, clock=lambda now=moment: now) as log:  # type: ignore[misc]
+                deleted = log.delete_old_segments()
+            assert list(range(deleted)) == wanted, (seed, moment)
+            next(checked)
+    assert next(checked) > 0
+
+
+def test_a_record_of_the_future_holds_what_comes_after_it(tmp_path: Path) -> None:
+    folder = written(tmp_path, [START, START + 1000 * HOUR, START + 1, START + 2])
+    found = foreseen(folder, START + 20 * HOUR, retention_ms=10 * HOUR)
+    assert [each.goes_at for each in found.segments] == [START + 10 * HOUR + 1] + [START + 1010 * HOUR + 1] * 3
+    assert [each.held_by for each in found.segments] == [None, None, 1, 1]
+    assert [each.base_offset for each in found.going] == [0]
+    assert found.next_at == found.last_at == START + 1010 * HOUR + 1
+
+
+def test_a_compacted_topic_loses_nothing_to_its_age(tmp_path: Path) -> None:
+    folder = written(tmp_path, [START, START + 1])
+    found = foreseen(folder, START + 10**12, cleanup_policy="compact", retention_ms=1, retention_bytes=1)
+    assert (found.going, found.next_at, found.last_at, found.policy) == ([], None, None, "compact")
+
+
+def test_settings_are_those_of_the_cluster_unless_others_are_tried() -> None:
+    (directory,) = brokers("4.1.1/segments")
+    facts = known_topics([directory])
+    by_topic = {
+        each.topic: each for each in foresee_retention(open_log_dir(directory), at=START, facts=facts, instead={})
+    }
+    assert by_topic["orders-23"].origins["retention.bytes"] == "topic"
+    assert by_topic["orders-23"].retention_bytes == int(facts.cleaner_configs["orders-23"]["retention.bytes"])
+    assert set(by_topic["stock-41"].origins.values()) == {"default"}
+    assert "__cluster_metadata" not in by_topic
+    tried = kafkalog("retention", "--json", "--config", "retention.bytes=-1", "-t", "orders-23", directory)
+    assert tried.code == 0
+    (line,) = tried.objects
+    assert (line["retention_bytes"], line["origins"]["retention.bytes"]) == (-1, "--config")
+
+
+def test_what_kafka_does_not_know_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"retention\.days"):
+        foreseen(written(tmp_path, [START]), START, retention_days=3)
+    refused = kafkalog("retention", "--config", "retention.ms=soon", tmp_path)
+    assert (refused.code, refused.out) == (64, "")
+    segment = next((tmp_path / "t-0").glob("*.log"))
+    assert kafkalog("retention", segment).code == 64

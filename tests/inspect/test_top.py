@@ -1,0 +1,145 @@
+"""Who fills a disk: groups of records, counted again from what Kafka's own consumer read of the same directories."""
+
+from __future__ import annotations
+
+import base64
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from broker_dirs import brokers, expected_records
+from command import kafkalog
+from fixture_data import broker_case
+from kafkalog import UsageError
+from kafkalog.codec.records import decode_batch
+from kafkalog.inspect import top as module
+from kafkalog.inspect.top import By, Group, top
+from kafkalog.log import Partition, open_all
+
+CASES = ("4.1.1/txn", "4.1.1/segments", "4.3.0/compact", "0.10.2.2/codecs", "2.8.2/groups")
+PRODUCERLESS = [each for each in By if each is not By.PRODUCER]  # a consumer is not told who wrote a record
+
+Line = dict[str, Any]
+
+
+def partitions_of(case_id: str) -> list[Partition]:
+    readable = open_all(*brokers(case_id)).readable("longest")
+    return [each for each in readable if each.topic is not None and not each.topic.startswith("__")]
+
+
+def lines_of(case_id: str) -> list[Line]:
+    version, _, name = case_id.partition("/")
+    lines = expected_records(broker_case(version, name), "read_uncommitted").values()
+    return [line for line in lines if not line["topic"].startswith("__")]
+
+
+def size_of(line: Line) -> int:
+    return sum(len(base64.b64decode(line[name])) for name in ("key", "value") if line[name] is not None)
+
+
+KEYS: dict[By, Callable[[Line], tuple[Any, ...]]] = {
+    By.TOPIC: lambda line: (line["topic"],),
+    By.PARTITION: lambda line: (line["topic"], line["partition"]),
+    By.KEY: lambda line: (line["topic"], line["key"]),
+    By.HOUR: lambda line: (begin(line, 3_600_000),),
+    By.MINUTE: lambda line: (begin(line, 60_000),),
+    By.REPEAT: lambda line: (line["topic"], line["key"], line["value"]),
+}
+
+
+def begin(line: Line, unit: int) -> int | None:
+    return None if line["timestamp"] < 0 else line["timestamp"] // unit * unit
+
+
+def counted(lines: list[Line], by: By) -> list[tuple[Any, ...]]:
+    """Of each group its key (a value is not shown), records, bytes, and first and last time."""
+    found: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
+    for line in lines:
+        found[KEYS[by](line)].append(line)
+    rows = []
+    for key, members in found.items():
+        if by is By.REPEAT and len(members) == 1:
+            continue
+        times = [line["timestamp"] for line in members if line["timestamp"] >= 0] or [None]
+        rows.append((key[:2], len(members), sum(map(size_of, members)), min(times), max(times)))
+    return rows
+
+
+def told(group: Group, by: By) -> tuple[Any, ...]:
+    key = None if group.key is None else base64.b64encode(group.key).decode()
+    names: dict[By, tuple[Any, ...]] = {
+        By.TOPIC: (group.topic,), By.PARTITION: (group.topic, group.partition), By.KEY: (group.topic, key),
+        By.HOUR: (group.time,), By.MINUTE: (group.time,), By.REPEAT: (group.topic, key),
+    }  # fmt: skip
+    return (names[by], group.records, group.size, group.first_timestamp, group.last_timestamp)
+
+
+@pytest.mark.parametrize("by", PRODUCERLESS)
+@pytest.mark.parametrize("case_id", CASES)
+def test_groups_are_those_of_the_records_that_kafka_read(case_id: str, by: By) -> None:
+    lines = lines_of(case_id)
+    found = top(partitions_of(case_id), [by], most=None)
+    assert sorted(map(repr, (told(group, by) for group in found.groups))) == sorted(map(repr, counted(lines, by)))
+    assert (found.records, found.size) == (len(lines), sum(map(size_of, lines)))
+    assert found.groups or by is By.REPEAT
+    assert all(a.size >= b.size for a, b in pairwise(found.groups))
+    assert (found.missed_bytes, found.findings) == (0, ())
+
+
+def test_times_choose_records_by_their_own_time() -> None:
+    lines = lines_of("4.1.1/segments")
+    times = sorted({line["timestamp"] for line in lines})
+    start, end = times[len(times) // 3], times[len(times) // 2]
+    chosen = [line for line in lines if start <= line["timestamp"] < end]
+    found = top(partitions_of("4.1.1/segments"), [By.TOPIC], start_time=start, end_time=end, most=None)
+    assert 0 < found.records == len(chosen) < len(lines)
+
+
+def test_producers_are_those_of_the_batches() -> None:
+    partitions = partitions_of("4.1.1/txn")
+    wanted: dict[int, int] = defaultdict(int)
+    for partition in partitions:
+        for batch in partition.batches():
+            if not batch.header.is_control:
+                wanted[batch.header.producer_id] += len(decode_batch(batch).records)
+    found = top(partitions, [By.PRODUCER], most=None)
+    assert {group.producer_id: group.records for group in found.groups} == wanted
+    assert len(wanted) > 2
+
+
+def test_more_groups_than_fit_are_cut_to_the_largest_and_the_error_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    partitions = partitions_of("4.1.1/segments")
+    exact = {(group.topic, group.key): group.size for group in top(partitions, [By.KEY], most=None).groups}
+    monkeypatch.setattr(module, "_MOST_GROUPS", 20)
+    monkeypatch.setattr(module, "_PENDING_ROWS", 30)
+    cut = top(partitions, [By.KEY], most=None)
+    assert 0 < len(cut.groups) <= 20 < len(exact)
+    for group in cut.groups:
+        whole = exact[group.topic, group.key]
+        assert whole - cut.missed_bytes <= group.size <= whole
+    missing = exact.keys() - {(group.topic, group.key) for group in cut.groups}
+    assert max(exact[key] for key in missing) <= cut.missed_bytes
+    assert cut.records == sum(1 for _ in lines_of("4.1.1/segments"))
+
+
+@pytest.mark.parametrize("by", [[], [By.HOUR, By.MINUTE]])
+def test_what_makes_no_sense_is_refused(by: list[By]) -> None:
+    with pytest.raises(UsageError):
+        top([], by)
+
+
+def test_the_command() -> None:
+    (directory,) = brokers("4.1.1/segments")
+    lines = lines_of("4.1.1/segments")
+    finished = kafkalog("top", "--json", "--by", "partition", "--exclude", "__*", directory)
+    assert finished.code == 0
+    assert sum(each["records"] for each in finished.objects) == len(lines)
+    table = kafkalog("top", "--by", "key", "-n", 3, directory)
+    assert (table.code, len(table.lines)) == (0, 5)
+    refused = kafkalog("top", "--by", "hour", "--by", "minute", directory)
+    assert (refused.code, refused.out) == (64, "")
+    nothing = kafkalog("top", "--json", "--since", "1999-01-01T00:00:00Z", "--until", "1999-01-02T00:00:00Z", directory)
+    assert (nothing.code, nothing.out) == (0, "")

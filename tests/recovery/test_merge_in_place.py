@@ -1,0 +1,182 @@
+"""The way `merge`: a partition gets, in place, what it and other copies of it hold together; undo takes that back."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from command import kafkalog as command
+from fixture_data import replica_roles, unpack_replicas
+from kafkalog import Log, RecoveryRefused, UsageError
+from kafkalog.cli.way_words import needs_of
+from kafkalog.codec.model import BATCH
+from kafkalog.codec.scan import scan
+from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery.journal import JOURNAL
+from stopping import Stopped, failing_at
+from trees import first_difference, stamps
+
+ROLES = replica_roles()
+OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))
+
+
+def damage(log: Path) -> None:
+    """Its first batch cannot be read any more."""
+    data = bytearray(log.read_bytes())
+    size = scan(bytes(data)).batches[0].size
+    data[BATCH.size + 2 : size - 2] = bytes(size - 4 - BATCH.size)
+    log.write_bytes(data)
+
+
+def records(root: Path, topic: str) -> list[tuple[int, bytes | None]]:
+    return [(each.offset, each.value) for each in kafkalog.open(root)[topic, 0].records()]
+
+
+@pytest.fixture
+def volumes(tmp_path: Path) -> Path:
+    return unpack_replicas(tmp_path)
+
+
+@pytest.mark.parametrize("topics", [("equal",), ("equal", "tale")])
+def test_what_is_printed_keeps_what_is_promised_and_can_be_undone(
+    topics: tuple[str, ...], volumes: Path, compared: Callable[[str, int], None]
+) -> None:
+    """Only the damaged partitions change: two volumes merged as a whole hold the partitions of both brokers."""
+    damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
+    for topic in topics:
+        damage(min((damaged / f"{topic}-0").glob("*.log")))
+    before, beside = stamps(damaged), stamps(copy)
+    choice = plan(damaged, copies=[copy]).choice
+    ways = {name: way for name, found in choice.by_partition.items() for way in found if way.way == "merge"}
+    assert ways.keys() >= {f"{topic}-0" for topic in topics}
+    printed = [line.strip() for line in command("plan", damaged, "--copy", copy).lines]
+    lines = [line for line in printed if line.startswith("kafkalog recover ") and "--mode merge" in line]
+    assert len(lines) == len(ways)
+    for line in lines:
+        assert command(*shlex.split(line)[1:]).code == 2, line
+    for name, way in ways.items():
+        assert len(records(damaged, name.removesuffix("-0"))) == way.measured.records_kept
+    for topic in topics:
+        assert records(damaged, topic)[: len(records(copy, topic))] == records(copy, topic)
+    for name in ways:
+        made = plan(damaged / name)
+        assert (made.broker.outcome, made.actions) == ("loaded", [])
+    left = {name for name, held in stamps(damaged).items() if before.get(name) != held and "/" in name}
+    assert {name.partition("/")[0] for name in left} == set(ways)
+    assert stamps(copy) == beside
+    for _ in lines:
+        undo(damaged)
+    assert first_difference(dict(stamps(damaged)), dict(before)) == ""
+    compared("partitions merged in place as printed, with the records promised, and undone", len(ways))
+
+
+def test_a_log_that_no_copy_helps_is_recovered_as_in_mode_safe(volumes: Path) -> None:
+    damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
+    shutil.rmtree(copy / "equal-0")
+    damage(min((damaged / "equal-0").glob("*.log")))
+    made = plan(damaged / "equal-0", mode="merge", copies=[copy])
+    assert "merge" not in {str(way.way) for way in made.choice.by_partition["equal-0"]}
+    assert made.actions == plan(damaged / "equal-0").actions
+
+
+def test_what_is_whole_is_left_as_it_is(volumes: Path) -> None:
+    one, copy = (volumes / f"broker-{each}" for each in (NEW, BEHIND))
+    before = stamps(one)
+    made = plan(one / "equal-0", mode="merge", copies=[copy])
+    safe = plan(one / "equal-0")
+    assert [each.path for each in made.actions] == [each.path for each in safe.actions]
+    assert stamps(one) == before
+
+
+def test_records_that_only_this_copy_has_need_consent(volumes: Path) -> None:
+    """The old leader's tail of an epoch that another leader has cut is no part of the merged log."""
+    old, copy = (volumes / f"broker-{each}" for each in (OLD, NEW))
+    damage(min((old / "tale-0").glob("*.log")))
+    made = plan(old / "tale-0", mode="merge", copies=[copy])
+    dropped = made.choice.own.sound_lost
+    before = stamps(old)
+    if not dropped:
+        pytest.fail("the fixture's old leader has records that no other has")
+    with pytest.raises(RecoveryRefused) as refused:
+        recover(old / "tale-0", mode="merge", copies=[copy])
+    assert refused.value.reason == "loss"
+    assert stamps(old) == before
+    recover(old / "tale-0", mode="merge", copies=[copy], accept_loss=True)
+    assert records(old, "tale") == records(copy, "tale")
+
+
+def test_a_copy_that_is_written_to_meanwhile_is_refused(volumes: Path) -> None:
+    damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
+    damage(min((damaged / "equal-0").glob("*.log")))
+    expected = plan(damaged / "equal-0", mode="merge", copies=[copy])
+    log = max((copy / "equal-0").glob("*.log"))
+    with log.open("ab") as file:
+        file.write(b"more")
+    before = stamps(damaged)
+    with pytest.raises(RecoveryRefused, match=r"changed since") as refused:
+        recover(damaged / "equal-0", mode="merge", copies=[copy], expected=expected)
+    assert (refused.value.reason, str(log) in str(refused.value)) == ("changed", True)
+    assert stamps(damaged) == before
+
+
+@pytest.mark.parametrize("what", ["none", "itself", "no partition", "another topic's id"])
+def test_what_cannot_be_a_copy(what: str, volumes: Path, tmp_path: Path) -> None:
+    damaged = volumes / f"broker-{BEHIND}"
+    damage(min((damaged / "equal-0").glob("*.log")))
+    before = stamps(damaged)
+    if what == "none":
+        with pytest.raises(UsageError, match="say where they are"):
+            plan(damaged, mode="merge")
+        assert command("recover", "--yes", "--mode", "merge", damaged).code == 64
+    elif what == "itself":
+        ways = plan(damaged / "equal-0", copies=[damaged]).choice.by_partition["equal-0"]
+        assert "merge" not in {str(way.way) for way in ways}
+    elif what == "no partition":
+        (tmp_path / "empty").mkdir()
+        with pytest.raises(UsageError, match="holds no partition"):
+            plan(damaged, mode="merge", copies=[tmp_path / "empty"])
+    else:
+        copy = tmp_path / "other"
+        copy.mkdir()
+        with Log.open(copy / "equal-0", topic_id="AAAAAAAAAAAAAAAAAAAAAQ") as log:
+            log.append([b"x"])
+        made = plan(damaged / "equal-0", mode="merge", copies=[copy])
+        assert "topic" in (made.refusal or "")
+        assert command("recover", "--yes", "--mode", "merge", "--copy", copy, damaged / "equal-0").code == 3
+    assert stamps(damaged) == before
+
+
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.sweep)])
+def test_stopped_anywhere_it_is_completed_or_undone(
+    stride: int, volumes: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
+    damage(min((damaged / "equal-0").glob("*.log")))
+    before, number, stops = stamps(damaged), 1 - stride, 0
+    went_on = True
+    while went_on:
+        number += stride
+        with failing_at(number, Stopped, monkeypatch) as count, suppress(Stopped):
+            recover(damaged / "equal-0", mode="merge", copies=[copy])
+        went_on = count[0] >= number
+        if list(volumes.glob(f"*.recovery/*/{JOURNAL}")):
+            assert recover(damaged / "equal-0", mode="merge", copies=[copy]).completed
+            assert records(damaged, "equal") == records(copy, "equal")
+        with suppress(RecoveryRefused):
+            undo(damaged)
+        assert first_difference(dict(stamps(damaged)), dict(before)) == "", number
+        stops += 1
+    measured("merges in place stopped before one of their changes, completed and undone", stops)
+
+
+def test_the_way_says_what_it_needs(volumes: Path) -> None:
+    damaged, copy = (volumes / f"broker-{each}" for each in (BEHIND, NEW))
+    damage(min((damaged / "equal-0").glob("*.log")))
+    (way,) = (each for each in plan(damaged, copies=[copy]).choice.by_partition["equal-0"] if each.way == "merge")
+    assert needs_of(way) == ["--mode", "merge", "--copy", str(copy / "equal-0")]

@@ -1,0 +1,112 @@
+"""Why a recovery declines: every reason has its name and its place in one order, the same for all that was recorded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fixture_data import recovery_case, recovery_cases
+from kafkalog.recovery import Mode
+from kafkalog.recovery.outcomes import find_out
+from kafkalog.recovery.plan import Plan, plan_of
+from kafkalog.recovery.refusals import REFUSALS, Decided, refusal_of
+from kafkalog.recovery.rules import Rules
+from kafkalog.recovery.run import RecoveryOptions, plan_one
+from kafkalog.recovery.safe import no_checks
+from kafkalog.recovery.survey import survey
+from kafkalog.recovery.workers import Workers
+from recovery_settings import given
+
+ORDER = [
+    "damaged_log", "link_in_the_way", "through_a_link", "every_partition_declined", "nobody_named", "beyond_strict",
+    "unreadable", "no_start", "unsafe", "marker_in_mode_kafka", "marker_for_some",
+]  # fmt: skip
+RECORDED = {
+    "safe": {"every_partition_declined": 11},
+    "salvage": {"every_partition_declined": 11},
+    "strict": {"every_partition_declined": 11, "beyond_strict": 190},
+    "kafka": {"no_start": 80},
+    "set-aside": {"nobody_named": 562},
+}
+"""Of all recorded damage, in how many cases each mode declines for what; as before the reasons were a table."""
+SAMPLED: dict[str, dict[str, int]] = {
+    "safe": {},
+    "salvage": {},
+    "strict": {"beyond_strict": 8},
+    "kafka": {"no_start": 1},
+    "set-aside": {"nobody_named": 24},
+}
+
+
+def refused_by(root: Path, mode: Mode, options: dict[str, object]) -> str | None:
+    rules = Rules(mode=mode, **options).settled([str(root)])  # type: ignore[arg-type]
+    with survey(str(root), tolerant=True) as found:
+        return plan_of(find_out(found, rules, no_checks, Workers(), compare=False), found, rules).refused_by
+
+
+@pytest.mark.parametrize(("each", "expected"), [(24, SAMPLED), pytest.param(1, RECORDED, marks=pytest.mark.sweep)])
+def test_what_is_recorded_is_declined_for_the_same_reasons(
+    each: int, expected: dict[str, dict[str, int]], tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    found: dict[str, Counter[str]] = {mode: Counter() for mode in expected}
+    for case in recovery_cases()[::each]:
+        root = case.unpack_before(tmp_path / "root")
+        for mode, counts in found.items():
+            name = refused_by(root, Mode(mode), given(case))
+            counts.update([name] if name is not None else [])
+        shutil.rmtree(root)
+    assert {mode: dict(counts) for mode, counts in found.items()} == expected
+    compared("recoveries that were declined for the reason that is pinned", sum(map(Counter.total, found.values())))
+
+
+def damaged(root: Path) -> Path:
+    return recovery_case("bit_flip/length").unpack_before(root)
+
+
+def made(root: Path, *, mark_clean: bool = False, **rules: object) -> Plan:
+    options = given(recovery_case("bit_flip/length"))
+    asked = Rules(**{**options, **rules})  # type: ignore[arg-type]
+    return plan_one(root, RecoveryOptions(rules=asked, mark_clean=mark_clean))
+
+
+def test_the_order() -> None:
+    assert list(REFUSALS) == ORDER
+
+
+def test_the_first_of_several_reasons_is_told(tmp_path: Path) -> None:
+    root = damaged(tmp_path / "root")
+    assert made(root).refused_by is None
+    assert made(root, mode=Mode.KAFKA, mark_clean=True).refused_by == "marker_in_mode_kafka"
+    assert made(root, mode=Mode.SET_ASIDE).refused_by == "nobody_named"
+    os.link(min(root.glob("t-0/*.log")), tmp_path / "snapshot")
+    for log in root.glob("t-0/*.log"):
+        os.link(log, tmp_path / f"snapshot-{log.name}")
+    assert made(root).refused_by == "unsafe"
+    assert made(root, mode=Mode.KAFKA, mark_clean=True).refused_by == "unsafe"
+    assert made(root, mode=Mode.STRICT).refused_by == "beyond_strict"
+    assert made(root, rebuild_indexes=True).refused_by == "damaged_log"
+    (root / "recovery-point-offset-checkpoint").unlink()
+    (root / "recovery-point-offset-checkpoint").symlink_to(tmp_path / "nowhere")
+    assert made(root).refused_by == "link_in_the_way"
+    assert made(root, mode=Mode.STRICT).refused_by == "link_in_the_way"
+    assert made(root, rebuild_indexes=True).refused_by == "damaged_log"
+
+
+def test_a_marker_is_for_all(tmp_path: Path) -> None:
+    """One partition directory is left as it is, whatever becomes of the others."""
+    root = damaged(tmp_path / "root")
+    rules = Rules(**given(recovery_case("bit_flip/length"))).settled([str(root)])
+    with survey(str(root), tolerant=True) as found:
+        outcomes = find_out(found, rules, no_checks, Workers(), compare=False)
+        decided = Decided(
+            found=found, rules=rules, kafka=outcomes.kafka, own=outcomes.own, actions=[], findings=[],
+            declined={"t-1": "it cannot be read"}, mark_clean=True,
+        )  # fmt: skip
+        assert refusal_of(decided) == ("marker_for_some", "it cannot be read")
+        assert refusal_of(replace(decided, mark_clean=False)) is None
