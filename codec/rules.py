@@ -62,7 +62,7 @@ class Verdict(enum.Enum):
     REPEATS = "repeats"
     """its offsets were there before: passed over"""
     DISPLACED = "displaced"
-    """its base offset, which no checksum covers, is not the one it was written with: damage, and its records are sound"""
+    """its base offset, which no checksum covers, is not the one it was written with; its records are sound"""
     STOP = "stop"
     """no consumer reads past it"""
 

@@ -173,7 +173,9 @@ class Selection:
             return None
         return low if self._filter is None or self._filter.accepts(header) else None
 
-    def parts(self, run: Run, cursor: Cursor | None = None) -> Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]:
+    def parts(
+        self, run: Run, cursor: Cursor | None = None
+    ) -> Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]:
         """What is wanted of the next batches, of the segment that a cursor is in if they are still to be judged.
 
         In order: parts of the run, with the first wanted offset of each of their batches, valid until the next part is
@@ -185,7 +187,9 @@ class Selection:
         """What is wanted next is what should come next, so that headers beyond doubt need no look at each."""
         return cursor.expected == self.next_offset
 
-    def _parts(self, run: AnyRun, cursor: Cursor | None) -> Iterator[tuple[AnyRun, npt.NDArray[np.int64]] | RecordBatch]:
+    def _parts(
+        self, run: AnyRun, cursor: Cursor | None
+    ) -> Iterator[tuple[AnyRun, npt.NDArray[np.int64]] | RecordBatch]:
         import numpy as np
 
         from kafkalog.codec.headers.runs import BatchRun

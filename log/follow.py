@@ -24,12 +24,12 @@ from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.files import FileSource, PathLike
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
-from kafkalog.log.walk.batches import Passed
-from kafkalog.log.walk.cursor import ENDING, Cursor
-from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import TransactionTracker
 from kafkalog.log.unchanged import SETTLED_NS
+from kafkalog.log.walk.batches import Passed
+from kafkalog.log.walk.cursor import ENDING, Cursor
+from kafkalog.log.walk.resync import Expected, Resync
 
 __all__ = ["Followed", "Follower", "Unread", "settled"]
 
@@ -214,7 +214,7 @@ class Follower:
 
     def _passed(self, segment: Segment, source: Source, at: int, finding: Finding, expected: int) -> None:
         """Damage, in which a transaction may have ended."""
-        head = source.read(at, BATCH.size)
+        head = bytes(source.read(at, BATCH.size))
         self._tracker.damaged(Passed(segment, at, expected, finding.in_file(segment.path), head))
 
     def _behind(self, segment: Segment, source: FileSource, position: int) -> int:

@@ -187,7 +187,9 @@ def _spans_of_file(segment: Segment, whole: Slice, every: int, files: HeldFiles)
             if len(head) == BATCH.size and PLAIN.batch_header(head, 0).codec != Codec.NONE:
                 every //= _UNPACKED
             step = size // -(-size // every)
-            yield from joined_spans(source, segment.base_offset, whole.start + size, step, position=whole.start, next_base=whole.next_base)
+            yield from joined_spans(
+                source, segment.base_offset, whole.start + size, step, position=whole.start, next_base=whole.next_base
+            )
 
 
 class _End(NamedTuple):

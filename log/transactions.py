@@ -9,7 +9,7 @@ the cleaner keeps the marker for as long as it keeps such a batch (`CleanedTrans
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -118,11 +118,13 @@ class TransactionTracker:
 
     def take(self, found: BatchRun | RecordBatch, segment: Segment | None = None, *, end: int = NO_END) -> None:
         """Take note of a batch or many; of offsets that were there before nothing is opened or ended."""
-        is_one = isinstance(found, RecordBatch)
-        for batch in [found] if is_one else found.of_transactions():
+        if isinstance(found, RecordBatch):
+            batches, reached = iter((found,)), found.header.next_offset
+        else:
+            batches, reached = found.of_transactions(), found.next_offset
+        for batch in batches:
             if self._reached <= batch.last_offset and batch.header.first_offset < end:
                 self.feed(batch, segment)
-        reached = found.header.next_offset if is_one else found.next_offset
         self._reached = max(self._reached, min(reached, end))
 
     def damaged(self, passed: Passed) -> None:
@@ -148,10 +150,10 @@ class TransactionTracker:
         if claimed is not None and claimed[0] == producer_id and _is_listed(segment, producer_id, first, claimed[1]):
             self._abort(producer_id, first, claimed[1])
             return
-        detail = f"whether the transaction of producer {producer_id} from offset {first} on was committed cannot be told"
+        what = f"the transaction of producer {producer_id} from offset {first} on"
         found = Finding(
             FindingCode.TRANSACTION_UNDECIDED, Severity.ERROR, finding.position, first,
-            f"{detail}: {finding.detail}", finding.file,
+            f"whether {what} was committed cannot be told: {finding.detail}", finding.file,
         )  # fmt: skip
         self.undecided.append(Undecided(ABORTED_TRANSACTION_VERSION, producer_id, first, last, first, found))
 

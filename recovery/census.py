@@ -20,10 +20,10 @@ from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
-from kafkalog.log.walk.ending import EndOfWalk, end_of_walk
 from kafkalog.log.missing import MissingOffsets
-from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.ending import EndOfWalk, end_of_walk
+from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.recovery.offset_ranges import OffsetRanges
 from kafkalog.recovery.soundness import log_segments, offset_problem, with_next
 

@@ -19,8 +19,8 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.files import FileSource
-from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.segment import Segment
+from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.recovery.jumps import Displaced, Jumps, Wrong, first_wrong
 from kafkalog.recovery.soundness import offset_problem
 from kafkalog.recovery.stretches import OneBatch, Run, Stretch

@@ -19,10 +19,10 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
-from kafkalog.log.walk.ending import end_of_walk
-from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.ending import end_of_walk
+from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun

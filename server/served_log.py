@@ -15,7 +15,7 @@ from threading import Lock
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
+from kafkalog.codec.model import AbortedTransaction, RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
@@ -23,9 +23,9 @@ from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.follow import Follower, Unread
 from kafkalog.log.locate import locate
 from kafkalog.log.partition import Partition
-from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.transactions import TransactionTracker
+from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.server.files import Answered, Fact, FileRange, OpenLog, OpenLogs
 from kafkalog.server.headers import DamagedError, Place, places
 

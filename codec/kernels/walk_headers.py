@@ -32,12 +32,23 @@ _LARGEST_OFFSET = 2**62
 _load8, _load32, _load64 = load[8], load_big[32], load_big[64]
 
 
+@compiled(declared=_MAGIC_AT)
+def _offset_at(read: int, descriptor: int, memory: int, position: int, file_end: int) -> int:
+    """The offset that a header at a position of the file begins with; -1 where there is none."""
+    if position + _MAGIC_AT >= file_end:
+        return -1
+    if _call_read(read, descriptor, memory, _OFFSET_BYTES, position, 0) < _OFFSET_BYTES:
+        return -1
+    return _load64(memory)  # type: ignore[no-any-return]
+
+
 @compiled("int64(int64, int64, int64, int64, int64[::1])", declared=(BATCH.fields, LOG_OVERHEAD.fields, _SMALLEST))
 def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) -> int:
     """Go on over the headers of an open file until `STEP` bytes of batches were passed, or all; 1 if that was possible.
 
-    `read` is the address of `pread`, `memory` that of `room` bytes and of eight more.  `walk` has an element for each of `Walk`.  0 where
-    reading fails, or offsets are too large to count on or decrease: everything is then as if it had not been called.
+    `read` is the address of `pread`, `memory` that of `room` bytes and of eight more.  `walk` has an element for each
+    of `Walk`.  0 where reading fails, or offsets are too large to count on or decrease: everything is then as if it had
+    not been called.
     """
     position, end, file_end = walk[Walk.POSITION], walk[Walk.END], walk[Walk.FILE_END]
     held, held_end, dense = walk[Walk.HELD], walk[Walk.HELD_END], walk[Walk.IS_DENSE]
@@ -68,22 +79,14 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
         first, after = expected, offset + 1
         taken = numba.int64(0)
         if magic > 1:
-            taken = numba.int64(_load32(here + _DELTA_AT)) + 1
+            taken = _load32(here + _DELTA_AT) + numba.int64(1)
             first, after = offset, offset + taken
         elif _load8(here + _ATTRIBUTES_AT) & _CODEC_MASK == 0:
             taken = 1
         if offset != expected and taken > 0:  # what `codec.rules` calls displaced
             following = walk[Walk.NEXT_BASE]
             if behind < file_end:
-                if behind + _MAGIC_AT >= file_end:
-                    following = -1
-                elif behind + _OFFSET_BYTES <= held_end:
-                    following = _load64(memory + behind - held)
-                else:
-                    if _call_read(read, descriptor, memory + room, _OFFSET_BYTES, behind, 0) < _OFFSET_BYTES:
-                        walk[Walk.HELD] = walk[Walk.HELD_END] = 0
-                        return 0
-                    following = _load64(memory + room)
+                following = _offset_at(read, descriptor, memory + room, behind, file_end)
             if following == expected + taken or (offset > expected and after > walk[Walk.NEXT_BASE]):
                 first, after = expected, expected + taken
             elif 0 <= following < after:  # one of the two is wrong, which takes more than a header to tell

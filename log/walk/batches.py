@@ -139,8 +139,7 @@ class BatchReader:
                             return
                         yield from self._wanted(each, low)
                         if self._on_bytes is not None:
-                            is_one = isinstance(each, RecordBatch)
-                            self._on_bytes(each.size if is_one else each.end - int(each.positions[0]))
+                            self._on_bytes(_size_of(each))
                 ended = cursor.ended(scanner, through_damage=self._through_damage)
                 self.findings += [finding.in_file(segment.path) for finding in ended.findings]
                 if ended.stop is not StopReason.END and not ended.is_tail:
@@ -208,6 +207,10 @@ class BatchReader:
             f"; {segment.size - ended.position} bytes here and {len(later)} segments ({size} bytes) after were not read"
         )
         self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)
+
+
+def _size_of(found: BatchRun | RecordBatch) -> int:
+    return found.size if isinstance(found, RecordBatch) else found.end - int(found.positions[0])
 
 
 def _run_scanner(source: FileSource, position: int, limits: Limits) -> RunScanner:

@@ -25,13 +25,16 @@ class FinishedWalk(Protocol):
     """A `Scanner` or a `RunScanner` that has been iterated over."""
 
     @property
-    def valid_bytes(self) -> int: ...
+    def valid_bytes(self) -> int:
+        """Where the last sound batch ends."""
 
     @property
-    def stop(self) -> StopReason | None: ...
+    def stop(self) -> StopReason | None:
+        """Why it ended."""
 
     @property
-    def findings(self) -> Sequence[Finding]: ...
+    def findings(self) -> Sequence[Finding]:
+        """What ended it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,13 +16,13 @@ which no other comes, nobody can tell whether what is found in it was its value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import merge
 from itertools import chain
 
-from kafkalog.codec.findings import StopReason
 from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.findings import StopReason
 from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, AnyHeader, BatchHeader, RecordBatch
@@ -93,6 +93,11 @@ def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[
     high = max(expected.next_offset, 0) >> 16  # an entry may claim an offset below zero
     found = [_finds(source, start, each.to_bytes(6, "big")) for each in (high, high + 1) if each < 1 << 47]
     return merge(*found)
+
+
+def _all_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
+    """Of all versions."""
+    return merge(_candidates(source, start, expected), _old_candidates(source, start, expected))
 
 
 def _finds(source: Source, start: int, wanted: bytes) -> Iterator[int]:
@@ -166,7 +171,7 @@ class Resync:
         return None if found is None or found >= end else found
 
     def _behind_own_end(self, position: int, expected: Expected) -> int | None:
-        """The first sound batch to which the lengths of damaged ones lead, if the next one begins behind its offsets."""
+        """The first sound batch to which lengths of damaged ones lead, if the next one begins behind its offsets."""
         for _ in range(_DEEPEST):
             behind = self._mended_end(position)
             if behind is None:
@@ -178,11 +183,10 @@ class Resync:
                 return None
             batch = next(iter(Scanner(self._source, position=behind, limits=self._limits)), None)
             if batch is not None:
-                header = batch.header
                 following = offset_behind(self._source, behind + batch.size)
-                goes_on = following is not None and following > header.last_offset
+                goes_on = following is not None and following > batch.last_offset
                 is_behind = goes_on or self._is_torn_tail(behind + batch.size)
-                return behind if is_behind and _is_plausible(header, expected) else None
+                return behind if is_behind and _is_plausible(batch.header, expected) else None
             position = behind
         return None
 
@@ -218,7 +222,7 @@ class Resync:
                 return behind if behind < end else None
         own_end = self._own_end(damaged_at)
         following = self._offset_behind_tail(damaged_at, expected)
-        candidates = _old_candidates if self._is_old(damaged_at) else _candidates
+        candidates = self._candidates(damaged_at)
         begin = self._searched_from(damaged_at, expected, own_end)
         for position in candidates(source, begin, expected):
             if self._effort < 0 or position >= end:
@@ -296,10 +300,16 @@ class Resync:
         is_next = header.base_offset == expected.next_offset and _is_plausible(header, expected)
         return header.next_offset if is_next else None
 
-    def _is_old(self, damaged_at: int) -> bool:
-        """The log holds messages of versions 0 and 1 where it begins; of both kinds are those before an upgrade."""
+    def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
+        """By the version of the log where it begins; of both kinds are those before an upgrade.
+
+        Where the first batch is damaged, what it says of its version is not believed.
+        """
+        if damaged_at == 0:
+            return _all_candidates
         head = self._window.view(0, MAGIC_POSITION + 1)
-        return damaged_at > 0 and len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < _V2
+        is_old = len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < _V2
+        return _old_candidates if is_old else _candidates
 
     def _is_proven(self, position: int, expected: Expected, depth: int, *, is_behind: bool = False) -> bool:
         """The chain from here ends where it must, or the log goes on from it after further damage.

@@ -14,8 +14,8 @@ from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.compression import compress
 from kafkalog.codec.kernels.tables import Filled
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.model import Codec
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from read_both_ways import read
 from record_bytes import Fields, batch, payload
 

@@ -37,6 +37,8 @@ class Entry:
     """with absolute offsets, up to the first that cannot be read"""
     is_whole: bool = True
     """every record can be read"""
+    repeats: bool = False
+    """it ends below what was there: opened, as a consumer does, and hardly ever wanted"""
     following: int | None = None
     """the offset with which the next header begins, right checksum or not"""
 
@@ -206,8 +208,9 @@ def walked(log: Log) -> _Walked:
             if verdict in ("stop", "displaced"):
                 found.stop = verdict
                 return found
+            found.kept.append(entry)
+            entry.repeats = verdict == "repeats"
             if verdict == "keep":
-                found.kept.append(entry)
                 found.reached = max(found.reached, entry.last + 1)
             expected = max(expected, entry.last + 1)
             position += entry.size
@@ -243,7 +246,7 @@ class _Transactions:
 def _transactions(log: Log, walk: _Walked) -> _Transactions:
     found = _Transactions()
     for each in walk.kept:
-        if each.producer < 0 or each.header.magic != 2:
+        if each.producer < 0 or each.header.magic != 2 or each.repeats:
             continue
         if not each.is_control:
             if each.is_transactional:
