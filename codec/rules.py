@@ -110,6 +110,8 @@ class Continuity:
         """the highest so far"""
         self.expected = base_offset if begins and expected is None else expected
         """the offset that should come next, None if nobody knows"""
+        self.behind: int | None = None
+        """the offset that the header behind the next batch begins with, where a walk has it at hand"""
         self.verdict = Verdict.KEEP
         """about the batch that was checked last"""
 

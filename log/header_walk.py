@@ -28,7 +28,6 @@ __all__ = ["Span", "batch_spans", "joined_spans", "spans_from", "walk_headers"]
 _BLOCK_BYTES = 64 * KIB
 """Read at a time where batches are small."""
 _SIZE = LOG_OVERHEAD.reader("size")
-_OFFSET_BYTES = 8
 _walk_on = Kernel("walk_headers", "walk_headers")
 
 
@@ -84,7 +83,7 @@ def _by_kernel(
     from kafkalog.codec.buffer_pool import Block
     from kafkalog.codec.kernels.tables import Walk
 
-    memory = Block(_BLOCK_BYTES + _OFFSET_BYTES)
+    memory = Block(_BLOCK_BYTES)
     walk = np.zeros(len(Walk), np.int64)
     walk[Walk.END], walk[Walk.FILE_END], walk[Walk.STEP], walk[Walk.EXPECTED] = end, source.size, step, offset
     walk[Walk.POSITION], walk[Walk.NEXT_BASE] = position, NO_END if next_base is None else next_base

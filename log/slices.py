@@ -227,7 +227,8 @@ class SliceReader:
     def _damage(self, finding: Finding, start: int, end: int, first_offset: int) -> Damage:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
         low, opens_from = self._slice.start_offset, self._slice.opens_from
-        is_told_before = opens_from is not None and opens_from < low > first_offset
+        is_shared = start == self._slice.start and opens_from is not None and opens_from < low
+        is_told_before = is_shared and first_offset < low
         return Damage(error, start, end, self.next_offset, is_told_before=is_told_before)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:

@@ -92,7 +92,9 @@ def decode_window(
         if whole == 0:
             break
         read_header(here, position, headers, count)
-        following = _load64(here + whole) if size - position - whole >= _OFFSET_BYTES else -1
+        following = -1
+        if headers[HeaderColumn.BASE_OFFSET, count] != low and size - position - whole >= _OFFSET_BYTES:
+            following = _load64(here + whole)
         if not is_next(headers, count, following, low, highest, end, flags):
             break
         first, record_bytes = here + _HEADER, whole - _HEADER

@@ -32,21 +32,25 @@ _LARGEST_OFFSET = 2**62
 _load8, _load32, _load64 = load[8], load_big[32], load_big[64]
 
 
-@compiled(declared=_MAGIC_AT)
-def _offset_at(read: int, descriptor: int, memory: int, position: int, file_end: int) -> int:
-    """The offset that a header at a position of the file begins with; -1 where there is none."""
-    if position + _MAGIC_AT >= file_end:
-        return -1
-    if _call_read(read, descriptor, memory, _OFFSET_BYTES, position, 0) < _OFFSET_BYTES:
-        return -1
-    return _load64(memory)  # type: ignore[no-any-return]
+@compiled(inline=True, declared=(BATCH.fields, MESSAGE_V0.fields, _CODEC_MASK))
+def _offsets_taken(here: int, magic: int) -> int:
+    """How many offsets the batch at an address takes; 0 where the header does not tell, as of a wrapper."""
+    if magic > 1:
+        return _load32(here + _DELTA_AT) + numba.int64(1)  # type: ignore[no-any-return]
+    return numba.int64(_load8(here + _ATTRIBUTES_AT) & _CODEC_MASK == 0)  # type: ignore[no-any-return]
+
+
+@compiled(inline=True)
+def _next_offset_at(memory: int, held: int, held_end: int, position: int) -> int:
+    """The offset that the header at a position begins with; -1 where it is not held."""
+    return _load64(memory + position - held) if held_end >= position + _OFFSET_BYTES else -1
 
 
 @compiled("int64(int64, int64, int64, int64, int64[::1])", declared=(BATCH.fields, LOG_OVERHEAD.fields, _SMALLEST))
 def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) -> int:
     """Go on over the headers of an open file until `STEP` bytes of batches were passed, or all; 1 if that was possible.
 
-    `read` is the address of `pread`, `memory` that of `room` bytes and of eight more.  `walk` has an element for each
+    `read` is the address of `pread`, `memory` that of `room` bytes.  `walk` has an element for each
     of `Walk`.  0 where reading fails, or offsets are too large to count on or decrease: everything is then as if it had
     not been called.
     """
@@ -76,17 +80,16 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
         if offset > _LARGEST_OFFSET or offset < -_LARGEST_OFFSET:
             walk[Walk.HELD] = walk[Walk.HELD_END] = 0
             return 0
-        first, after = expected, offset + 1
-        taken = numba.int64(0)
-        if magic > 1:
-            taken = _load32(here + _DELTA_AT) + numba.int64(1)
-            first, after = offset, offset + taken
-        elif _load8(here + _ATTRIBUTES_AT) & _CODEC_MASK == 0:
-            taken = 1
+        taken = _offsets_taken(here, magic)
+        first, after = (offset, offset + taken) if magic > 1 else (expected, offset + 1)
         if offset != expected and taken > 0:  # what `codec.rules` calls displaced
             following = walk[Walk.NEXT_BASE]
             if behind < file_end:
-                following = _offset_at(read, descriptor, memory + room, behind, file_end)
+                if behind + _OFFSET_BYTES > held_end:  # what is read is the header that comes next
+                    ahead = min(room if dense != 0 else _HEADER, file_end - behind)
+                    held, held_end = behind, behind + _call_read(read, descriptor, memory, ahead, behind, 0)
+                following = _next_offset_at(memory, held, held_end, behind)
+                following = following if behind + _MAGIC_AT < file_end else -1
             if following == expected + taken or (offset > expected and after > walk[Walk.NEXT_BASE]):
                 first, after = expected, expected + taken
             elif 0 <= following < after:  # one of the two is wrong, which takes more than a header to tell

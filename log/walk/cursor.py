@@ -82,7 +82,10 @@ class Cursor:
         continuity = self.continuity
         following = None
         if not continuity.is_next(batch.header):
-            following = offset_behind(self._source, batch.position + batch.size, self._next_base)
+            following = continuity.behind
+            if following is None:
+                following = offset_behind(self._source, batch.position + batch.size, self._next_base)
+        continuity.behind = None
         self.found = list(continuity.check(batch, following))
         return continuity.verdict
 
@@ -120,7 +123,7 @@ def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterato
     """
     from kafkalog.codec.headers.continuity import sound_prefix
 
-    number, size, singly = 0, _MANY, 1
+    number, size, singly, bases = 0, _MANY, 1, run["base_offset"]
     while number < len(run):
         part = run.part(number, min(number + size, len(run)))
         count = sound_prefix(continuity, part, gaps=gaps)
@@ -132,5 +135,6 @@ def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterato
             continue
         singly = 1 if count >= _FEW // 2 else min(2 * singly, _SINGLY)
         for number in range(number, min(number + singly, len(run))):  # noqa: B020 - goes on from where it was
+            continuity.behind = int(bases[number + 1]) if number + 1 < len(run) else None
             yield run.batch(number)
         number, size = number + 1, _FEW

@@ -125,7 +125,7 @@ def test_the_table_names_every_reader() -> None:
     text = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
     table = text.split("| reader | after damage |")[1].split("\n\n")[0]
     rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in table.splitlines()[2:]]
-    assert {name: after for name, after in rows} == MODES
+    assert dict(rows) == MODES
 
 
 def damaged_logs() -> dict[str, tuple[list[bytes], list[int], list[int]]]:
