@@ -51,6 +51,8 @@ class Slice:
     """records from here on are not wanted"""
     is_last: bool = False
     """nothing of the log comes after it: where it ends unfinished, the log ends"""
+    is_shared: bool = False
+    """the part before it reads the first batch too, and tells what is wrong with it"""
     next_base: int | None = None
     """base offset of the segment after it, where that is known"""
     expected: int | None = None
@@ -226,9 +228,8 @@ class SliceReader:
 
     def _damage(self, finding: Finding, start: int, end: int, first_offset: int) -> Damage:
         error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
-        low, opens_from = self._slice.start_offset, self._slice.opens_from
-        is_shared = start == self._slice.start and opens_from is not None and opens_from < low
-        is_told_before = is_shared and first_offset < low
+        low = self._slice.start_offset
+        is_told_before = self._slice.is_shared and start == self._slice.start and first_offset < low
         return Damage(error, start, end, self.next_offset, is_told_before=is_told_before)
 
     def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:

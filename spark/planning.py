@@ -170,6 +170,7 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
     lowest = [*accumulate((span.first_offset for span in reversed(spans[1:])), min, initial=NO_END)][::-1]
     total = sum(count for _, count in claimed)
     ranges = max(1, -(-total // most))
+    is_shared = False
     begin, start_offset, highest, done, given, number = 0, whole.start_offset, whole.start_offset, 0, 0, 1
     for last, (first_offset, count) in enumerate(claimed):
         while number < ranges and (target := total * number // ranges) <= done + count:
@@ -180,13 +181,17 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
             part = replace(
                 whole, start=spans[begin].start, end=spans[last].end, start_offset=start_offset, end_offset=end_offset,
                 is_last=False, expected=spans[begin].expected if begin else whole.expected,
+                is_shared=is_shared,
             )  # fmt: skip
             yield replace(piece, slice=part), target - given
-            begin, start_offset, given = last + (end_offset >= spans[last].next_offset), end_offset, target
+            is_shared = end_offset < spans[last].next_offset
+            begin, start_offset, given = last + (not is_shared), end_offset, target
         done += count
         highest = max(highest, spans[last].next_offset)
     expected = spans[begin].expected if begin else whole.expected
-    last_part = replace(whole, start=spans[begin].start, start_offset=start_offset, expected=expected)
+    last_part = replace(
+        whole, start=spans[begin].start, start_offset=start_offset, expected=expected, is_shared=is_shared
+    )
     yield replace(piece, slice=last_part), total - given
 
 

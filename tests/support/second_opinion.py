@@ -189,6 +189,16 @@ def judged(entry: Entry, expected: int, reached: int, base: int, next_base: int 
     return "repeats" if entry.last < reached else "keep"
 
 
+def _has_another_length(data: bytes, position: int) -> bool:
+    """With one bit of its length turned over it is whole."""
+    for bit in range(31):
+        changed = bytearray(data[position:])
+        changed[11 - bit // 8] ^= 1 << bit % 8
+        if entry_at(bytes(changed), 0) is not None:
+            return True
+    return False
+
+
 def walked(log: Log) -> _Walked:
     """Up to what ends reading."""
     found = _Walked([], reached=log.log_start)
@@ -229,10 +239,12 @@ def _is_tail(data: bytes, position: int, expected: int) -> bool:
     behind = expected + 1
     if left >= 27 and data[position + _MAGIC_AT] == 2:
         behind = expected + max(int.from_bytes(data[position + 23 : position + 27], "big", signed=True), 0) + 1
+    if left > 61 and data[position + _MAGIC_AT] == 2 and _has_another_length(data, position):
+        return False
     found = (
         entry_at(data, at) for at in range(position + 1, len(data) - _MAGIC_AT) if data[at + _MAGIC_AT] in (0, 1, 2)
     )
-    return not any(each is not None and each.first >= behind for each in found)
+    return not any(each is not None and behind <= each.first <= behind + _MOST for each in found)
 
 
 @dataclass
@@ -255,8 +267,11 @@ def _transactions(log: Log, walk: _Walked) -> _Transactions:
         if not each.rows:
             if each.is_whole:
                 continue
-            if each.producer in found.open:
-                found.undecided.append(found.open[each.producer])
+            first = found.open.get(each.producer)
+            if first is not None and (each.producer, first, each.first) in log.listed:
+                found.aborted.append((each.producer, found.open.pop(each.producer), each.first))
+            elif first is not None:
+                found.undecided.append(first)
             continue
         kind = each.marker()
         if kind is None:
