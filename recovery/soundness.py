@@ -54,7 +54,9 @@ class Cut:
 
     @property
     def severity(self) -> Severity:
-        """As everywhere: an append that was cut short is not damage."""
+        """As everywhere: an append that was cut short is not damage, and what was there before is information."""
+        if self.code is FindingCode.OFFSET_NOT_INCREASING:
+            return Severity.INFO
         return Severity.WARNING if self.code in _TAIL_CODES else Severity.ERROR
 
 
