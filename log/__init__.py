@@ -46,7 +46,7 @@ _HOMES = {
     "records": ("RecordReader",),
     "segment": ("Segment",),
     "transactions": ("Transactions",),
-    "walk": ("BatchReader",),
+    "walk.batches": ("BatchReader",),
     "writer": ("Log",),
 }
 """Module -> names that are imported when somebody asks for them: who reads needs nothing that writes."""

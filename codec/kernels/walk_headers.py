@@ -33,7 +33,7 @@ _load8, _load32, _load64 = load[8], load_big[32], load_big[64]
 
 
 @compiled(inline=True, declared=(BATCH.fields, MESSAGE_V0.fields, _CODEC_MASK))
-def _offsets_taken(here: int, magic: int) -> int:
+def _offsets_taken(here: int, magic: Any) -> int:
     """How many offsets the batch at an address takes; 0 where the header does not tell, as of a wrapper."""
     if magic > 1:
         return _load32(here + _DELTA_AT) + numba.int64(1)  # type: ignore[no-any-return]
