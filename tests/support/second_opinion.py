@@ -190,11 +190,12 @@ def judged(entry: Entry, expected: int, reached: int, base: int, next_base: int 
 
 
 def _has_another_length(data: bytes, position: int) -> bool:
-    """With one bit of its length turned over it is whole."""
+    """With one bit of its length turned over it is whole, and a sound batch comes after it."""
     for bit in range(31):
         changed = bytearray(data[position:])
         changed[11 - bit // 8] ^= 1 << bit % 8
-        if entry_at(bytes(changed), 0) is not None:
+        whole = entry_at(bytes(changed), 0)
+        if whole is not None and entry_at(data, position + whole.size) is not None:
             return True
     return False
 
