@@ -7,7 +7,9 @@ for many batches at a time.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
+from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import (
@@ -19,7 +21,10 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 
-__all__ = ["LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "ends_reading", "header_findings"]
+__all__ = [
+    "LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "Verdict", "ends_reading", "header_findings",
+    "highest_offset", "is_displaced",
+]  # fmt: skip
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Indexes store offsets relative to the segment's base as int32."""
@@ -50,10 +55,51 @@ def header_findings(header: AnyHeader, position: int) -> Iterator[Finding]:
             yield found(FindingCode.RECORDS_COUNT_INVALID, f"{header.records_count} records")
 
 
-class Continuity:
-    """What is wrong with a batch where it is; fed with the batches of one segment in order."""
+class Verdict(enum.Enum):
+    """What a reader does with a batch whose size and checksum are right."""
 
-    def __init__(self, base_offset: int | None = None, *, next_segment: int | None = None) -> None:
+    KEEP = "keep"
+    REPEATS = "repeats"
+    """its offsets were there before: passed over"""
+    DISPLACED = "displaced"
+    """its base offset, which no checksum covers, is not the one it was written with; its records are sound"""
+    STOP = "stop"
+    """no consumer reads past it"""
+
+
+def is_displaced(first: Any, delta: Any, expected: Any, following: Any) -> Any:
+    """Whether a batch does not begin where it should, and the next one begins just where it would have ended there.
+
+    For numbers and for columns of them.  Compaction leaves gaps, which later offsets do not fill; a batch that is
+    there twice is followed by one that goes on from before it.
+    """
+    return (first != expected) & (delta >= 0) & (following == expected + delta + 1)
+
+
+def highest_offset(base_offset: int, next_segment: int | None) -> int:
+    """The highest that a batch of a segment may have if it does not follow on the one before it."""
+    most = base_offset + MAX_RELATIVE_OFFSET
+    return most if next_segment is None else min(most, next_segment - 1)
+
+
+def _offsets_taken(header: AnyHeader) -> int | None:
+    """How many offsets a batch takes; None where the header does not tell: a wrapper's first one is inside."""
+    if isinstance(header, BatchHeader):
+        return header.last_offset_delta + 1
+    return None if header.codec else 1
+
+
+class Continuity:
+    """What should come next in a segment, and what is wrong with what does; fed with its batches in order.
+
+    What is expected is the offset after the highest one so far: at first that of the segment, and nothing where a walk
+    begins elsewhere or goes on after damage, so that the first batch there is taken as it is.
+    """
+
+    def __init__(
+        self, base_offset: int | None = None, *, next_segment: int | None = None, begins: bool = True,
+        expected: int | None = None,
+    ) -> None:  # fmt: skip
         self.base_offset = base_offset
         """of the segment, where that is known"""
         self.next_segment = next_segment
@@ -62,11 +108,51 @@ class Continuity:
         """of the batch before"""
         self.leader_epoch = NO_PARTITION_LEADER_EPOCH
         """the highest so far"""
+        self.expected = base_offset if begins and expected is None else expected
+        """the offset that should come next, None if nobody knows"""
+        self.behind: int | None = None
+        """the offset that the header behind the next batch begins with, where a walk has it at hand"""
+        self.verdict = Verdict.KEEP
+        """about the batch that was checked last"""
 
-    def check(self, batch: RecordBatch) -> Iterator[Finding]:
-        """Findings of this batch, given those before it."""
+    def goes_on(self) -> None:
+        """There was damage: whatever comes next is taken as it is."""
+        self.last_offset = self.expected = None
+        self.leader_epoch = NO_PARTITION_LEADER_EPOCH
+
+    def took(self, last_offset: int) -> None:
+        """Batches up to an offset were there, in order."""
+        self.last_offset = last_offset
+        self.expected = last_offset + 1
+
+    def is_next(self, header: AnyHeader) -> bool:
+        """Whether a batch begins where it should, so that nothing needs to be known of the one behind it."""
+        return self.expected is None or header.first_offset == self.expected
+
+    def judge(self, header: AnyHeader, following: int | None) -> Verdict:
+        """What to do with the next batch, given the offset that the header behind it begins with, if there is one."""
+        last, expected = header.last_offset, self.expected
+        if header.magic not in MAGICS or (self.base_offset is not None and ends_reading(header, self.base_offset)):
+            return Verdict.STOP
+        if expected is None:
+            return Verdict.KEEP
+        taken = _offsets_taken(header)
+        if taken is not None and header.first_offset != expected:
+            if following is not None and is_displaced(header.first_offset, taken - 1, expected, following):
+                return Verdict.DISPLACED
+            reaches_over = self.next_segment is not None and last >= self.next_segment
+            if reaches_over and header.first_offset > expected and taken > 0:
+                return Verdict.DISPLACED
+        return Verdict.REPEATS if last < expected else Verdict.KEEP
+
+    def check(self, batch: RecordBatch, following: int | None = None) -> Iterator[Finding]:
+        """Findings of this batch, given those before it, and the `verdict` about it."""
         header, position = batch.header, batch.position
+        self.verdict = self.judge(header, following)
         yield from header_findings(header, position)
+        if self.verdict is Verdict.DISPLACED:
+            yield self._displaced(header, position, following)
+            return
         last = header.last_offset
         first = header.first_offset
 
@@ -84,7 +170,8 @@ class Continuity:
             )
         if self.last_offset is not None:
             if first <= self.last_offset:
-                yield found(FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {self.last_offset}")
+                detail = f"offset {first} after {self.last_offset}"
+                yield found(FindingCode.OFFSET_NOT_INCREASING, detail, Severity.INFO)
             elif isinstance(header, BatchHeader) and first != self.last_offset + 1:
                 gap = f"offsets {self.last_offset + 1} to {first - 1} are not there"
                 yield found(FindingCode.OFFSET_GAP, gap, Severity.INFO)
@@ -94,3 +181,14 @@ class Continuity:
                 yield found(FindingCode.LEADER_EPOCH_DECREASES, f"leader epoch {epoch} after {self.leader_epoch}")
             self.leader_epoch = max(self.leader_epoch, epoch)
         self.last_offset = last
+        self.expected = last + 1 if self.expected is None else max(self.expected, last + 1)
+
+    def _displaced(self, header: AnyHeader, position: int, following: int | None) -> Finding:
+        expected = self.expected or 0
+        detail = f"offset {header.first_offset} where {expected} should come"
+        if following == expected + (_offsets_taken(header) or 0):
+            detail += f", and {following} follows: its base offset, which no checksum covers, is wrong"
+        else:
+            detail += f", beyond the next segment, which begins at {self.next_segment}"
+        self.took(expected + (_offsets_taken(header) or 0) - 1)
+        return Finding(FindingCode.OFFSET_DISPLACED, Severity.ERROR, position, expected, detail)

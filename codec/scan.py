@@ -29,7 +29,7 @@ from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.source import BufferSource, Source, Window, zeros_end
 
-__all__ = ["ScanResult", "Scanner", "scan"]
+__all__ = ["ScanResult", "Scanner", "offset_behind", "scan"]
 
 _GLANCE = 64
 """Bytes that tell a tail of zeros from anything else most of the time."""
@@ -159,6 +159,14 @@ class Scanner:
         self.findings.append(Finding(code, severity, position, offset, detail))
 
 
+def offset_behind(source: Source, end: int, next_segment: int | None = None) -> int | None:
+    """The offset that the header behind a batch begins with, whatever else it says; at the end the next segment's."""
+    if end >= source.size:
+        return next_segment
+    head = source.read(end, MAGIC_END)
+    return LOG_OVERHEAD.struct.unpack_from(head)[0] if len(head) == MAGIC_END else None
+
+
 @checked
 def scan(
     buffer: bytes | bytearray | memoryview | Source,
@@ -179,6 +187,7 @@ def scan(
     findings: list[Finding] = []
     for batch in scanner:
         batches.append(batch)
-        findings.extend(continuity.check(batch))
+        behind = None if continuity.is_next(batch.header) else offset_behind(source, batch.position + batch.size)
+        findings.extend(continuity.check(batch, behind))
     stop = scanner.stop or StopReason.END
     return ScanResult(tuple(batches), scanner.valid_bytes, stop, (*findings, *scanner.findings))

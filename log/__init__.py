@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kafkalog.log.records import RecordReader
     from kafkalog.log.segment import Segment
     from kafkalog.log.transactions import Transactions
-    from kafkalog.log.walk import BatchReader
+    from kafkalog.log.walk.batches import BatchReader
     from kafkalog.log.writer import Log
 
 _HOMES = {
@@ -46,7 +46,7 @@ _HOMES = {
     "records": ("RecordReader",),
     "segment": ("Segment",),
     "transactions": ("Transactions",),
-    "walk": ("BatchReader",),
+    "walk.batches": ("BatchReader",),
     "writer": ("Log",),
 }
 """Module -> names that are imported when somebody asks for them: who reads needs nothing that writes."""

@@ -16,9 +16,9 @@ from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHead
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.wording import counted
-from kafkalog.log.resync import NO_OFFSET_LIMIT
 from kafkalog.log.segment import Segment
-from kafkalog.log.walk import BatchReader
+from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.resync import NO_OFFSET_LIMIT
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun

@@ -25,7 +25,8 @@ from kafkalog.codec.model import (
 )
 from kafkalog.log.batch_filter import BatchFilter
 from kafkalog.log.readable import ReadablePartition
-from kafkalog.log.transactions import AbortedFilter
+from kafkalog.log.transactions import AbortedFilter, Undecided
+from kafkalog.log.walk.cursor import Cursor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -75,16 +76,23 @@ class ConsumerView:
     """what it does not accept is not opened"""
     findings: tuple[Finding, ...] = ()
     """markers that cannot be read"""
+    undecided: Finding | None = None
+    """why it ends before what was asked for, where that is because of damage"""
 
     def committed(
-        self, aborted: Iterable[AbortedTransaction], open_first_offsets: Iterable[int], findings: Iterable[Finding] = ()
+        self,
+        aborted: Iterable[AbortedTransaction],
+        open_first_offsets: Iterable[int],
+        findings: Iterable[Finding] = (),
+        undecided: Iterable[Undecided] = (),
     ) -> ConsumerView:
         """The same for `read_committed`, given the aborted transactions and where those begin that are undecided.
 
         It does not end at the last stable offset, which is at damage where there is some: reading has to meet that.
         """
         end = min([self.end_offset, *open_first_offsets])
-        return replace(self, end_offset=end, aborted=tuple(aborted), findings=tuple(findings))
+        why = next((each.finding for each in undecided if each.first_offset == end < self.end_offset), None)
+        return replace(self, end_offset=end, aborted=tuple(aborted), findings=tuple(findings), undecided=why)
 
 
 def check_isolation_level(level: str) -> None:
@@ -112,7 +120,7 @@ def consumer_view(
     if isolation_level == READ_UNCOMMITTED:
         return view
     found = partition.transactions(limits=limits)
-    return view.committed(found.aborted, found.open_first_offsets.values(), found.findings)
+    return view.committed(found.aborted, found.open_first_offsets.values(), found.findings, found.undecided)
 
 
 class Selection:
@@ -128,8 +136,8 @@ class Selection:
         self.end_offset = view.end_offset
         self._control = include_control
         self._opens_from = view.start_offset if opens_from is None else opens_from
-        self.repeats = False
-        """the batch that was asked about last begins below the end of one before it"""
+        self.held_back: Undecided | None = None
+        """why nothing is wanted of the batch that was asked about last, if nobody can tell whether it is"""
         self._filter = view.batches
         self._aborted = AbortedFilter(view.aborted) if view.aborted else None
 
@@ -151,29 +159,37 @@ class Selection:
     def low_of(self, batch: RecordBatch) -> int | None:
         """The first offset that is wanted of the next batch; None if nothing of it is."""
         header = batch.header
-        self.repeats = False
+        self.held_back = None
         if header.last_offset < self._opens_from:
             return None
         if isinstance(header, BatchHeader) and header.base_offset >= self.end_offset:
             self.next_offset = self.end_offset
             return None
-        self.repeats = self._opens_from < self.next_offset > header.first_offset
         low, self.next_offset = self.next_offset, max(self.next_offset, header.next_offset)
         if header.is_control and not self._control:
             return None
         if self._aborted is not None and self._aborted.rejects(batch):
+            self.held_back = self._aborted.undecided(batch)
             return None
         return low if self._filter is None or self._filter.accepts(header) else None
 
-    def parts(self, run: Run, base_offset: int) -> Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]:
-        """What is wanted of the next batches of a segment that begins at `base_offset`.
+    def parts(
+        self, run: Run, cursor: Cursor | None = None
+    ) -> Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]:
+        """What is wanted of the next batches, of the segment that a cursor is in if they are still to be judged.
 
         In order: parts of the run, with the first wanted offset of each of their batches, valid until the next part is
-        asked for; and batches that are not ordinary, each still to be asked about.
+        asked for; and batches that are not ordinary, each still to be judged and asked about.
         """
-        return cast("Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]", self._parts(run, base_offset))
+        return cast("Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]", self._parts(run, cursor))
 
-    def _parts(self, run: AnyRun, base_offset: int) -> Iterator[tuple[AnyRun, npt.NDArray[np.int64]] | RecordBatch]:
+    def is_in_order(self, cursor: Cursor) -> bool:
+        """What is wanted next is what should come next, so that headers beyond doubt need no look at each."""
+        return cursor.expected == self.next_offset
+
+    def _parts(
+        self, run: AnyRun, cursor: Cursor | None
+    ) -> Iterator[tuple[AnyRun, npt.NDArray[np.int64]] | RecordBatch]:
         import numpy as np
 
         from kafkalog.codec.headers.runs import BatchRun
@@ -182,13 +198,19 @@ class Selection:
         first = True
         while len(run) and (first or not self.is_over):
             first = False
-            count = self._consecutive(run, base_offset, lows)
+            highest = NO_END if cursor is None else cursor.highest
+            singly = self._aborted is not None and isinstance(run, BatchRun) and self._aborted.holds_back_of(run)
+            if cursor is not None and not self.is_in_order(cursor):
+                singly = True
+            count = 0 if singly else self._consecutive(run, highest, lows)
             if count == 0:
                 yield run.batch(0)
                 run = run.part(1, len(run))
                 continue
             part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
             self.next_offset = int(part.last_offsets[-1]) + 1
+            if cursor is not None:
+                cursor.took(self.next_offset)
             low = lows[:count]
             if self._aborted is not None and isinstance(part, BatchRun):
                 committed = ~self._aborted.rejected(part)
@@ -199,13 +221,13 @@ class Selection:
             if len(part):
                 yield part, low
 
-    def _consecutive(self, run: AnyRun, base: int, lows: Any) -> int:
+    def _consecutive(self, run: AnyRun, highest: int, lows: Any) -> int:
         """How many batches from the first on need no look at each, and what is wanted of them."""
         from kafkalog.codec.headers.runs import BatchRun
 
         if isinstance(run, BatchRun):
-            return int(_consecutive_batches(run.table, self.next_offset, base, self.end_offset, CONTROL_FLAG, lows))
-        return int(_consecutive_messages(run.table, self.next_offset, base, self.end_offset, lows))
+            return int(_consecutive_batches(run.table, self.next_offset, highest, self.end_offset, CONTROL_FLAG, lows))
+        return int(_consecutive_messages(run.table, self.next_offset, highest, self.end_offset, lows))
 
 
 def raised(finding: Finding) -> FormatError:

@@ -9,6 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 from kafkalog.codec.arguments import checked
@@ -101,8 +102,14 @@ class LogDir:
     @checked
     def live(self, topic: str, partition: int) -> list[Partition]:
         """The live directories of a topic-partition: one, none, or by mistake several."""
-        key = PartitionName(topic, partition)
-        return [found for found in self.partitions if found.name == key]
+        return list(self._by_name.get(PartitionName(topic, partition), ()))
+
+    @cached_property
+    def _by_name(self) -> dict[PartitionName | None, list[Partition]]:
+        found: dict[PartitionName | None, list[Partition]] = {}
+        for each in self.partitions:
+            found.setdefault(each.name, []).append(each)
+        return found
 
     @checked
     def __getitem__(self, key: tuple[str, int]) -> Partition:

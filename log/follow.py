@@ -11,21 +11,25 @@ import errno
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.codec.findings import StopReason
+from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, RecordBatch
+from kafkalog.codec.model import BATCH, AbortedTransaction, RecordBatch
 from kafkalog.codec.names import SWAP
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, ends_reading
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.files import FileSource, PathLike
 from kafkalog.log.inventory import Inventory, open_all
 from kafkalog.log.partition import Partition
-from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
 from kafkalog.log.transactions import TransactionTracker
 from kafkalog.log.unchanged import SETTLED_NS
+from kafkalog.log.walk.batches import Passed
+from kafkalog.log.walk.cursor import ENDING, Cursor
+from kafkalog.log.walk.resync import Expected, Resync
 
 __all__ = ["Followed", "Follower", "Unread", "settled"]
 
@@ -75,7 +79,7 @@ class Followed:
     first_open_offset: int | None = None
     """of the earliest transaction without a marker, where transactions are followed"""
     aborted: tuple[AbortedTransaction, ...] = ()
-    """in the order of their markers"""
+    """in the order of their markers, then those that are undecided"""
     unread: Unread | None = None
     """what lies behind the end, and will not become a batch any more"""
 
@@ -105,6 +109,10 @@ class _Mark:
     last_offset: int
     crc: int
     next_offset: int
+
+    def of(self, segment: Segment) -> bool:
+        """Whether it is in a segment."""
+        return self.base_offset == segment.base_offset
 
 
 class Follower:
@@ -148,7 +156,8 @@ class Follower:
 
     def _followed(self, partition: Partition) -> Followed:
         first_open = min(self._tracker.open_first_offsets.values(), default=None)
-        aborted = tuple(each for each in self._tracker.aborted if each.last_offset >= partition.log_start_offset)
+        all_of_them = (*self._tracker.aborted, *self._tracker.undecided)
+        aborted = tuple(each for each in all_of_them if each.last_offset >= partition.log_start_offset)
         return Followed(partition, self._end, first_open, aborted, self._unread)
 
     def _catch_up(self, segments: Sequence[Segment], *, is_settled: bool) -> None:
@@ -163,11 +172,12 @@ class Follower:
         self._end = max(last.base_offset, mark.next_offset if mark is not None else 0)
         if not self._follows_transactions:
             begin = mark.end if mark is not None and at is last else None
-            self._read(last, begin, is_last=True, is_settled=is_settled)
+            self._read(last, begin, None, is_settled=is_settled)
             return
-        for segment in segments[segments.index(at) if at is not None else 0 :]:
+        there = segments[segments.index(at) if at is not None else 0 :]
+        for segment, following in zip_longest(there, there[1:]):
             begin = mark.end if mark is not None and segment is at else 0
-            self._read(segment, begin, is_last=segment is last, is_settled=is_settled)
+            self._read(segment, begin, following.base_offset if following else None, is_settled=is_settled)
 
     @staticmethod
     def _still_there(mark: _Mark, segment: Segment) -> bool:
@@ -176,23 +186,36 @@ class Follower:
             batch = next(iter(Scanner(source, position=mark.start, end=mark.end)), None)
         return batch is not None and (batch.last_offset, batch.header.crc) == (mark.last_offset, mark.crc)
 
-    def _read(self, segment: Segment, position: int | None, *, is_last: bool, is_settled: bool) -> None:
+    def _read(self, segment: Segment, position: int | None, next_base: int | None, *, is_settled: bool) -> None:
         """To the end; what is torn there may be about to be finished, unless nobody has written for a while."""
+        is_last = next_base is None
         damage = {StopReason.CORRUPT, StopReason.TORN_TAIL} if is_settled else {StopReason.CORRUPT}
         with segment.open() as source:
             if position is None:
                 position = segment.position_of(_BEYOND, source, limits=self._limits)
+            mark = self._mark
+            known = mark.next_offset if mark is not None and mark.end == position and mark.of(segment) else None
+            cursor = Cursor(source, segment.base_offset, next_base, position=position, expected=known)
             while True:
                 scanner = Scanner(source, position=position, limits=self._limits)
                 for batch in scanner:
-                    self._take(batch, segment)
+                    self._take(batch, segment, cursor)
                 if scanner.stop is StopReason.END or (is_last and scanner.stop not in damage):
                     return
                 position = self._behind(segment, source, scanner.valid_bytes)
+                is_tail = is_last and position >= source.size and scanner.stop is not StopReason.CORRUPT
+                if self._follows_transactions and not is_tail:
+                    self._passed(segment, source, scanner.valid_bytes, scanner.findings[-1], cursor.next_offset)
                 if position >= source.size:
                     if is_last:
                         self._unread = Unread(segment.path, scanner.valid_bytes, source.size)
                     return
+                cursor.resume(position)
+
+    def _passed(self, segment: Segment, source: Source, at: int, finding: Finding, expected: int) -> None:
+        """Damage, in which a transaction may have ended."""
+        head = bytes(source.read(at, BATCH.size))
+        self._tracker.damaged(Passed(segment, at, expected, finding.in_file(segment.path), head))
 
     def _behind(self, segment: Segment, source: FileSource, position: int) -> int:
         """Where a sound batch begins after bytes that are none, else the end; not searched twice in the same file."""
@@ -210,12 +233,15 @@ class Follower:
             return source.size
         return found
 
-    def _take(self, batch: RecordBatch, segment: Segment) -> None:
-        header = batch.header
-        if ends_reading(header, segment.base_offset):
-            return  # the reader says so when there is more after it
+    def _take(self, batch: RecordBatch, segment: Segment, cursor: Cursor) -> None:
+        header, expected = batch.header, cursor.next_offset
+        if cursor.judge(batch) in ENDING:  # the reader says so when there is more after it
+            if self._follows_transactions:
+                head = BufferSource(batch.data)
+                self._passed(segment, head, 0, cursor.why, expected)
+            return
         if self._follows_transactions:
-            self._tracker.feed(batch, segment.path)
+            self._tracker.take(batch, segment)
         self._end = max(self._end, header.next_offset)
         end = batch.position + batch.size
         self._mark = _Mark(segment.base_offset, batch.position, end, batch.last_offset, header.crc, header.next_offset)

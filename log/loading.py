@@ -48,7 +48,8 @@ from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
 from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogLossError, LogSegment
-from kafkalog.log.walk import large_log_scanner, sound_parts
+from kafkalog.log.walk.batches import large_log_scanner
+from kafkalog.log.walk.cursor import sound_parts
 
 __all__ = [
     "Loaded",

@@ -68,7 +68,7 @@ from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.time_lookup import NewestTimestamps
 from kafkalog.log.transactions import Transactions, TransactionTracker
 from kafkalog.log.unchanged import Unchanged
-from kafkalog.log.walk import BatchReader
+from kafkalog.log.walk.batches import BatchReader
 
 if TYPE_CHECKING:
     import pyarrow
@@ -251,14 +251,13 @@ class Partition:
         tracker = TransactionTracker(limits)
         end = self.segments[0].base_offset if self.segments else 0
         reader = self.batches(limits=limits)
-        for found in reader.by_run():
-            path = reader.segment.path if reader.segment is not None else None
-            for batch in [found] if isinstance(found, RecordBatch) else found.of_transactions():
-                tracker.feed(batch, path)
+        for found in tracker.follow(reader):
             end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
-        return Transactions(tuple(tracker.aborted), tracker.open_first_offsets, end, tuple(tracker.findings))
+        undecided = tuple(tracker.undecided)
+        first_offsets = {each.producer_id: each.first_offset for each in undecided[::-1]} | tracker.open_first_offsets
+        return Transactions(tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided)
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         """Every aborted transaction, in the order of the markers, according to the log itself."""

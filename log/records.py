@@ -23,7 +23,7 @@ from kafkalog.log.consumer_view import (
 )
 from kafkalog.log.readable import ReadablePartition
 from kafkalog.log.segment import Segment
-from kafkalog.log.walk import BatchReader
+from kafkalog.log.walk.batches import BatchReader
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,6 +102,7 @@ class RecordReader:
                 partition, start_offset, end_offset, isolation_level=isolation_level, batches=batches, limits=limits
             )
         self._is_damaged = False
+        self._ended_by: Finding | None = None
         self._batches = BatchReader(
             partition.segments,
             start_offset=start_offset if all_records else self._view.start_offset,
@@ -124,6 +125,17 @@ class RecordReader:
     def damaged_at(self) -> tuple[Segment, int] | None:
         """Where damage ended the reading: the segment, and the position in it; None at the end of a log."""
         return self._batches.damaged_at
+
+    @property
+    def ended_by(self) -> Finding | None:
+        """For what reading ended before the log did, or what was asked for; None if it did not."""
+        if self._ended_by is None and self.damaged_at is not None:
+            return self.findings[-1]
+        return self._ended_by
+
+    def _end_by(self, finding: Finding) -> None:
+        self._ended_by = finding
+        self.findings.append(finding)
 
     @property
     def segment(self) -> Segment | None:
@@ -164,14 +176,15 @@ class RecordReader:
             elif take is not None:
                 yield from self._run(found, selection, take)
             if selection.is_over or self._is_damaged:
-                return
+                break
         if not met:
             self._nothing_met()
+        if self._view.undecided is not None and not self._is_damaged and self.damaged_at is None:
+            self._end_by(self._view.undecided)
 
     def _run(self, run: BatchRun, selection: Selection, take: TakeRun[T]) -> Iterator[T | OfBatch]:
         high = selection.end_offset
-        base = 0 if self.segment is None else self.segment.base_offset
-        for part in selection.parts(run, base):
+        for part in selection.parts(run):
             if isinstance(part, RecordBatch):
                 low = selection.low_of(part)
                 if low is not None:
@@ -219,7 +232,7 @@ class RecordReader:
         if end < start:
             detail = f"the log start offset {start} lies above the log end offset {end}: a consumer reads nothing"
             code = FindingCode.LOG_END_BELOW_LOG_START
-            self.findings.append(Finding(code, Severity.ERROR, None, end, detail, partition.path))
+            self._end_by(Finding(code, Severity.ERROR, None, end, detail, partition.path))
 
 
 def _between(records: tuple[Record, ...], low: int, high: int) -> Sequence[Record]:

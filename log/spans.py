@@ -34,7 +34,9 @@ _PAGE_BYTES = 4096
 _NOTHING = OffsetEntry(0, 0)
 
 
-def spans(segment: Segment, every: int, *, limits: Limits = DEFAULT_LIMITS) -> list[Span]:
+def spans(
+    segment: Segment, every: int, next_base: int | None = None, *, limits: Limits = DEFAULT_LIMITS
+) -> list[Span]:
     """The segment in about equal spans of at most about `every` bytes, or one where it is smaller than that."""
     with segment.open() as source:
         size = min(source.size, segment.size)
@@ -42,13 +44,13 @@ def spans(segment: Segment, every: int, *, limits: Limits = DEFAULT_LIMITS) -> l
             return []
         step = size // -(-size // max(every, 1))
         proving = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
-        found = _indexed(source, segment, range(step, size - step // 2, step), size, proving)
+        found = _indexed(source, segment, range(step, size - step // 2, step), size, next_base, proving)
         if found is None:
-            return list(joined_spans(source, segment.base_offset, size, step))
+            return list(joined_spans(source, segment.base_offset, size, step, next_base=next_base))
         cuts, next_offset = found
     starts = [(0, segment.base_offset), *cuts]
     ends = [*cuts, (size, next_offset)]
-    return [Span(at, end, low, high) for (at, low), (end, high) in zip(starts, ends, strict=True)]
+    return [Span(at, end, low, high, low) for (at, low), (end, high) in zip(starts, ends, strict=True)]
 
 
 class _Slots(Sequence[OffsetEntry]):
@@ -83,7 +85,7 @@ class _Slots(Sequence[OffsetEntry]):
 
 
 def _indexed(
-    source: Source, segment: Segment, wanted: range, size: int, limits: Limits
+    source: Source, segment: Segment, wanted: range, size: int, next_base: int | None, limits: Limits
 ) -> tuple[list[tuple[int, int]], int] | None:
     """Where to cut, and the offset after the last batch; None if the index does not help."""
     path = segment.files.get(FileKind.OFFSET_INDEX)
@@ -102,18 +104,25 @@ def _indexed(
     if cuts is None or tail is None:
         return None
     begin = max(tail, cuts[-1]) if cuts else tail
-    return cuts, max([begin[1], *(span.next_offset for span in walk_headers(source, begin[1], begin[0], size))])
+    behind = walk_headers(source, begin[1], begin[0], size, next_base=next_base)
+    return cuts, max([begin[1], *(span.next_offset for span in behind)])
 
 
 def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
-    """Position and first offset of the first entry at which a valid v2 batch begins that the entry may mean."""
+    """Position and first offset of the first entry at which a valid v2 batch begins that has the entry's offset.
+
+    No checksum covers the offset of a batch: the entry, which was written beside it, is what proves it.
+    """
     for entry in entries:
+        if not 0 < entry.position < source.size:
+            continue
         batch = next(iter(Scanner(source, position=entry.position, limits=limits)), None)
         header = batch.header if batch is not None else None
         if (
             isinstance(header, BatchHeader)
             and header.magic == BATCH_MAGIC
-            and base_offset <= header.base_offset <= base_offset + entry.relative_offset <= header.last_offset
+            and base_offset <= header.base_offset
+            and base_offset + entry.relative_offset == header.last_offset
         ):
             return entry.position, header.base_offset
     return None

@@ -20,15 +20,13 @@ from kafkalog.codec.model import (
     TimestampType,
     codec_label,
 )
-from kafkalog.codec.rules import Continuity
+from kafkalog.codec.rules import Verdict
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it
-from kafkalog.log.end_of_walk import end_of_walk
 from kafkalog.log.files import FileSource
 from kafkalog.log.missing import first_offset_of
-from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
-from kafkalog.log.walk import sound_parts
+from kafkalog.log.walk.cursor import Cursor
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
@@ -83,23 +81,22 @@ def summarize(
 ) -> SegmentSummary:
     """Walk a whole segment; `next_segment` is the base offset of the one after it.  Raises `StorageError` only."""
     facts = _Facts(limits)
-    continuity = Continuity(segment.base_offset, next_segment=next_segment)
     with segment.open() as source:
+        cursor = Cursor(source, segment.base_offset, next_segment, limits=limits)
         scanner = _scanner(source, limits)
         for found in scanner:
-            for each in [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=False):
+            for each in cursor.parts(found, gaps=False):
                 if isinstance(each, RecordBatch):
-                    facts.findings.extend(finding.in_file(segment.path) for finding in continuity.check(each))
-                    facts.batch(each)
+                    is_in_place = cursor.judge(each) is not Verdict.DISPLACED
+                    facts.findings.extend(finding.in_file(segment.path) for finding in cursor.found)
+                    facts.batch(each, is_in_place=is_in_place)
                     size = each.size
                 else:
                     facts.run(each)
                     size = each.end - int(each.positions[0])
                 if on_bytes is not None:
                     on_bytes(size)
-        next_offset = segment.base_offset if facts.last is None else facts.last + 1
-        expected = Expected.in_segment(next_offset, next_segment)
-        ended = end_of_walk(scanner, Resync(source, limits), expected, through_damage=False)
+        ended = cursor.ended(scanner, through_damage=False)
         facts.findings += [finding.in_file(segment.path) for finding in ended.findings]
     return SegmentSummary(
         segment=segment,
@@ -139,12 +136,13 @@ class _Facts:
         self.first_time: int | None = None
         self.last_time: int | None = None
 
-    def batch(self, batch: RecordBatch) -> None:
-        """Take note of one batch."""
+    def batch(self, batch: RecordBatch, *, is_in_place: bool) -> None:
+        """Take note of one batch; the offsets of one that is not in its place say nothing."""
         header = batch.header
         self.codecs[codec_label(header.codec)] += 1
         self.magics[header.magic] += 1
-        self._seen(first_offset_of(batch, self._limits), header.last_offset)
+        if is_in_place:
+            self._seen(first_offset_of(batch, self._limits), header.last_offset)
         if header.max_timestamp >= 0:
             self._times(_first_timestamp(batch), header.max_timestamp)
 

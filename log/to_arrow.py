@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import COPY, record_schema
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BATCH, NO_END, Codec
@@ -97,7 +98,14 @@ def partition_to_arrow(
         pieces = reading.in_threads(parts, min(threads, work_bytes // every + 1), every)
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
-    return pa.RecordBatchReader.from_batches(schema, _undamaged(pieces, findings))
+    return pa.RecordBatchReader.from_batches(schema, _undamaged(_all_told(pieces, view), findings))
+
+
+def _all_told(pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView) -> Iterator[pa.RecordBatch | Damage]:
+    """The pieces, and at last why there are no more where that is because of damage elsewhere."""
+    yield from pieces
+    if view.undecided is not None:
+        yield Damage(view.undecided, view.undecided.position or 0, view.undecided.position or 0, view.end_offset)
 
 
 def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding] | None) -> Iterator[pa.RecordBatch]:
@@ -108,9 +116,10 @@ def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding
             del piece  # the next one may be as large: only who reads holds this one
             continue
         if piece.goes_on:  # the rows are a consumer's all the same, who is not told of it either
-            if findings is not None and not repeats:
+            is_repeat = piece.finding.code is FindingCode.OFFSET_NOT_INCREASING
+            if findings is not None and not (is_repeat and repeats):
                 findings.append(piece.finding)
-            repeats = True
+            repeats = repeats or is_repeat
             continue
         if findings is None:
             raise raised(piece.finding)
@@ -124,15 +133,17 @@ def _slices(
     """One for each segment."""
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
-        start = 0
+        start, following = 0, None if number + 1 == len(wanted) else wanted[number + 1].base_offset
         if number == 0:
             with files.open(segment.path) as source:
                 start = segment.position_of(low, source, limits=limits)
-        last = number == len(wanted) - 1
         yield (
             segment,
-            Slice(segment.path, start, segment.size, segment.base_offset, low, high, is_last=last, opens_from=low),
-        )
+            Slice(
+                segment.path, start, segment.size, segment.base_offset, low, high, is_last=following is None,
+                next_base=following, opens_from=low,
+            ),
+        )  # fmt: skip
 
 
 def _parts(slices: Iterable[tuple[Segment, Slice]], every: int, files: HeldFiles) -> Iterator[Slice]:
@@ -147,13 +158,16 @@ def _parts(slices: Iterable[tuple[Segment, Slice]], every: int, files: HeldFiles
             if start_offset >= whole.end_offset:
                 return
             is_last = whole.is_last and span.end == whole.end
-            yield replace(whole, start=span.start, end=span.end, start_offset=start_offset, is_last=is_last)
+            yield replace(
+                whole, start=span.start, end=span.end, start_offset=start_offset, is_last=is_last,
+                expected=None if span.start == whole.start else span.expected,
+            )  # fmt: skip
             next_offset = max(next_offset, span.next_offset)
 
 
 def _spans(segment: Segment, whole: Slice, every: int, files: HeldFiles) -> Iterator[Span]:
     """All bytes of the slice, those included that the file has no longer: whoever reads says so."""
-    last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset)
+    last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
     for span in _spans_of_file(segment, whole, every, files):
         if last.size:
             yield last
@@ -168,12 +182,23 @@ def _spans_of_file(segment: Segment, whole: Slice, every: int, files: HeldFiles)
         head = source.read(whole.start, BATCH.size)
         if len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < BATCH_MAGIC:
             # entries of magic 0 and 1 are mostly single messages: finding a cut among them takes longer than reading
-            yield Span(whole.start, whole.end, segment.base_offset, segment.base_offset)
+            yield Span(whole.start, whole.end, segment.base_offset, segment.base_offset, segment.base_offset)
         elif size > 0:
             if len(head) == BATCH.size and PLAIN.batch_header(head, 0).codec != Codec.NONE:
                 every //= _UNPACKED
             step = size // -(-size // every)
-            yield from joined_spans(source, segment.base_offset, whole.start + size, step, position=whole.start)
+            yield from joined_spans(
+                source, segment.base_offset, whole.start + size, step, position=whole.start, next_base=whole.next_base
+            )
+
+
+class _End(NamedTuple):
+    """Where a slice ended."""
+
+    next_offset: int
+    """of what is wanted"""
+    expected: int | None
+    """what should come behind it"""
 
 
 class _Reading:
@@ -198,12 +223,12 @@ class _Reading:
             part = replace(part, start_offset=max(view.start_offset, next_offset))
         return SliceReader(
             part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files,
-            tells_of_repeats=True,
+            tells=True,
         )  # fmt: skip
 
     def _part(
         self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False
-    ) -> Iterator[pa.RecordBatch | Damage | int]:
+    ) -> Iterator[pa.RecordBatch | Damage | _End]:
         """Its pieces, at last the offset after them; what is large waits for its turn."""
         if is_large and await_turn is not None:
             await_turn()
@@ -221,7 +246,7 @@ class _Reading:
         assembler.await_turn = None
         if not damaged:
             self._idle.append(assembler)
-        yield reader.next_offset
+        yield _End(reader.next_offset, reader.expected)
 
     def one_by_one(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch | Damage]:
         assembler, next_offset = self._assembler(), -1
@@ -239,7 +264,7 @@ class _Reading:
         `every` is how large a slice is that holds no large batch, about.
         """
         works = ((part, partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part in slices)
-        next_offset, path = -1, None
+        next_offset, path, expected = -1, None, None
         with InOrder(works, threads, size_of=_held_bytes, room=_WAITING_BYTES) as under_way:
             for part, pieces in under_way:
                 start_offset = max(next_offset, self._view.start_offset)
@@ -248,24 +273,24 @@ class _Reading:
                 if path is not None and path != part.path:
                     self._files.passed(path)
                 path = part.path
-                if start_offset != part.start_offset:
+                if start_offset != part.start_offset or part.expected not in (None, expected):
                     for _ in pieces:
                         pass
-                    pieces = self._part(part, next_offset)
+                    pieces = self._part(replace(part, expected=part.expected and expected), next_offset)
                 for piece in pieces:
-                    if isinstance(piece, int):
-                        next_offset = piece
+                    if isinstance(piece, _End):
+                        next_offset, expected = piece.next_offset, piece.expected
                     else:
                         yield piece
                     del piece
 
     def _in_thread(
         self, part: Slice, is_large: bool, await_turn: Callable[[], None]
-    ) -> Iterator[pa.RecordBatch | Damage | int]:
+    ) -> Iterator[pa.RecordBatch | Damage | _End]:
         return self._part(part, await_turn=await_turn, is_large=is_large)
 
 
-def _held_bytes(piece: pa.RecordBatch | Damage | int) -> int:
+def _held_bytes(piece: pa.RecordBatch | Damage | _End) -> int:
     """What an item takes as long as it is held; several slices of one Arrow batch count each."""
     return int(piece.get_total_buffer_size()) if isinstance(piece, pa.RecordBatch) else 0
 

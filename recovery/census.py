@@ -20,10 +20,10 @@ from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
-from kafkalog.log.end_of_walk import EndOfWalk, end_of_walk
 from kafkalog.log.missing import MissingOffsets
-from kafkalog.log.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.ending import EndOfWalk, end_of_walk
+from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.recovery.offset_ranges import OffsetRanges
 from kafkalog.recovery.soundness import log_segments, offset_problem, with_next
 
@@ -247,7 +247,7 @@ class _Walk:
             self._end_span(scanner.valid_bytes)
             if scanner.stop is StopReason.END:
                 return
-            expected = Expected.in_segment(self._next_offset, next_base, self.result.epoch)
+            expected = Expected.in_segment(self._next_offset, next_base)
             ended = end_of_walk(scanner, resync, expected, through_damage=True)
             damage = self._damage(path, source, ended, next_base)
             self.result.damages.append(damage)

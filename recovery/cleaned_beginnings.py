@@ -14,7 +14,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.log.missing import first_offset_of
 from kafkalog.log.segment import index_of
-from kafkalog.log.walk import BatchReader
+from kafkalog.log.walk.batches import BatchReader
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun

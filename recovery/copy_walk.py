@@ -19,8 +19,8 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.files import FileSource
-from kafkalog.log.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.segment import Segment
+from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.recovery.jumps import Displaced, Jumps, Wrong, first_wrong
 from kafkalog.recovery.soundness import offset_problem
 from kafkalog.recovery.stretches import OneBatch, Run, Stretch
@@ -75,7 +75,6 @@ class CopyWalk:
         self._limits = limits
         self._on_bytes = on_bytes
         self._highest = -1
-        self._epoch = -1
         self._behind_damage = False
         self.jumps = Jumps()
         self.damage: Finding | None = None
@@ -114,7 +113,7 @@ class CopyWalk:
         key = (segment.path, at)
         if key in self._resumes:
             return self._resumes[key]
-        expected = Expected.in_segment(self._highest + 1, following, self._epoch)
+        expected = Expected.in_segment(self._highest + 1, following)
         found = Resync(source).next_batch(at, expected)
         if len(self._resumes) < _MOST_RESUMES:
             self._resumes[key] = found
@@ -175,7 +174,6 @@ class CopyWalk:
         stretch.behind_damage, self._behind_damage = self._behind_damage, False
         last = stretch.row(len(stretch) - 1)
         self._highest = last.last
-        self._epoch = last.epoch
         self.end_offset = last.last + 1
         first = stretch.position(0)
         self._tell(stretch.position(len(stretch) - 1) + last.size - first)

@@ -142,7 +142,25 @@ class MergedStretches:
             elif row.last < self._cleaned_until and lead is not self._best and not self._is_hole(row):
                 self._leave_cleaned(lead)
             else:
-                yield self._take(lead, row, limit, [cursor for cursor in cursors if cursor is not lead])
+                lead = self._readable(lead, cursors)
+                yield self._take(lead, lead.row(), limit, [cursor for cursor in cursors if cursor is not lead])
+
+    def _readable(self, lead: _Cursor, cursors: Sequence[_Cursor]) -> _Cursor:
+        """The copy whose batch is taken: where copies of one epoch differ, none whose records cannot be read.
+
+        A checksum that is right does not promise that they can.
+        """
+        row = lead.row()
+        epoch = self._lineages.epoch_of(row)
+        rivals = [
+            cursor for cursor in cursors
+            if cursor.row().first == row.first and self._lineages.epoch_of(cursor.row()) == epoch
+            and not lead.here.same(lead.number, cursor.here, cursor.number)
+        ]  # fmt: skip
+        if not rivals or lead.here.is_readable(lead.number, self._limits):
+            return lead
+        better = (each for each in sorted(rivals, key=self._order) if each.here.is_readable(each.number, self._limits))
+        return next(better, lead)
 
     def _order(self, cursor: _Cursor) -> tuple[int, int, bool, bool, int]:
         """Lower offsets first, then higher epochs, the best copy, and rather the one that gave the batch before."""

@@ -12,10 +12,10 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader, BatchHeader
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
-from kafkalog.log.end_of_walk import end_of_walk
-from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.storage.content import Literal, Part, join
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.ending import end_of_walk
+from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.recovery.bitrepair import BitRepair, Neighbors, Proof, outside_checksum, repair_at
 from kafkalog.recovery.soundness import Cut, SoundLog, log_segments, offset_problem, with_next
 
@@ -207,7 +207,7 @@ class _Salvage:
     def _resumed(self, resync: Resync, damaged_at: int, next_base: int | None) -> int | None:
         if not self._resume:
             return None
-        return resync.next_batch(damaged_at, Expected.in_segment(self._next_offset, next_base, self._epoch))
+        return resync.next_batch(damaged_at, Expected.in_segment(self._next_offset, next_base))
 
     @property
     def _next_offset(self) -> int:

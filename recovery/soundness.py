@@ -19,10 +19,10 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
 from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
-from kafkalog.log.end_of_walk import end_of_walk
-from kafkalog.log.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.ending import end_of_walk
+from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
@@ -54,7 +54,9 @@ class Cut:
 
     @property
     def severity(self) -> Severity:
-        """As everywhere: an append that was cut short is not damage."""
+        """As everywhere: an append that was cut short is not damage, and what was there before is information."""
+        if self.code is FindingCode.OFFSET_NOT_INCREASING:
+            return Severity.INFO
         return Severity.WARNING if self.code in _TAIL_CODES else Severity.ERROR
 
 

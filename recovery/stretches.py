@@ -62,6 +62,9 @@ class Stretch(Protocol):
     def records(self, start: int, end: int, limits: Limits) -> int:
         """Records of the batches from `start` to before `end`, markers of transactions left out."""
 
+    def is_readable(self, number: int, limits: Limits) -> bool:
+        """Whether the records of one of them can be read; it is opened for that."""
+
     def records_below(self, offset: int, limits: Limits) -> int:
         """Those of all its batches that lie below an offset; the batch that reaches over it is opened for that."""
 
@@ -123,6 +126,10 @@ class OneBatch:
         if isinstance(header, BatchHeader):
             return 0 if header.is_control else max(header.records_count, 0)
         return 1 if header.codec == Codec.NONE else len(decode_batch(self.batch, limits=limits).records)
+
+    def is_readable(self, number: int, limits: Limits) -> bool:
+        """Whether its records can be read."""
+        return decode_batch(self.batch, limits=limits).finding is None
 
     def records_below(self, offset: int, limits: Limits) -> int:
         """Those that lie below an offset."""
@@ -202,6 +209,10 @@ class Run:
         counts = self.run["records_count"][start:end]
         data = self.run["attributes"][start:end] & CONTROL_FLAG == 0
         return int(counts[data & (counts > 0)].sum())
+
+    def is_readable(self, number: int, limits: Limits) -> bool:
+        """Whether the records of one of them can be read."""
+        return decode_batch(self.run.batch(number), limits=limits).finding is None
 
     def records_below(self, offset: int, limits: Limits) -> int:
         """Those of all its batches that lie below an offset."""

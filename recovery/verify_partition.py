@@ -20,20 +20,18 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, TimestampType
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.rules import Continuity
+from kafkalog.codec.rules import Verdict
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directory import Offsets
-from kafkalog.log.end_of_walk import end_of_walk
 from kafkalog.log.files import FileSource, ListedSource, real, scan_directory, unreadable
 from kafkalog.log.missing import MissingOffsets, first_offset_of
 from kafkalog.log.partition import Partition
-from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment
-from kafkalog.log.walk import sound_parts
+from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.broker.headers import HeaderTables
 from kafkalog.recovery.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.index_check import OffsetIndexCheck, TimeIndexCheck
@@ -188,28 +186,27 @@ class _PartitionVerifier:
 
     def _segment(self, segment: Segment, next_base: int | None) -> None:
         report = self.report
-        continuity = Continuity(segment.base_offset, next_segment=next_base)
         last_offset = segment.base_offset - 1
         self._missing.segment(segment.base_offset, next_base)
         with ListedSource(segment.path, segment.size) as source, ExitStack() as indexes:
             if source.size < segment.size:
                 raise StorageError.became_shorter(source.size, segment.path)
+            cursor = Cursor(source, segment.base_offset, next_base, limits=self.limits)
             checks = list(self._index_checks(segment, indexes))
             position = 0
-            for part in self._parts(segment, source, continuity):
+            for part in self._parts(segment, source, cursor):
                 if isinstance(part, RecordBatch):
-                    last_offset = self._walked(part, segment.path, continuity, checks, last_offset)
+                    last_offset = self._walked(part, segment.path, cursor, checks, last_offset)
                     position = part.position + part.size
                 else:
                     last_offset = self._walked_run(part, segment.path, checks, last_offset)
                     position = part.end
             scanner = Scanner(source, position=position, limits=self.limits)
             for batch in scanner:
-                last_offset = self._walked(batch, segment.path, continuity, checks, last_offset)
+                last_offset = self._walked(batch, segment.path, cursor, checks, last_offset)
             if scanner.stop is not StopReason.END:
                 self._missing.damaged()
-            expected = Expected.in_segment(last_offset + 1, next_base)
-            ended = end_of_walk(scanner, Resync(source, self.limits), expected, through_damage=False)
+            ended = cursor.ended(scanner, through_damage=False)
             report.findings += [finding.in_file(segment.path) for finding in ended.findings]
             report.valid_bytes += scanner.valid_bytes
             if scanner.stop is not StopReason.END and next_base is not None:
@@ -237,7 +234,7 @@ class _PartitionVerifier:
         self,
         batch: RecordBatch,
         file: str,
-        continuity: Continuity,
+        cursor: Cursor,
         checks: list[_IndexCheck],
         last_offset: int,
     ) -> int:
@@ -246,18 +243,19 @@ class _PartitionVerifier:
         if self.on_read is not None:
             self.on_read(batch.size)
         self._missing.batches(first_offset_of(batch, self.limits), batch.last_offset)
-        self.report.findings += [finding.in_file(file) for finding in continuity.check(batch)]
+        is_displaced = cursor.judge(batch) is Verdict.DISPLACED
+        self.report.findings += [finding.in_file(file) for finding in cursor.found]
         self._of_each(checks, lambda check: check.batch(batch, last_offset))
         self._batch(batch, file)
-        return max(last_offset, batch.last_offset)
+        return max(last_offset, cursor.next_offset - 1 if is_displaced else batch.last_offset)
 
-    def _parts(self, segment: Segment, source: Source, continuity: Continuity) -> Iterator[HeaderRun | RecordBatch]:
+    def _parts(self, segment: Segment, source: Source, cursor: Cursor) -> Iterator[HeaderRun | RecordBatch]:
         """Stretches of batches of which only headers matter and that continue each other, and what lies between."""
         table = None
         if not self.deep and self.limits == DEFAULT_LIMITS and segment.base_offset < _LARGE_OFFSET:
             table = self._tables.of(real(segment.path), source.size)
         for run in () if table is None else table.runs(source, source.size):
-            for part in sound_parts(run, continuity, gaps=False):
+            for part in cursor.parts(run, gaps=False):
                 yield part if isinstance(part, RecordBatch) else cast("HeaderRun", part)
 
     def _walked_run(self, run: HeaderRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:

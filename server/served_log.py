@@ -15,7 +15,7 @@ from threading import Lock
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
+from kafkalog.codec.model import AbortedTransaction, RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
@@ -23,9 +23,9 @@ from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.follow import Follower, Unread
 from kafkalog.log.locate import locate
 from kafkalog.log.partition import Partition
-from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.transactions import TransactionTracker
+from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.server.files import Answered, Fact, FileRange, OpenLog, OpenLogs
 from kafkalog.server.headers import DamagedError, Place, places
 
@@ -397,14 +397,12 @@ class _CommittedWalk:
         if bounds.end < self._next:
             self._tracker, self._next = TransactionTracker(self._limits), 0
         reader = bounds.partition.batches(start_offset=self._next, through_damage=True, limits=self._limits)
-        for found in reader.by_run():
-            for batch in [found] if isinstance(found, RecordBatch) else found.of_transactions():
-                header = batch.header
-                if isinstance(header, BatchHeader) and self._next <= header.base_offset < bounds.end:
-                    self._tracker.feed(batch)
+        for _ in self._tracker.follow(reader, end=bounds.end):
+            pass
         self._next = bounds.end
         aborted = tuple(self._tracker.aborted)
-        stable = min(self._tracker.open_first_offsets.values(), default=bounds.end)
+        undecided = (each.first_offset for each in self._tracker.undecided)  # told of as damage is, and held back
+        stable = min([bounds.end, *undecided, *self._tracker.open_first_offsets.values()])
         return Committed(bounds.end, stable, aborted, tuple(each.last_offset for each in aborted))
 
 

@@ -22,7 +22,6 @@ from kafkalog.log.inventory import open_all
 from kafkalog.log.partition import Partition
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.spans import spans
-from kafkalog.log.walk import BatchReader
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.left_out import check_left_out
 from kafkalog.spark.options import ReadOptions
@@ -232,30 +231,13 @@ def segments_between(
     for segment, following in zip_longest(there, there[1:]):
         if segment.base_offset >= end:
             break
-        found = batch_spans(segment) if exact else spans(segment, target)
+        next_base = None if following is None else following.base_offset
+        found = batch_spans(segment, next_base) if exact else spans(segment, target, next_base)
         if segment.base_offset < start:
             found = _from_offset(segment, found, start)
         if found:
-            real = None
-            if following is not None and max(span.next_offset for span in found) > following.base_offset:
-                real = _proved_end(segment, following.base_offset)
-            segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), following is None, real))
+            segments.append(SegmentFacts(segment.path, segment.base_offset, tuple(found), following is None, next_base))
     return tuple(segments)
-
-
-def _proved_end(segment: Segment, next_base: int) -> int:
-    """The offset after the last batch of a segment that claims offsets of the next one, as damage does too.
-
-    The checksum does not cover a base offset: beyond the next segment's, one is only believed if it continues what came
-    before.  Otherwise all segments after this would be taken for a repetition.
-    """
-    end = segment.base_offset
-    for batch in BatchReader([segment], through_damage=True):
-        header = batch.header
-        first = header.first_offset
-        if header.next_offset <= next_base or first <= end:
-            end = max(end, header.next_offset)
-    return end
 
 
 def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
@@ -265,7 +247,9 @@ def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
         return found
     kept = [span for span in found if span.end > begin.start]
     if kept and kept[0].start < begin.start:
-        kept[0] = replace(kept[0], start=begin.start, first_offset=begin.first_offset)
+        kept[0] = replace(
+            kept[0], start=begin.start, first_offset=begin.first_offset, expected=begin.expected
+        )
     return kept
 
 

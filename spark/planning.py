@@ -32,8 +32,8 @@ class SegmentFacts:
     base_offset: int
     spans: tuple[Span, ...]
     is_last: bool
-    end_offset: int | None = None
-    """after its last batch, if that is known better than the spans claim"""
+    next_base: int | None = None
+    """base offset of the segment after it, if there is one"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +85,23 @@ Cut = tuple[Piece, tuple[Span, ...]]
 def _pieces(facts: PartitionFacts, target: int) -> Iterator[Cut]:
     next_offset = facts.start_offset
     for segment in facts.segments:
-        wanted = _wanted(segment, next_offset, facts)
-        reached = next_offset
-        for group in _grouped(wanted, target):
+        for group in _grouped(_wanted(segment, next_offset, facts), target):
+            first = group[0]
             part = Slice(
                 segment.path,
-                group[0].start,
+                first.start,
                 group[-1].end,
                 segment.base_offset,
                 next_offset,
                 facts.end_offset,
                 is_last=segment.is_last and group[-1] == segment.spans[-1],
+                next_base=segment.next_base,
+                expected=first.expected if first.start > segment.spans[0].start else None,
                 opens_from=facts.start_offset,
             )
             yield Piece(facts.topic, facts.partition, part, _aborted(facts.aborted, group, next_offset)), tuple(group)
-            reached = max(reached, *(span.next_offset for span in group))
-        # offsets that an earlier segment has are not read again from a later one that overlaps it
-        next_offset = reached if segment.end_offset is None else max(next_offset, segment.end_offset)
+            # what was there before is not read again, in this segment or in one that overlaps it
+            next_offset = max(next_offset, *(span.next_offset for span in group))
 
 
 def _wanted(segment: SegmentFacts, reached: int, facts: PartitionFacts) -> list[Span]:
@@ -170,6 +170,7 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
     lowest = [*accumulate((span.first_offset for span in reversed(spans[1:])), min, initial=NO_END)][::-1]
     total = sum(count for _, count in claimed)
     ranges = max(1, -(-total // most))
+    is_shared = False
     begin, start_offset, highest, done, given, number = 0, whole.start_offset, whole.start_offset, 0, 0, 1
     for last, (first_offset, count) in enumerate(claimed):
         while number < ranges and (target := total * number // ranges) <= done + count:
@@ -179,13 +180,19 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
                 continue
             part = replace(
                 whole, start=spans[begin].start, end=spans[last].end, start_offset=start_offset, end_offset=end_offset,
-                is_last=False,
+                is_last=False, expected=spans[begin].expected if begin else whole.expected,
+                is_shared=is_shared,
             )  # fmt: skip
             yield replace(piece, slice=part), target - given
-            begin, start_offset, given = last + (end_offset >= spans[last].next_offset), end_offset, target
+            is_shared = end_offset < spans[last].next_offset
+            begin, start_offset, given = last + (not is_shared), end_offset, target
         done += count
         highest = max(highest, spans[last].next_offset)
-    yield replace(piece, slice=replace(whole, start=spans[begin].start, start_offset=start_offset)), total - given
+    expected = spans[begin].expected if begin else whole.expected
+    last_part = replace(
+        whole, start=spans[begin].start, start_offset=start_offset, expected=expected, is_shared=is_shared
+    )
+    yield replace(piece, slice=last_part), total - given
 
 
 def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int, int]]:

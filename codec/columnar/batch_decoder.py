@@ -85,4 +85,6 @@ class BatchDecoder:
         )  # fmt: skip
         if self._builder.rows:
             self._builder.add_headers(headers, np.array([self._builder.rows]))
+        elif buffers.has_views:
+            self._builder.reset()  # what it would have pointed into is not held
         return int(done), int(behind - address)

@@ -57,8 +57,8 @@ class Order:
 
     next_offset: int
     """offsets below are not wanted"""
-    base: int
-    """of the segment"""
+    highest: int
+    """the last offset that a batch of the segment may have"""
     end: int
     """offsets from here on are not wanted"""
     flags: int
@@ -141,7 +141,7 @@ class RunDecoder:
         capacity = buffers.capacity
         capacity[Filled.ROWS] = min(capacity[Filled.ROWS], self.rows_bound)
         count, total, lacking = _decode_window(
-            address, size, limits.batch_bytes, headers, order.next_offset, order.base, order.end, order.flags,
+            address, size, limits.batch_bytes, headers, order.next_offset, order.highest, order.end, order.flags,
             limits.records_per_batch, limits.headers_per_record, self.bytes_bound - self._bytes, decompressor, viewed,
             capacity, buffers.addresses, buffers.filled, rows, np.empty_like(buffers.filled),
         )  # fmt: skip

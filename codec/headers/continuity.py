@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import CODEC_MASK, LAST_CODEC
@@ -24,14 +26,22 @@ def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
         sound &= (first >= continuity.base_offset) & (last - continuity.base_offset <= MAX_RELATIVE_OFFSET)
     if continuity.next_segment is not None:
         sound &= last < continuity.next_segment
-    if continuity.last_offset is not None:
-        before = continuity.last_offset
-        sound[0] &= bool(first[0] > before if gaps else first[0] == before + 1)
-    sound[1:] &= first[1:] > last[:-1] if gaps else first[1:] == last[:-1] + 1
+    expected = int(first[0]) if continuity.expected is None else continuity.expected
+    if not gaps and continuity.last_offset is not None:
+        expected = continuity.last_offset + 1
+    starts = np.concatenate([[expected], last[:-1] + 1])
+    continues = first == starts
+    if not gaps:
+        sound[1:] &= continues[1:]
+        sound[0] &= bool(continues[0]) or continuity.last_offset is None
+    # behind a gap the next one tells whether an offset was raised; that the last one of a run does not have
+    sound &= first >= starts
+    sound[:-1] &= continues[:-1] | (first[1:] > last[:-1])
+    sound[-1] &= bool(continues[-1])
     sound[0] &= bool(epochs[0] >= continuity.leader_epoch)
     sound[1:] &= epochs[1:] >= epochs[:-1]
     count = len(run) if sound.all() else int(sound.argmin())
     if count:
-        continuity.last_offset = int(last[count - 1])
+        continuity.took(int(last[count - 1]))
         continuity.leader_epoch = max(continuity.leader_epoch, int(epochs[count - 1]))
     return count

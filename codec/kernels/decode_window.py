@@ -11,7 +11,7 @@ from typing import Any
 from kafkalog.codec.kernels.decode_records import decode_records, note
 from kafkalog.codec.kernels.decompress import decompress_lz4, decompress_zstd
 from kafkalog.codec.kernels.gzip import decompress_gzip
-from kafkalog.codec.kernels.jit import compiled
+from kafkalog.codec.kernels.jit import compiled, load_big
 from kafkalog.codec.kernels.scan_batches import batch_size, read_header
 from kafkalog.codec.kernels.select_batches import is_next
 from kafkalog.codec.kernels.snappy import decompress_snappy
@@ -25,6 +25,8 @@ _GZIP, _SNAPPY, _LZ4, _ZSTD = int(Codec.GZIP), int(Codec.SNAPPY), int(Codec.LZ4)
 _MEMORY_IS_FULL = MEMORY_IS_FULL
 _HEADER, _CODEC_MASK = BATCH.size, int(CODEC_MASK)
 _DECLARED = (BATCH.fields, _CODEC_MASK, SMALLEST_RECORD, SMALLEST_HEADER)
+_load64 = load_big[64]
+_OFFSET_BYTES = 8
 
 
 @compiled(inline=True, declared=_DECLARED)
@@ -66,7 +68,7 @@ def _decompress(codec: int, source: int, size: int, decompressor: Any) -> int:
     declared=_DECLARED,
 )
 def decode_window(
-    address: int, size: int, largest: int, headers: Any, expected: int, base: int, end: int, flags: int,
+    address: int, size: int, largest: int, headers: Any, expected: int, highest: int, end: int, flags: int,
     most_records: int, most_headers: int, most_bytes: int, decompressor: Any, viewed: Any, capacity: Any, buffers: Any,
     filled: Any, rows: Any, before: Any,
 ) -> tuple[int, int, int]:  # fmt: skip
@@ -74,7 +76,7 @@ def decode_window(
 
     Gives how many batches that were, their record bytes, and those of the next one if that is what lacks room, else 0,
     or `MEMORY_IS_FULL`.
-    `largest` and `headers` are those of `scan_batches`, `expected`, `base`, `end` and `flags` those of
+    `largest` and `headers` are those of `scan_batches`, `expected`, `highest`, `end` and `flags` those of
     `consecutive_batches`; where room lacks, the column after those of the batches is that of the next.  No batch may
     have more than `most_records`, no record more than `most_headers`, all together no more than `most_bytes`.  Memory
     of `decompressor` that `viewed` names moves on behind each batch.  `capacity` says for each of `Filled` up to where
@@ -90,7 +92,10 @@ def decode_window(
         if whole == 0:
             break
         read_header(here, position, headers, count)
-        if not is_next(headers, count, low, base, end, flags):
+        following = -1
+        if headers[HeaderColumn.BASE_OFFSET, count] != low and size - position - whole >= _OFFSET_BYTES:
+            following = _load64(here + whole)
+        if not is_next(headers, count, following, low, highest, end, flags):
             break
         first, record_bytes = here + _HEADER, whole - _HEADER
         codec, records = (

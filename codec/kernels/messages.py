@@ -25,7 +25,6 @@ from kafkalog.codec.model import (
     TIMESTAMP_TYPE_FLAG,
 )
 from kafkalog.codec.record_shape import CONTENT, CONTENT_LENGTH
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 
 __all__ = ["consecutive_messages", "decode_sets", "locate_values", "measure_sets", "scan_messages"]
 
@@ -42,7 +41,7 @@ _LENGTH = CONTENT_LENGTH.size
 _LARGEST_MS = (2**63 - 1) // MICROSECONDS
 _load8, _load32, _load64 = load_big[8], load_big[32], load_big[64]
 _store8, _store32, _store64 = store[8], store[32], store[64]
-_DECLARED = (MESSAGE_V0.fields, MESSAGE_V1.fields, CONTENT, SMALLEST_MESSAGE, MAX_RELATIVE_OFFSET, MICROSECONDS)
+_DECLARED = (MESSAGE_V0.fields, MESSAGE_V1.fields, CONTENT, SMALLEST_MESSAGE, MICROSECONDS)
 
 
 @compiled("int64(int64, int64, int64, boolean, int64[:,::1])", declared=_DECLARED)
@@ -75,16 +74,19 @@ def scan_messages(address: int, size: int, largest: int, check: bool, headers: A
 
 
 @compiled("int64(int64[:,:], int64, int64, int64, int64[::1])", declared=_DECLARED)
-def consecutive_messages(headers: Any, expected: int, base: int, end: int, lows: Any) -> int:
+def consecutive_messages(headers: Any, expected: int, highest: int, end: int, lows: Any) -> int:
     """How many entries from the first on are in order and have an offset below `end`; as `consecutive_batches`."""
     low = expected
-    for number in range(headers.shape[1]):
+    count = headers.shape[1]
+    for number in range(count):
         offset = headers[MessageColumn.OFFSET, number]
-        if offset < 0 or offset - base > MAX_RELATIVE_OFFSET or offset < low or offset >= end:
+        if offset < 0 or offset > highest or offset < low or offset >= end:
+            return number
+        if offset != low and (number + 1 == count or headers[MessageColumn.OFFSET, number + 1] <= offset):
             return number
         lows[number] = low
         low = offset + 1
-    return headers.shape[1]  # type: ignore[no-any-return]
+    return count  # type: ignore[no-any-return]
 
 
 @compiled(inline=True, declared=_DECLARED)

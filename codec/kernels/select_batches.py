@@ -8,41 +8,50 @@ from kafkalog.codec.kernels.jit import compiled
 from kafkalog.codec.kernels.tables import EMPTY, UNDECODED, HeaderColumn
 from kafkalog.codec.model import BATCH, CODEC_MASK, LAST_CODEC, LOG_OVERHEAD
 from kafkalog.codec.record_shape import SMALLEST_RECORD
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 
 __all__ = ["consecutive_batches", "fitting_batches", "is_next", "locate_records", "same_codec"]
 
 _OVERHEAD, _HEADER = LOG_OVERHEAD.size, BATCH.size
 _CODEC_MASK, _LAST_CODEC = int(CODEC_MASK), int(LAST_CODEC)
-_MAX_RELATIVE_OFFSET = MAX_RELATIVE_OFFSET
-_DECLARED = (BATCH.fields, _CODEC_MASK, _LAST_CODEC, SMALLEST_RECORD, MAX_RELATIVE_OFFSET)
+_DECLARED = (BATCH.fields, _CODEC_MASK, _LAST_CODEC, SMALLEST_RECORD)
 
 
 @compiled(inline=True, declared=_DECLARED)
-def is_next(headers: Any, number: int, low: int, base: int, end: int, flags: int) -> bool:
-    """Whether a batch is in order where `low` is the next offset, has none of `flags`, and begins below `end`."""
+def is_next(headers: Any, number: int, following: int, low: int, highest: int, end: int, flags: int) -> bool:
+    """Whether a batch is beyond doubt where it should be: none of `flags`, begins below `end`, ends up to `highest`.
+
+    `low` is the offset that should come next.  One that begins with another must be followed by one that begins behind
+    it, with the offset `following`: what else it can be is for `codec.rules` to say.
+    """
     first = headers[HeaderColumn.BASE_OFFSET, number]
     last = first + headers[HeaderColumn.LAST_OFFSET_DELTA, number]
-    if first < 0 or first > last or last - base > _MAX_RELATIVE_OFFSET:
+    if first < 0 or first > last or last > highest:
         return False
     if headers[HeaderColumn.ATTRIBUTES, number] & flags != 0:
+        return False
+    if headers[HeaderColumn.RECORDS_COUNT, number] > last - first + 1:
+        return False
+    if first != low and (first < low or following <= last):
         return False
     return last >= low and first < end and (number == 0 or low < end)
 
 
 @compiled("int64(int64[:,:], int64, int64, int64, int64, int64[::1])", declared=_DECLARED)
-def consecutive_batches(headers: Any, expected: int, base: int, end: int, flags: int, lows: Any) -> int:
+def consecutive_batches(headers: Any, expected: int, highest: int, end: int, flags: int, lows: Any) -> int:
     """How many batches from the first on are in order, have none of `flags`, and begin below `end`.
 
-    `expected` is the offset that should come first, `base` the segment's; `lows` gets the first offset wanted of each.
+    `expected` is the offset that should come first, `highest` the last one that the segment may have; `lows` gets the
+    first offset wanted of each.
     """
     low = expected
-    for number in range(headers.shape[1]):
-        if not is_next(headers, number, low, base, end, flags):
+    count = headers.shape[1]
+    for number in range(count):
+        following = headers[HeaderColumn.BASE_OFFSET, number + 1] if number + 1 < count else -1
+        if not is_next(headers, number, following, low, highest, end, flags):
             return number
         lows[number] = low
         low = headers[HeaderColumn.BASE_OFFSET, number] + headers[HeaderColumn.LAST_OFFSET_DELTA, number] + 1
-    return headers.shape[1]  # type: ignore[no-any-return]
+    return count  # type: ignore[no-any-return]
 
 
 @compiled("UniTuple(int64, 2)(int64[:,:], int64, int64, int64)", declared=_DECLARED)

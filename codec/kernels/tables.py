@@ -231,6 +231,8 @@ class Walk(Rows):
     HELD = auto()
     HELD_END = auto()
     IS_DENSE = auto()
+    NEXT_BASE = auto()
+    """base offset of the segment after it"""
 
 
 def names(rows: type[Rows]) -> tuple[str, ...]:

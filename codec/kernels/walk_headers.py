@@ -14,7 +14,7 @@ from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.kernels.decompress import caller
 from kafkalog.codec.kernels.jit import compiled, load, load_big
 from kafkalog.codec.kernels.tables import Walk
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD
+from kafkalog.codec.model import BATCH, CODEC_MASK, LOG_OVERHEAD, MESSAGE_V0
 
 __all__ = ["walk_headers"]
 
@@ -24,18 +24,35 @@ _OVERHEAD, _HEADER = LOG_OVERHEAD.size, BATCH.size
 _SIZE_AT = LOG_OVERHEAD.position("size")
 _MAGIC_AT, _SMALLEST = MAGIC_POSITION, SMALLEST_MESSAGE
 _DELTA_AT = BATCH.position("last_offset_delta")
+_ATTRIBUTES_AT, _CODEC_MASK = MESSAGE_V0.position("attributes"), int(CODEC_MASK)
+_OFFSET_BYTES = 8
 _DENSE = 4096
 """Batches below this size are read together with those behind them."""
 _LARGEST_OFFSET = 2**62
 _load8, _load32, _load64 = load[8], load_big[32], load_big[64]
 
 
+@compiled(inline=True, declared=(BATCH.fields, MESSAGE_V0.fields, _CODEC_MASK))
+def _offsets_taken(here: int, magic: Any) -> int:
+    """How many offsets the batch at an address takes; 0 where the header does not tell, as of a wrapper."""
+    if magic > 1:
+        return _load32(here + _DELTA_AT) + numba.int64(1)  # type: ignore[no-any-return]
+    return numba.int64(_load8(here + _ATTRIBUTES_AT) & _CODEC_MASK == 0)  # type: ignore[no-any-return]
+
+
+@compiled(inline=True)
+def _next_offset_at(memory: int, held: int, held_end: int, position: int) -> int:
+    """The offset that the header at a position begins with; -1 where it is not held."""
+    return _load64(memory + position - held) if held_end >= position + _OFFSET_BYTES else -1
+
+
 @compiled("int64(int64, int64, int64, int64, int64[::1])", declared=(BATCH.fields, LOG_OVERHEAD.fields, _SMALLEST))
 def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) -> int:
     """Go on over the headers of an open file until `STEP` bytes of batches were passed, or all; 1 if that was possible.
 
-    `read` is the address of `pread`, `memory` that of `room` bytes.  `walk` has an element for each of `Walk`.  0 where
-    reading fails or an offset is too large to count on: everything is then as if it had not been called.
+    `read` is the address of `pread`, `memory` that of `room` bytes.  `walk` has an element for each
+    of `Walk`.  0 where reading fails, or offsets are too large to count on or decrease: everything is then as if it had
+    not been called.
     """
     position, end, file_end = walk[Walk.POSITION], walk[Walk.END], walk[Walk.FILE_END]
     held, held_end, dense = walk[Walk.HELD], walk[Walk.HELD_END], walk[Walk.IS_DENSE]
@@ -63,13 +80,25 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
         if offset > _LARGEST_OFFSET or offset < -_LARGEST_OFFSET:
             walk[Walk.HELD] = walk[Walk.HELD_END] = 0
             return 0
-        first, after = expected, offset + 1
-        if magic > 1:
-            first, after = offset, offset + _load32(here + _DELTA_AT) + 1
+        taken = _offsets_taken(here, magic)
+        first, after = (offset, offset + taken) if magic > 1 else (expected, offset + 1)
+        if offset != expected and taken > 0:  # what `codec.rules` calls displaced
+            following = walk[Walk.NEXT_BASE]
+            if behind < file_end:
+                if behind + _OFFSET_BYTES > held_end:  # what is read is the header that comes next
+                    ahead = min(room if dense != 0 else _HEADER, file_end - behind)
+                    held, held_end = behind, behind + _call_read(read, descriptor, memory, ahead, behind, 0)
+                following = _next_offset_at(memory, held, held_end, behind)
+                following = following if behind + _MAGIC_AT < file_end else -1
+            if following == expected + taken or (offset > expected and after > walk[Walk.NEXT_BASE]):
+                first, after = expected, expected + taken
+            elif 0 <= following < after:  # one of the two is wrong, which takes more than a header to tell
+                walk[Walk.HELD] = walk[Walk.HELD_END] = 0
+                return 0
         if position == start:
             first_offset, next_offset = first, after
         next_offset = max(next_offset, after)
-        expected = after
+        expected = max(expected, after)
         dense = 1 if behind - position < _DENSE else 0
         position = behind
     walk[Walk.POSITION], walk[Walk.EXPECTED] = position, expected

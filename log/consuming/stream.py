@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Severity
 from kafkalog.log.consumer_view import raised
 from kafkalog.log.consuming.offset_store import TopicPartition
 from kafkalog.log.files import MissingFileError
@@ -88,8 +87,7 @@ class ConsumerStream:
             if not positions.follow:
                 raise
             return  # retention or a compaction took a file since the directory was listed; the next look tells
-        for finding in reader.findings:
-            if finding.severity is Severity.ERROR:
-                raise raised(finding)
+        if reader.ended_by is not None:
+            raise raised(reader.ended_by)
         if end is not None:
             positions.consumed(key, end)

@@ -45,6 +45,7 @@ _FIELDS = {
     FindingCode.OFFSET_BELOW_SEGMENT: "base_offset",
     FindingCode.OFFSET_ABOVE_SEGMENT: "base_offset",
     FindingCode.OFFSET_NOT_INCREASING: "base_offset",
+    FindingCode.OFFSET_DISPLACED: "base_offset",
     FindingCode.SEGMENT_OVERLAP: "base_offset",
     FindingCode.LEADER_EPOCH_DECREASES: "partition_leader_epoch",
     FindingCode.MAGIC_UNKNOWN: "magic",

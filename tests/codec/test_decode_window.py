@@ -15,6 +15,7 @@ from kafkalog.codec.compression import compress
 from kafkalog.codec.kernels.tables import Filled
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from read_both_ways import read
 from record_bytes import Fields, batch, payload
 
@@ -39,11 +40,20 @@ def offsets(of: RunDecoder) -> list[int]:
 
 
 def test_plain_batches_are_taken_one_behind_the_other() -> None:
-    window = some(0) + some(3) + some(9)
-    order, into = Order(1, 0, NO_END, 0), decoder()
+    window = some(0) + some(3) + some(9) + some(12)
+    order, into = Order(0, MAX_RELATIVE_OFFSET, NO_END, 0), decoder()
     assert into.decode_window(window, 0, order) == (len(window), False)
-    assert offsets(into) == [1, 2, 3, 4, 5, 9, 10, 11]
-    assert order.next_offset == 12
+    assert offsets(into) == [0, 1, 2, 3, 4, 5, 9, 10, 11, 12, 13, 14]
+    assert order.next_offset == 15
+
+
+@pytest.mark.parametrize("first", [0, 1, 4, 20])
+def test_one_that_begins_elsewhere_is_taken_if_the_next_one_begins_behind_it(first: int) -> None:
+    order, into = Order(3, MAX_RELATIVE_OFFSET, NO_END, 0), decoder()
+    window = some(first) + some(first + 3)
+    assert into.decode_window(window, 0, order) == (len(window) if first >= 3 else 0, False)
+    order, into = Order(3, MAX_RELATIVE_OFFSET, NO_END, 0), decoder()
+    assert into.decode_window(some(20) + some(6), 0, order) == (0, False)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +78,7 @@ def test_plain_batches_are_taken_one_behind_the_other() -> None:
 )
 def test_it_ends_before_anything_else(odd: bytes) -> None:
     first = some(0)
-    order, into = Order(0, 0, 100, 0x20), decoder()
+    order, into = Order(0, MAX_RELATIVE_OFFSET, 100, 0x20), decoder()
     assert into.decode_window(first + odd + some(50), 0, order) == (len(first), False)
     assert into.decode_window(first + odd + some(50), len(first), order) == (len(first), False)
     assert offsets(into) == [0, 1, 2]
@@ -83,7 +93,7 @@ def test_compressed_batches_are_taken_too(codec: Codec) -> None:
         batch(packed, 5, base_offset=base, last_offset_delta=4, attributes=codec) + some(base + 5)
         for base in range(0, 80, 8)
     )
-    order, into = Order(0, 0, NO_END, 0), decoder()
+    order, into = Order(0, MAX_RELATIVE_OFFSET, NO_END, 0), decoder()
     assert into.decode_window(window, 0, order) == (len(window), False)
     assert into.record_bytes == 10 * (len(payload(records)) + len(some(0)) - 61)
     found = into.build()
@@ -117,7 +127,7 @@ def test_what_a_window_holds_is_given_out_in_time(tmp_path: Path, monkeypatch: p
 def test_it_says_when_no_more_rows_or_bytes_are_wanted() -> None:
     window = some(0) + some(3) + some(6)
     for into in (decoder(rows=7), decoder(size=2 * (len(some(0)) - 61) + 1)):
-        order = Order(0, 0, NO_END, 0)
+        order = Order(0, MAX_RELATIVE_OFFSET, NO_END, 0)
         position, is_full = into.decode_window(window, 0, order)
         assert (position, is_full) == (len(some(0) + some(3)), True)
         assert into.decode_window(window, position, order) == (position, True)
@@ -128,7 +138,7 @@ def test_it_says_when_no_more_rows_or_bytes_are_wanted() -> None:
 
 def test_a_batch_beyond_all_bounds_is_left_to_others(tmp_path: Path) -> None:
     into = decoder(rows=2)
-    assert into.decode_window(some(0), 0, Order(0, 0, NO_END, 0)) == (0, False)
+    assert into.decode_window(some(0), 0, Order(0, MAX_RELATIVE_OFFSET, NO_END, 0)) == (0, False)
     path = tmp_path / "log"
     path.write_bytes(some(0) + some(3, 1) + some(4, 40) + some(44, 2))
     bounds = Bounds(rows=2, first_rows=1)
@@ -192,7 +202,7 @@ for line in open(sys.argv[1]):
     for start in (PAGE, 3 * PAGE - len(data)):
         memory[start:start + len(data)] = data
         for decoder in decoders:
-            decoder.decode_window(memoryview(memory)[start:start + len(data)], 0, Order(0, 0, 2**62, 0))
+            decoder.decode_window(memoryview(memory)[start:start + len(data)], 0, Order(0, 2**31, 2**62, 0))
             if not decoder.is_empty:
                 rows += decoder.build().num_rows
 print(rows)

@@ -71,10 +71,11 @@ def test_the_kernel_goes_to_the_end_of_what_is_sound(tmp_path: Path) -> None:
     some = [batch(number, [bytes(3_000)]) for number in range(50)]
     path.write_bytes(b"".join(some))
     with FileSource(path) as source:
-        size = source.size
-        found = list(header_walk._by_kernel(header_walk._pread(), source.descriptor, size, 0, 0, size, 1))
+        found = list(header_walk._by_kernel(header_walk._pread(), source, 0, 0, source.size, 1, None))
     ends = [len(some[0]) * number for number in range(1, 51)]
-    assert found == [(Span(end - len(some[0]), end, number, number + 1), number + 1) for number, end in enumerate(ends)]
+    size = len(some[0])
+    spans = [Span(end - size, end, number, number + 1, number) for number, end in enumerate(ends)]
+    assert found == [(span, span.next_offset) for span in spans]
 
 
 @pytest.mark.parametrize("is_worth_it", [False, True])

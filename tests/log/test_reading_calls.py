@@ -106,7 +106,7 @@ def test_the_time_index_spares_reading(partition: kafkalog.Partition, monkeypatc
         seen.append(position_for_timestamp(*arguments, **named))
         return seen[-1]
 
-    monkeypatch.setattr("kafkalog.log.walk.position_for_timestamp", looked_up)
+    monkeypatch.setattr("kafkalog.log.walk.batches.position_for_timestamp", looked_up)
     assert partition.offset_for_timestamp(T0 + 28) is not None
     assert sum(position > 0 for position in seen) == len(partition.segments)
 

@@ -119,17 +119,16 @@ def test_damage_is_raised_where_it_is_reached_and_no_thread_stays(tmp_path: Path
 def test_offsets_that_go_back_are_told_of_once_and_end_nothing(
     enough: int, layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No checksum covers a base offset: if one was raised, what follows looks like a repetition, to a consumer too."""
+    """A stretch that is there twice, as a retried append leaves it, is information, to a consumer not even that."""
     monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
-    raised = bytearray(some(50))
-    raised[:8] = (10**6).to_bytes(8, "big")
     first = [some(base) for base in range(0, 50, 5)]
-    partition = log_of(tmp_path / "t-0", {0: [*first, bytes(raised), *(some(base) for base in range(55, 90, 5))],
-                                          90: [some(90)]})  # fmt: skip
+    again = [some(base) for base in range(20, 90, 5)]
+    partition = log_of(tmp_path / "t-0", {0: [*first, *again], 90: [some(90)]})
     by_one = partition.records()
     offsets = [each.offset for each in by_one]
     (told,) = (each for each in by_one.findings if each.code == FindingCode.OFFSET_NOT_INCREASING)
-    assert offsets == [*range(50), *range(10**6, 10**6 + 5)]
+    assert offsets == [*range(95)]
+    assert told.severity is Severity.INFO
     for threads in (1, 2, 3):
         found: list[Finding] = []
         rows = partition.to_arrow(["offset"], threads=threads, layout=layout, findings=found).read_all()
@@ -138,6 +137,37 @@ def test_offsets_that_go_back_are_told_of_once_and_end_nothing(
             (told.code, told.position, told.offset, told.file)
         ]
         assert partition.to_arrow(["offset"], threads=threads, layout=layout).read_all().num_rows == len(offsets)
+
+
+@pytest.mark.parametrize("layout", ["copy", "view"])
+@pytest.mark.parametrize("enough", [0, 2**62])
+@pytest.mark.parametrize("claimed", [3, 10, 54, 56, 88, 10**6, 2**40, -7])
+def test_a_displaced_batch_is_damage_however_it_is_read(
+    enough: int, layout: str, claimed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No checksum covers a base offset; the next batch begins where this one would have ended."""
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    raised = bytearray(some(50))
+    raised[:8] = claimed.to_bytes(8, "big", signed=True)
+    first = [some(base) for base in range(0, 50, 5)]
+    partition = log_of(tmp_path / "t-0", {0: [*first, bytes(raised), *(some(base) for base in range(55, 90, 5))],
+                                          90: [some(90)]})  # fmt: skip
+    by_one = partition.records()
+    assert [each.offset for each in by_one] == [*range(50)]
+    assert by_one.ended_by is not None
+    code = FindingCode.OFFSET_ABOVE_SEGMENT if claimed == 2**40 else FindingCode.OFFSET_DISPLACED
+    assert by_one.ended_by.code is code
+    for threads in (1, 2, 3):
+        found: list[Finding] = []
+        rows = partition.to_arrow(["offset"], threads=threads, layout=layout, findings=found).read_all()
+        assert rows["offset"].to_pylist() == [*range(50)]
+        assert [(each.code, each.position, each.severity) for each in found] == [
+            (code, by_one.ended_by.position, Severity.ERROR)
+        ]
+        with pytest.raises(FormatError, match="offset"):
+            partition.to_arrow(["offset"], threads=threads, layout=layout).read_all()
+    everything = partition.records(all=True)
+    assert len(list(everything)) == 95
 
 
 def odd(base: int, deltas: list[int], last: int) -> bytes:

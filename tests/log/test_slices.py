@@ -14,11 +14,11 @@ from kafkalog.log import open_all, open_partition
 from kafkalog.log.files import FileSource
 from kafkalog.log.header_walk import batch_spans
 from kafkalog.log.partition import Partition
-from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.slices import Damage, Slice, SliceReader
 from kafkalog.log.spans import spans
+from kafkalog.log.walk.resync import Expected, Resync
 
-ANYTHING = Expected(0, 1 << 31, -1)
+ANYTHING = Expected(0, 1 << 31)
 CASES = ("0.8.2.2/segments", "0.11.0.3/segments", "4.1.1/segments", "4.1.1/compact", "2.8.2/codecs")
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog.recovery.copy_walk as copy_walk
+from batches import fix_crc, records_batch
 from batches import record as simple_record
-from batches import records_batch
 from command import kafkalog
 from fixture_data import recovery_case, replica_roles, unpack_replicas
 from kafka_oracle import KafkaOracle
@@ -69,6 +69,28 @@ def test_each_damaged_elsewhere_gives_all(copies: list[Path], tmp_path: Path) ->
     assert [stamps(copy.parent) for copy in copies] == before
     assert len({each.source for each in result.ranges}) > 1
     assert verify(tmp_path / "merged").is_clean
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize("broken", [(0,), (1,), (0, 1), (1, 2)])
+def test_no_batch_that_cannot_be_read_is_taken_where_a_copy_has_it_readable(
+    copies: list[Path], order: tuple[int, ...], broken: tuple[int, ...], tmp_path: Path
+) -> None:
+    """Its checksum is right, its first record is not: the order of the copies decided, and a consumer stopped there."""
+    whole = offsets(copies[0].parent)
+    for number in broken:
+        log = logs(copies[number])[0]
+        data = bytearray(log.read_bytes())
+        for victim in (scan(bytes(data)).batches[place] for place in (1, 4)):
+            start, end = victim.position, victim.position + victim.size
+            data[start + BATCH.size] = 0x7F
+            data[start:end] = fix_crc(bytes(data[start:end]))
+        log.write_bytes(data)
+    merge_replicas([copies[number] for number in order], tmp_path / "merged")
+    (merged,) = open_all(tmp_path / "merged").partitions
+    reader = merged.records()
+    assert [each.offset for each in reader] == whole
+    assert reader.ended_by is None
 
 
 def test_what_nobody_has_is_a_gap(copies: list[Path], tmp_path: Path) -> None:

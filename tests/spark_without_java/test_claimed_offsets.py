@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,17 @@ def test_an_offset_that_damage_has_raised_does_not_hide_later_segments(options: 
     """The checksum does not cover it, so the batch is valid."""
     offsets, _ = read(log_with(tmp_path, 10**6, 50, broken=False), options)
     assert [offset for offset in offsets if 100 <= offset < 200] == list(range(100, 200))
+
+
+@pytest.mark.parametrize("position", [-986412324, -1, 0, 1, 2**31 - 1])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_an_index_of_junk_ends_no_query(position: int, options: dict[str, str], tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    (directory / f"{0:020}.log").write_bytes(b"".join(simple(5, base) for base in range(0, 200, 5)))
+    entries = [*((offset, offset * 13) for offset in range(4, 200, 43)), (90, position)]
+    (directory / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *each) for each in entries))
+    assert read(directory, options, tolerant=False) == (list(range(200)), [])
 
 
 def test_a_segment_that_reaches_into_the_next_one_is_still_believed(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from kafkalog.log import Partition, RecordReader, Segment
 from kafkalog.log.batch_words import batch_words
 from kafkalog.log.behind_damage import behind_damage, with_what_is_behind
 from kafkalog.log.consumer_view import consumer_view
-from kafkalog.log.walk import BatchReader
+from kafkalog.log.walk.batches import BatchReader
 
 __all__ = ["OfBatches", "Walk", "json_lines", "text_lines"]
 

@@ -55,6 +55,7 @@ _ADVICE = {
     FindingCode.OFFSET_BELOW_SEGMENT: _PLACE,
     FindingCode.OFFSET_ABOVE_SEGMENT: _PLACE,
     FindingCode.OFFSET_NOT_INCREASING: _PLACE,
+    FindingCode.OFFSET_DISPLACED: _PLACE,
     FindingCode.SEGMENT_OVERLAP: _PLACE,
     FindingCode.LEADER_EPOCH_DECREASES: _PLACE,
     FindingCode.LEADER_EPOCH_MISMATCH: _PLACE,
@@ -125,6 +126,7 @@ _OF_RECORDS = frozenset(
         FindingCode.HEADER_KEY_INVALID,
         FindingCode.RECORDS_TRAILING_BYTES,
         FindingCode.CONTROL_RECORD_INVALID,
+        FindingCode.TRANSACTION_UNDECIDED,
         FindingCode.MESSAGE_INVALID,
     }
 )

@@ -16,7 +16,8 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, BatchHeader, RecordBatch
 from kafkalog.log.missing import first_offset_of
 from kafkalog.log.segment import Segment
-from kafkalog.log.walk import STOPPING, BatchReader
+from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.cursor import ENDING_CODES
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
@@ -70,6 +71,7 @@ _MISPLACED = frozenset(
         FindingCode.OFFSET_BELOW_SEGMENT,
         FindingCode.OFFSET_ABOVE_SEGMENT,
         FindingCode.OFFSET_NOT_INCREASING,
+        FindingCode.OFFSET_DISPLACED,
         FindingCode.SEGMENT_OVERLAP,
         FindingCode.LEADER_EPOCH_DECREASES,
         FindingCode.LEADER_EPOCH_MISMATCH,
@@ -202,7 +204,7 @@ class _Drawing:
         self._add(Stretch(kind, facts.position, end, 1, facts.records, facts.first_offset, facts.last_offset))
         if facts.position in self._marked:
             self._is_behind = self._is_behind or any(
-                each.code in STOPPING and each.position == facts.position for each in self.findings
+                each.code in ENDING_CODES and each.position == facts.position for each in self.findings
             )
 
     def _add(self, stretch: Stretch) -> None:

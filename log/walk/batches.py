@@ -8,35 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, RecordBatch
-from kafkalog.codec.rules import Continuity
+from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it, kernel_is_worth_it
 from kafkalog.log.batch_filter import BatchFilter
-from kafkalog.log.end_of_walk import EndOfWalk, end_of_walk
 from kafkalog.log.files import FileSource
 from kafkalog.log.held_files import HeldFiles
-from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.time_lookup import position_for_timestamp
+from kafkalog.log.walk.cursor import ENDING, Cursor
+from kafkalog.log.walk.ending import EndOfWalk
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["STOPPING", "BatchReader", "sound_parts"]
+__all__ = ["BatchReader", "Passed"]
 
-STOPPING = frozenset({FindingCode.MAGIC_UNKNOWN, FindingCode.OFFSET_ABOVE_SEGMENT})
-"""What a batch with a valid checksum can have wrong that no consumer reads past."""
-_FEW, _MANY = 16, 1 << 16
-"""Batches that are judged at a time after one with a finding, and at most."""
-_SINGLY = 256
-"""Batches that are given one by one, at most, before several are judged again."""
+_LOWEST = -(2**63)
+
+
+class Passed(NamedTuple):
+    """A place that a walk could not read, or must not."""
+
+    segment: Segment
+    position: int
+    next_offset: int
+    """what should come there"""
+    finding: Finding
+    head: bytes
+    """what stands there, as much as a header"""
 
 
 class BatchReader:
@@ -73,6 +79,8 @@ class BatchReader:
         self.segment: Segment | None = None
         self.findings: list[Finding] = []
         self.stop: StopReason | None = None
+        self.passed: list[Passed] = []
+        """damage so far, in its order; that which ends a log is none"""
         self.damaged_at: tuple[Segment, int] | None = None
         """where damage ended the walk: the segment, and the position in it; None at the end of a log"""
 
@@ -114,7 +122,7 @@ class BatchReader:
     def _one(self, segment: Segment, number: int, runs: bool) -> Iterator[BatchRun | RecordBatch]:
         start_offset = self._start_offset if number == 0 else None
         next_base = self._segments[number + 1].base_offset if number + 1 < len(self._segments) else None
-        low = -1 if start_offset is None else start_offset
+        low = _LOWEST if start_offset is None else start_offset
         with self._files.open(segment.path) as source:
             position = 0
             if start_offset is not None:
@@ -122,33 +130,23 @@ class BatchReader:
             if self._start_timestamp is not None:
                 newer = position_for_timestamp(segment, source, self._start_timestamp, limits=self._limits)
                 position = max(position, newer)
-            next_offset, epoch = segment.base_offset, NO_PARTITION_LEADER_EPOCH
-            resync = Resync(source, self._limits)
+            cursor = Cursor(source, segment.base_offset, next_base, position=position, limits=self._limits)
             while True:
-                continuity = Continuity(segment.base_offset, next_segment=next_base)
-                scanner = self._scanner(source, position, runs)
+                scanner = self._scanner(source, cursor.position, runs)
                 for found in scanner:
-                    parts = [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True)
-                    for each in parts:
-                        if isinstance(each, RecordBatch) and self._stops(each, continuity, segment):
+                    for each in cursor.parts(found, gaps=True):
+                        if isinstance(each, RecordBatch) and self._stops(each, cursor, segment, source):
                             return
                         yield from self._wanted(each, low)
-                        if isinstance(each, RecordBatch):
-                            behind, size, newest = each.last_offset + 1, each.size, each.header.partition_leader_epoch
-                        else:
-                            behind, size = each.next_offset, each.end - int(each.positions[0])
-                            newest = int(each["partition_leader_epoch"].max())
-                        if next_base is None or behind <= next_base:  # else a damaged offset: what follows is lower
-                            next_offset = max(next_offset, behind)
-                        epoch = max(epoch, newest)
                         if self._on_bytes is not None:
-                            self._on_bytes(size)
-                expected = Expected.in_segment(next_offset, next_base, epoch)
-                ended = end_of_walk(scanner, resync, expected, through_damage=self._through_damage)
+                            self._on_bytes(_size_of(each))
+                ended = cursor.ended(scanner, through_damage=self._through_damage)
                 self.findings += [finding.in_file(segment.path) for finding in ended.findings]
+                if ended.stop is not StopReason.END and not ended.is_tail:
+                    self._note(segment, ended.position, cursor.next_offset, self.findings[-1], source)
                 if ended.resumed is None or not self._through_damage:
                     break
-                position = ended.resumed
+                cursor.resume(ended.resumed)
             self._stop(ended, segment)
 
     def _wanted(self, found: BatchRun | RecordBatch, low: int) -> Iterator[BatchRun | RecordBatch]:
@@ -171,12 +169,21 @@ class BatchReader:
             return LateRuns(source, position, end, self._limits)
         return _run_scanner(source, position, self._limits)
 
-    def _stops(self, batch: RecordBatch, continuity: Continuity, segment: Segment) -> bool:
+    def _note(self, segment: Segment, position: int, expected: int, finding: Finding, source: FileSource) -> None:
+        head = source.read(position, BATCH.size)
+        self.passed.append(Passed(segment, position, expected, finding.in_file(segment.path), head))
+
+    def _stops(self, batch: RecordBatch, cursor: Cursor, segment: Segment, source: FileSource) -> bool:
         """Note what is wrong with a batch; whether nobody reads past it."""
-        found = [finding for finding in continuity.check(batch) if finding.severity is not Severity.INFO]
+        expected = cursor.next_offset
+        verdict = cursor.judge(batch)
+        found = [finding for finding in cursor.found if finding.code is not FindingCode.OFFSET_GAP]
         self.findings.extend(finding.in_file(segment.path) for finding in found)
-        if self._through_damage or not any(finding.code in STOPPING for finding in found):
+        if verdict in ENDING:
+            self._note(segment, batch.position, expected, cursor.why, source)
+        if self._through_damage or verdict not in ENDING:
             return False
+        self.findings.append(self.findings.pop(self.findings.index(cursor.why.in_file(segment.path))))
         self._stop(_at_a_batch(batch), segment)
         return True
 
@@ -200,6 +207,10 @@ class BatchReader:
             f"; {segment.size - ended.position} bytes here and {len(later)} segments ({size} bytes) after were not read"
         )
         self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)
+
+
+def _size_of(found: BatchRun | RecordBatch) -> int:
+    return found.size if isinstance(found, RecordBatch) else found.end - int(found.positions[0])
 
 
 def _run_scanner(source: FileSource, position: int, limits: Limits) -> RunScanner:
@@ -251,27 +262,3 @@ class LateRuns:
 def _at_a_batch(batch: RecordBatch) -> EndOfWalk:
     """Ended by a batch that nobody reads past."""
     return EndOfWalk(batch.position, StopReason.CORRUPT, (), None)
-
-
-def sound_parts(run: BatchRun, continuity: Continuity, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:
-    """The run in pieces without findings; what is between them is still to be checked.
-
-    With `gaps` offsets may be missing inside of a piece, or before it.  Where one batch after the other has findings,
-    batches are given one by one for a while.
-    """
-    from kafkalog.codec.headers.continuity import sound_prefix
-
-    number, size, singly = 0, _MANY, 1
-    while number < len(run):
-        part = run.part(number, min(number + size, len(run)))
-        count = sound_prefix(continuity, part, gaps=gaps)
-        if count:
-            yield part.part(0, count)
-        number += count
-        if count == len(part):
-            size, singly = _MANY, 1
-            continue
-        singly = 1 if count >= _FEW // 2 else min(2 * singly, _SINGLY)
-        for number in range(number, min(number + singly, len(run))):  # noqa: B020 - goes on from where it was
-            yield run.batch(number)
-        number, size = number + 1, _FEW

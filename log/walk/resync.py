@@ -1,24 +1,32 @@
 """Finding the next real batch after damage.
 
 A Kafka log that was stored inside Kafka values holds perfect batches with valid checksums, so a checksum alone proves
-nothing.  A batch counts only if it also continues offsets and epochs, and if the chain of batches that it begins ends
-where it must: at the end of the file, at another damaged batch whose own header continues the chain and whose own
-length leads to a sound batch, or at zeros or a damaged header after which the log goes on with batches proven in
-this same way.  What is merely found is not kept.
+nothing.  Where the damaged batch's own length leads to a batch that continues the offsets, and the one behind that
+begins after its last offset, nothing more is asked: whatever the log ends with says nothing about its middle.  A length
+that one flipped bit explains, with which the checksum is right, is not believed but mended.
+
+What is found by searching counts only if it continues the offsets and if the chain of batches that it begins ends where
+it must: at the end of the file, at another damaged batch whose own header continues the chain and whose own length
+leads to a sound batch, at zeros or a damaged header after which the log goes on with batches proven in this same way,
+or, behind the damaged batch's own end, at bytes in which no sound batch follows.  What is merely found is not kept.
+An epoch proves nothing either way: no checksum covers it.  Of a batch whose header tells nothing any more, and after
+which no other comes, nobody can tell whether what is found in it was its value.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import merge
+from itertools import chain
 
+from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.findings import StopReason
-from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
+from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_PARTITION_LEADER_EPOCH, AnyHeader, BatchHeader, RecordBatch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, AnyHeader, BatchHeader, RecordBatch
+from kafkalog.codec.scan import Scanner, offset_behind
 from kafkalog.codec.source import Source, Window, next_data
 
 __all__ = ["NO_OFFSET_LIMIT", "Expected", "Resync"]
@@ -32,6 +40,7 @@ _DEEPEST = 200
 _ZEROS = bytes(LOG_OVERHEAD.size)
 _OTHER_BYTE = re.compile(rb"[^\0]")
 _V2 = 2
+_LENGTH_BITS = 31
 _FEW_OFFSETS = 1 << 16
 _MAGIC_BYTE = b"\x02"
 _PIECE = 1 << 20
@@ -39,16 +48,15 @@ _PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a batch after the damage must continue: offsets from `next_offset` to below `end_offset`, and epochs."""
+    """What a batch after the damage must continue: offsets from `next_offset` to below `end_offset`."""
 
     next_offset: int
     end_offset: int
-    epoch: int = NO_PARTITION_LEADER_EPOCH
 
     @classmethod
-    def in_segment(cls, next_offset: int, next_segment: int | None, epoch: int = NO_PARTITION_LEADER_EPOCH) -> Expected:
+    def in_segment(cls, next_offset: int, next_segment: int | None) -> Expected:
         """In a segment after which the one with base offset `next_segment` comes; None: it is the last."""
-        return cls(next_offset, NO_OFFSET_LIMIT if next_segment is None else next_segment, epoch)
+        return cls(next_offset, NO_OFFSET_LIMIT if next_segment is None else next_segment)
 
     @property
     def is_in_last_segment(self) -> bool:
@@ -66,14 +74,13 @@ def _is_plausible(header: AnyHeader, expected: Expected) -> bool:
         and header.last_offset < expected.end_offset
         and 0 <= header.records_count <= header.last_offset_delta + 1
         and 0 <= header.attributes < 1 << 7
-        and (header.partition_leader_epoch == -1 or header.partition_leader_epoch >= expected.epoch)
         and header.size >= BATCH.size
     )
 
 
 def _behind(header: AnyHeader, expected: Expected) -> Expected:
     """What the batch after this one must continue."""
-    return Expected(header.last_offset + 1, expected.end_offset, max(header.partition_leader_epoch, expected.epoch))
+    return Expected(header.last_offset + 1, expected.end_offset)
 
 
 def _candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
@@ -86,6 +93,11 @@ def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[
     high = max(expected.next_offset, 0) >> 16  # an entry may claim an offset below zero
     found = [_finds(source, start, each.to_bytes(6, "big")) for each in (high, high + 1) if each < 1 << 47]
     return merge(*found)
+
+
+def _all_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
+    """Of all versions."""
+    return merge(_candidates(source, start, expected), _old_candidates(source, start, expected))
 
 
 def _finds(source: Source, start: int, wanted: bytes) -> Iterator[int]:
@@ -143,6 +155,7 @@ class Resync:
         self._limits = limits
         self._window = Window(source, limits.read_window_bytes)
         self._proven: set[int] = set()
+        self._mended: dict[int, int | None] = {}
         self._effort = _EFFORT * source.size
 
     def next_batch(self, damaged_at: int, expected: Expected, *, end: int | None = None) -> int | None:
@@ -151,7 +164,53 @@ class Resync:
         The damaged batch's own length is tried first: if it leads to a proven batch, nothing inside the damaged one is
         even examined.
         """
-        return self._search(damaged_at, expected, _DEEPEST, self._source.size if end is None else end)
+        end = self._source.size if end is None else end
+        found = self._behind_own_end(damaged_at, expected)
+        if found is None:
+            found = self._search(damaged_at, expected, _DEEPEST, end)
+        return None if found is None or found >= end else found
+
+    def _behind_own_end(self, position: int, expected: Expected) -> int | None:
+        """The first sound batch to which lengths of damaged ones lead, if the next one begins behind its offsets."""
+        for _ in range(_DEEPEST):
+            behind = self._mended_end(position)
+            if behind is None:
+                header = _header_at(self._window, position, self._source.size)
+                if header is None or header.magic != _V2 or header.size < BATCH.size:
+                    return None
+                behind = position + header.size
+            if behind >= self._source.size:
+                return None
+            batch = next(iter(Scanner(self._source, position=behind, limits=self._limits)), None)
+            if batch is not None:
+                following = offset_behind(self._source, behind + batch.size)
+                goes_on = following is not None and following > batch.last_offset
+                is_behind = goes_on or self._is_torn_tail(behind + batch.size)
+                return behind if is_behind and _is_plausible(batch.header, expected) else None
+            position = behind
+        return None
+
+    def _mended_end(self, position: int) -> int | None:
+        """Where a batch ends whose checksum is right if one bit of its length is turned over; None if none is."""
+        if position not in self._mended:
+            self._mended[position] = self._mend(position)
+        return self._mended[position]
+
+    def _mend(self, position: int) -> int | None:
+        source = self._source
+        header = _header_at(self._window, position, source.size)
+        if header is None or header.magic != _V2:
+            return None
+        sizes = (LOG_OVERHEAD.size + (header.batch_length ^ 1 << bit) for bit in range(_LENGTH_BITS))
+        most = min(source.size - position, self._limits.batch_bytes)
+        for size in sorted(size for size in sizes if BATCH.size <= size <= most):
+            self._effort -= size
+            if self._effort < 0:
+                return None
+            data = self._window.view(position, size)
+            if len(data) == size and crc32c(data[BATCH_CRC_START:]) == header.crc:
+                return position + size
+        return None
 
     def _search(self, damaged_at: int, expected: Expected, depth: int, end: int) -> int | None:
         source = self._source
@@ -161,9 +220,11 @@ class Resync:
             behind = damaged_at + size
             if size > LOG_OVERHEAD.size and behind < source.size and self._is_proven(behind, expected, depth):
                 return behind if behind < end else None
+        own_end = self._own_end(damaged_at)
         following = self._offset_behind_tail(damaged_at, expected)
-        candidates = _old_candidates if self._is_old(damaged_at) else _candidates
-        for position in candidates(source, damaged_at + 1, expected):
+        candidates = self._candidates(damaged_at)
+        begin = self._searched_from(damaged_at, expected, own_end)
+        for position in candidates(source, begin, expected):
             if self._effort < 0 or position >= end:
                 return None
             head = self._window.view(position, MAGIC_POSITION + 1)
@@ -176,13 +237,56 @@ class Resync:
             if head[MAGIC_POSITION] == _V2 and (header is None or not _is_plausible(header, expected)):
                 continue
             self._effort -= size
-            if not self._is_proven(position, expected, depth):
+            if not self._is_proven(position, expected, depth, is_behind=own_end is not None and position >= own_end):
                 continue
             if following is None or (header is not None and header.base_offset == following):
                 return position
             if _chain_end(source, position, expected, self._limits)[1] in (StopReason.END, StopReason.ZERO_TAIL):
                 return position
         return None
+
+    def _searched_from(self, damaged_at: int, expected: Expected, own_end: int | None) -> int:
+        """Behind the damaged batch, if that can be told by its checksum or by a header as it would be."""
+        end = self._mended_end(damaged_at)
+        if end is None:
+            end = self._end_by_checksum(damaged_at)
+        if end is None and own_end is not None and self._is_next(damaged_at, expected):
+            end = own_end
+        return damaged_at + 1 if end is None else end
+
+    def _end_by_checksum(self, position: int) -> int | None:
+        """Where a batch ends whose checksum is right with another length; None if that is nowhere."""
+        source = self._source
+        header = _header_at(self._window, position, source.size)
+        if header is None or header.magic != _V2:
+            return None
+        most = min(source.size, position + self._limits.batch_bytes)
+        at, crc = position + BATCH_CRC_START, 0
+        for end in chain(_candidates(source, position + BATCH.size, Expected(0, NO_OFFSET_LIMIT)), [source.size]):
+            if end > most:
+                return None
+            while at < end:
+                data = source.read(at, min(end - at, _PIECE))
+                if not data:
+                    return None
+                crc, at = crc32c(data, crc), at + len(data)
+            if crc == header.crc:
+                return end
+        return None
+
+    def _is_next(self, position: int, expected: Expected) -> bool:
+        """Whether a damaged batch has a header as it would be without damage, or begins just where it should."""
+        header = _header_at(self._window, position, self._source.size)
+        if header is None or header.magic != _V2:
+            return False
+        return header.base_offset == expected.next_offset or _is_plausible(header, expected)
+
+    def _own_end(self, position: int) -> int | None:
+        """Where a damaged batch says that it ends, if that is in the file."""
+        head = self._window.view(position, LOG_OVERHEAD.size)
+        size = entry_size(head, 0) if len(head) == LOG_OVERHEAD.size else 0
+        is_there = LOG_OVERHEAD.size + SMALLEST_MESSAGE <= size <= self._source.size - position
+        return position + size if is_there else None
 
     def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
         """The offset that must follow where the last segment ends inside a batch whose header is as it should be.
@@ -196,13 +300,22 @@ class Resync:
         is_next = header.base_offset == expected.next_offset and _is_plausible(header, expected)
         return header.next_offset if is_next else None
 
-    def _is_old(self, damaged_at: int) -> bool:
-        """The log holds messages of versions 0 and 1 where it begins; of both kinds are those before an upgrade."""
-        head = self._window.view(0, MAGIC_POSITION + 1)
-        return damaged_at > 0 and len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < _V2
+    def _candidates(self, damaged_at: int) -> Callable[[Source, int, Expected], Iterator[int]]:
+        """By the version of the log where it begins; of both kinds are those before an upgrade.
 
-    def _is_proven(self, position: int, expected: Expected, depth: int) -> bool:
-        """The chain from here ends where it must, or the log goes on from it after further damage."""
+        Where the first batch is damaged, what it says of its version is not believed.
+        """
+        if damaged_at == 0:
+            return _all_candidates
+        head = self._window.view(0, MAGIC_POSITION + 1)
+        is_old = len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < _V2
+        return _old_candidates if is_old else _candidates
+
+    def _is_proven(self, position: int, expected: Expected, depth: int, *, is_behind: bool = False) -> bool:
+        """The chain from here ends where it must, or the log goes on from it after further damage.
+
+        One that `is_behind` the damaged batch's own end may also end in bytes in which no sound batch follows.
+        """
         if position in self._proven:
             first = next(iter(Scanner(self._source, position=position, limits=self._limits)), None)
             return first is not None and _is_plausible(first.header, expected)
@@ -210,10 +323,22 @@ class Resync:
         self._effort -= end - position + BATCH.size
         if last is None:
             return False
-        if self._ends_well(end, stop, last.header, expected, depth):
+        if self._ends_well(end, stop, last.header, expected, depth) or (is_behind and self._is_torn_tail(end)):
             self._proven.add(position)
             return True
         return False
+
+    def _is_torn_tail(self, position: int) -> bool:
+        """Whether no sound batch is anywhere behind a position."""
+        for found in _candidates(self._source, position, Expected(0, NO_OFFSET_LIMIT)):
+            head = self._window.view(found, MAGIC_POSITION + 1)
+            size = entry_size(head, 0) if len(head) > MAGIC_POSITION else 0
+            if size < BATCH.size or found + size > self._source.size:
+                continue
+            self._effort -= size
+            if self._effort < 0 or next(iter(Scanner(self._source, position=found, limits=self._limits)), None):
+                return False
+        return True
 
     def _ends_well(self, end: int, stop: StopReason, last: AnyHeader, expected: Expected, depth: int) -> bool:
         source = self._source

@@ -14,24 +14,27 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.log.resync import Expected, Resync
+from kafkalog.log.walk.resync import Expected, Resync
 
-__all__ = ["EndOfWalk", "end_of_walk"]
+__all__ = ["EndOfWalk", "FinishedWalk", "end_of_walk"]
 
 _TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
 
-class _Walk(Protocol):
+class FinishedWalk(Protocol):
     """A `Scanner` or a `RunScanner` that has been iterated over."""
 
     @property
-    def valid_bytes(self) -> int: ...
+    def valid_bytes(self) -> int:
+        """Where the last sound batch ends."""
 
     @property
-    def stop(self) -> StopReason | None: ...
+    def stop(self) -> StopReason | None:
+        """Why it ended."""
 
     @property
-    def findings(self) -> Sequence[Finding]: ...
+    def findings(self) -> Sequence[Finding]:
+        """What ended it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class EndOfWalk:
 
 
 def end_of_walk(
-    walk: _Walk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
+    walk: FinishedWalk, resync: Resync, expected: Expected, *, through_damage: bool, end: int | None = None
 ) -> EndOfWalk:
     """How a walk over a segment ended, and before `end` goes on; `resync` is of the same file.
 

@@ -1,0 +1,183 @@
+"""The same rows and the same complaint of any bytes, whoever reads; a small part of the sweep's pairs each time."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import damage
+import kafkalog
+import reading_pairs
+from command import kafkalog as command
+from kafkalog.codec import scan
+from kafkalog.codec.columnar.batch_decoder import BatchDecoder
+from kafkalog.codec.columnar.pieces import Part
+from kafkalog.codec.columnar.schema import record_schema
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.log import open_partition
+
+
+@pytest.mark.parametrize("first", [0, 1000])
+def test_pairs_of_a_damaged_log_and_a_reader(first: int) -> None:
+    wrong: list[str] = []
+    counts = reading_pairs.run(range(first, first + 60), wrong.append)
+    assert wrong == []
+    assert counts["pairs"] >= 200
+
+
+DATA = damage.Header(attributes=0x10, producer_id=7, producer_epoch=0, base_sequence=0)
+
+
+def transaction(first: int, *, commit: bool) -> list[bytes]:
+    batches = [damage.batch(first + number, [damage.record(0)], DATA) for number in range(4)]
+    return [*batches, damage.marker(first + 4, 7, 0, commit=commit)]
+
+
+def partition_of(path: Path, batches: list[bytes], listed: tuple[int, int, int] | None = None) -> Path:
+    directory = path / "t-0"
+    directory.mkdir()
+    (directory / f"{0:020}.log").write_bytes(b"".join(batches))
+    if listed is not None:
+        entry = struct.pack(">hqqqq", 0, *listed, listed[2] + 1)
+        (directory / f"{0:020}.txnindex").write_bytes(entry)
+    return directory
+
+
+def broken(batch: bytes) -> bytes:
+    return batch[:-1] + bytes([batch[-1] ^ 1])
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("damaged", [4, 6])
+def test_a_transaction_whose_end_lies_behind_damage_is_undecided(commit: bool, damaged: int, tmp_path: Path) -> None:
+    """As one that is open it would be held back without a word, and all that was committed after it with it."""
+    plain = [damage.batch(number, [damage.record(0)]) for number in range(10, 20)]
+    batches = [*transaction(0, commit=commit), *transaction(5, commit=True), *plain]
+    batches[damaged] = broken(batches[damaged])
+    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed")
+    first = 0 if damaged == 4 else 5
+    assert [each.offset for each in reader] == ([*range(4)] if damaged == 6 and commit else [])
+    assert reader.ended_by is not None
+    assert (reader.ended_by.code, reader.ended_by.offset) == (FindingCode.TRANSACTION_UNDECIDED, first)
+    assert reader.ended_by.severity is Severity.ERROR
+
+
+def test_one_that_is_open_without_damage_is_held_back_as_by_a_broker(tmp_path: Path) -> None:
+    batches = [damage.batch(0, [damage.record(0)]), damage.batch(1, [damage.record(0)], DATA)]
+    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed")
+    assert [each.offset for each in reader] == [0]
+    assert reader.findings == []
+    assert reader.ended_by is None
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_decided"),
+    [((7, 0, 4), True), ((8, 0, 4), False), ((7, 1, 4), False), ((7, 0, 5), False), (None, False)],
+)
+def test_an_index_decides_a_damaged_marker_where_all_of_it_fits(
+    listed: tuple[int, int, int] | None, is_decided: bool, tmp_path: Path
+) -> None:
+    batches = transaction(0, commit=False)
+    batches[4] = broken(batches[4])
+    batches += [damage.batch(number, [damage.record(0)]) for number in range(5, 9)]
+    directory = partition_of(tmp_path, batches, listed)
+    reader = open_partition(directory).records(isolation_level="read_committed")
+    assert [each.offset for each in reader] == []
+    assert reader.ended_by is not None
+    wanted = FindingCode.CRC_MISMATCH if is_decided else FindingCode.TRANSACTION_UNDECIDED
+    assert reader.ended_by.code is wanted
+
+
+MODES = {
+    "`Partition.records()`": "stops", "`Partition.to_arrow(findings=[])`": "stops", "`Partition.to_arrow()`": "stops",
+    "`Consumer` and `follow`": "stops", "`dump`": "stops", "`dump --all`": "goes on", "Spark, `FAILFAST`": "stops",
+    "Spark, `PERMISSIVE`": "goes on", "Spark, `DROPMALFORMED`": "goes on", "`serve`": "",
+}  # fmt: skip
+
+
+def given_by(mode: str, directory: Path) -> tuple[list[int], bool]:
+    """The offsets that a reader of the table gives, and whether it says in its way that those are not all."""
+    choose = random.Random(1)
+    by = {
+        "`Partition.records()`": reading_pairs.by_records, "`Consumer` and `follow`": reading_pairs.by_consumer,
+        "`Partition.to_arrow()`": reading_pairs.by_arrow, "`Partition.to_arrow(findings=[])`": reading_pairs.by_arrow,
+        "`dump`": reading_pairs.by_dump, "Spark, `FAILFAST`": reading_pairs.by_spark,
+    }  # fmt: skip
+    if mode == "`dump --all`":
+        done = command("dump", directory, "--all", "--json")
+        return [each["offset"] for each in done.objects], done.code == 1 and bool(done.err)
+    level, end = "read_committed", reading_pairs.NO_END
+    if mode in by:
+        rows, told = by[mode](directory, level, 0, end, choose)
+    else:
+        rows, told = reading_pairs.spark_tasks(directory, level, 0, end, choose, mode.split("`")[1])
+    return [row[0] for row in rows], told
+
+
+def test_the_table_names_every_reader() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
+    table = text.split("| reader | after damage |")[1].split("\n\n")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:3]] for line in table.splitlines()[2:]]
+    assert dict(rows) == MODES
+
+
+def damaged_logs() -> dict[str, tuple[list[bytes], list[int], list[int]]]:
+    """Kind of damage -> batches, the offsets up to it, and those that a reader gives that goes on."""
+    plain = [damage.batch(number, [damage.record(0, value=b"v" * 9)]) for number in range(10)]
+    inside = damage.with_crc(plain[4][:61] + b"\x7f" + plain[4][62:])
+    rest = [number for number in range(10) if number != 4]
+    around = {
+        "bytes": broken(plain[4]), "magic": damage.with_crc(damage.put(plain[4], "magic", 3)),
+        "displaced": damage.put(plain[4], "base_offset", 99), "inside": inside,
+    }  # fmt: skip
+    found = {kind: ([*plain[:4], each, *plain[5:]], [*range(4)], rest) for kind, each in around.items()}
+    undecided = [plain[0], *transaction(1, commit=True), *plain[6:]]
+    undecided[5] = broken(undecided[5])
+    return found | {"undecided": (undecided, [0], [0, 6, 7, 8, 9])}
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "`serve`"])
+@pytest.mark.parametrize("kind", ["bytes", "magic", "displaced", "inside", "undecided"])
+def test_each_reader_says_it_in_its_way(mode: str, kind: str, tmp_path: Path) -> None:
+    batches, before, rest = damaged_logs()[kind]
+    offsets, told = given_by(mode, partition_of(tmp_path, batches))
+    assert told
+    if mode == "`dump --all`":  # whatever is in the files
+        assert set(offsets) >= set(rest)
+    elif "FAILFAST" not in mode:
+        assert offsets == (before if MODES[mode] == "stops" else rest)
+
+
+def test_records_larger_than_a_part_are_not_held_until_the_end() -> None:
+    schema = record_schema(["offset", "value"], "view")
+    decoder = BatchDecoder(schema, "t", 0, DEFAULT_LIMITS, 10, 1 << 10)
+    held = []
+    for number in range(5):
+        (batch,) = scan(damage.batch(number, [damage.record(0, value=bytes(1 << 20))])).batches
+        assert [each.num_rows for each in decoder.decode(Part(batch, 0, 100, batch.payload))] == [1]
+        held.append(len(decoder._builder.buffers._viewed))
+    assert max(held) <= 1
+
+
+def test_looking_up_every_partition_goes_through_them_once(tmp_path: Path) -> None:
+    class Counted(tuple[Any, ...]):
+        walks = 0
+
+        def __iter__(self) -> Iterator[Any]:
+            Counted.walks += 1
+            return super().__iter__()
+
+    for number in range(20):
+        (tmp_path / f"t-{number}").mkdir()
+        (tmp_path / f"t-{number}" / f"{0:020}.log").write_bytes(b"")
+    opened = kafkalog.open(tmp_path)
+    log_dir = replace(opened, partitions=Counted(opened.partitions))
+    assert [log_dir[key].partition for key in log_dir] == [key[1] for key in log_dir]
+    assert Counted.walks <= 4
