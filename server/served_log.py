@@ -7,6 +7,7 @@ it; an end by the index too, so that a range ends where a batch does.
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +26,7 @@ from kafkalog.log.locate import locate
 from kafkalog.log.partition import Partition
 from kafkalog.log.resync import Expected, Resync
 from kafkalog.log.segment import Segment, index_of
-from kafkalog.log.transactions import TransactionTracker
+from kafkalog.log.transactions import Transactions, TransactionTracker
 from kafkalog.server.files import Answered, Fact, FileRange, OpenLog, OpenLogs
 from kafkalog.server.headers import DamagedError, Place, places
 
@@ -53,6 +54,8 @@ class Committed:
     aborted: tuple[AbortedTransaction, ...]
     """by the offsets of their markers"""
     markers: tuple[int, ...] = field(repr=False)
+    why_it_ends: str | None = None
+    """before the end of the log; None where no transaction is open"""
 
     def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
         """Those that matter to a consumer of the offsets below `upper` (`UnifiedLog.collectAbortedTransactions`)."""
@@ -100,6 +103,7 @@ class ServedLog:
         self._walk = _CommittedWalk(limits)
         self._committed: Committed | None = None
         self._damage: set[tuple[str, int]] = set()
+        self._told_of_open = -1
         self._sound: dict[tuple[str, int], int] = {}
 
     @property
@@ -173,7 +177,17 @@ class ServedLog:
             found = self._committed
             if found is None or found.end != bounds.end:
                 found = self._committed = self._walk.go(bounds)
+                self._tell_of_open(found, bounds.partition)
             return found
+
+    def _tell_of_open(self, found: Committed, partition: Partition) -> None:
+        """Of a transaction that stays open: while somebody writes, they come and go."""
+        written = max((each.modified_ns for each in partition.segments), default=0)
+        if found.why_it_ends is None or written > time.time_ns() - _PATIENCE_NS:
+            return
+        if self._told_of_open != found.last_stable_offset:
+            self._told_of_open = found.last_stable_offset
+            self._complain(f"{partition.topic}-{partition.partition}: {found.why_it_ends}")
 
     def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Read:
         """Whole batches from the one that holds `offset` up to `upper`; `DamagedError` where there is none.
@@ -345,6 +359,8 @@ class ServedLog:
 
 
 _REMEMBERED = 10_000
+_PATIENCE_NS = 60_000_000_000
+"""After which a coordinator ends a transaction (`transaction.timeout.ms`)."""
 
 
 def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
@@ -404,8 +420,9 @@ class _CommittedWalk:
                     self._tracker.feed(batch)
         self._next = bounds.end
         aborted = tuple(self._tracker.aborted)
-        stable = min(self._tracker.open_first_offsets.values(), default=bounds.end)
-        return Committed(bounds.end, stable, aborted, tuple(each.last_offset for each in aborted))
+        found = Transactions(aborted, self._tracker.open_first_offsets, bounds.end)
+        markers = tuple(each.last_offset for each in aborted)
+        return Committed(bounds.end, found.last_stable_offset, aborted, markers, found.why_it_ends())
 
 
 def epoch_end(epochs: tuple[LeaderEpoch, ...], wanted: int, end: int) -> tuple[int, int]:

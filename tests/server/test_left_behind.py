@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,9 +16,12 @@ from command import kafkalog as command
 from fixture_data import broker_case
 from kafkalog import Log, LogConfig, NewRecord, ProducerState
 from kafkalog.cluster.transactions import TransactionState
+from kafkalog.server.broker import Server
+from kafkalog.server.catalog import Catalog
 from kafkalog.server.replay import ReplayOptions, ReplayPlan, plan_replay
 from kafkalog.server.replay.target import Target
 from mock_cluster import consumed, mock_cluster
+from raw_client import RawClient
 
 PRODUCER, OTHER = 7, 8
 
@@ -167,3 +172,36 @@ def test_of_a_real_broker_all_that_waits_is_counted() -> None:
         assert not behind & committed
         own = sum(one.records for one in each.producers)
         assert 0 < each.records + own <= len(behind)
+
+
+WHY = (
+    "orders-0: read_committed ends at offset 5, where a transaction of producer 7 is open; of the offsets from there up "
+    "to 17 nothing is read, records of other producers included"
+)
+
+
+def test_who_reads_committed_data_is_told_where_it_ends(source: Path) -> None:
+    committed = ("dump", source, "--isolation-level", "read_committed")
+    done = command(*committed)
+    assert (done.code, WHY in done.err) == (0, True), done.err
+    for other in (("dump", source), (*committed, "-q"), (*committed, "--end-offset", "5"), (*committed, "--all")):
+        assert "read_committed ends" not in command(*other).err
+    with Log.open(source / "orders-0", LogConfig(retention_ms=-1)) as log:
+        log.end_transaction(PRODUCER, 0, commit=True)
+    assert "read_committed ends" not in command(*committed).err
+
+
+@pytest.mark.parametrize("age", [0, 61])
+def test_serve_tells_of_a_transaction_that_stays_open(source: Path, age: int) -> None:
+    """While somebody writes, transactions come and go."""
+    (log,) = (source / "orders-0").glob("*.log")
+    os.utime(log, (time.time() - age,) * 2)
+    told: list[str] = []
+    catalog = Catalog([source], complain=told.append)
+    with Server(catalog, ("127.0.0.1", 0)) as server, RawClient(server.address) as client:
+        for _ in range(2):
+            asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+            body = {"replica_id": -1, "isolation_level": 1, "topics": [{"name": "orders", "partitions": [asked]}]}
+            (topic,) = client.ask("ListOffsets", 7, **body)["topics"]
+            assert topic["partitions"][0]["offset"] == 5
+    assert told == ([WHY] if age else [])
