@@ -187,6 +187,11 @@ class Catalog:
             self._complain(complaint)
 
     @property
+    def partition_count(self) -> int:
+        """Partitions that are served."""
+        return len(self._logs)
+
+    @property
     def absent_count(self) -> int:
         """Partitions that were chosen, that the cluster's metadata has, and whose logs are not here."""
         return sum(

@@ -29,6 +29,7 @@ from kafkalog.log.segment import Segment, index_of
 from kafkalog.log.transactions import Transactions, TransactionTracker
 from kafkalog.server.files import Answered, Fact, FileRange, OpenLog, OpenLogs
 from kafkalog.server.headers import DamagedError, Place, places
+from kafkalog.server.workers import Sliced, run_slices
 
 __all__ = ["Bounds", "Committed", "Read", "ServedLog", "epoch_end"]
 
@@ -172,13 +173,22 @@ class ServedLog:
 
     def find_committed(self) -> Committed:
         """The same, by reading what was not read yet: for threads that may take their time."""
-        with self._walk.lock:
-            bounds = self.bounds()
-            found = self._committed
-            if found is None or found.end != bounds.end:
-                found = self._committed = self._walk.go(bounds)
-                self._tell_of_open(found, bounds.partition)
-            return found
+        return run_slices(self.finding_committed())
+
+    def finding_committed(self) -> Sliced[Committed]:
+        """The same in slices; who comes later goes on where others have come to."""
+        while True:
+            with self._walk.lock:
+                bounds = self.bounds()
+                found = self._committed
+                if found is None or found.end != bounds.end:
+                    found = self._walk.go(bounds)
+                    if found is not None:
+                        self._committed = found
+                        self._tell_of_open(found, bounds.partition)
+            if found is not None:
+                return found
+            yield
 
     def _tell_of_open(self, found: Committed, partition: Partition) -> None:
         """Of a transaction that stays open: while somebody writes, they come and go."""
@@ -359,6 +369,8 @@ class ServedLog:
 
 
 _REMEMBERED = 10_000
+_SLICE_S = 0.1
+"""Of a walk over a log, after which others have their turn; each begins with a look at an index."""
 _PATIENCE_NS = 60_000_000_000
 """After which a coordinator ends a transaction (`transaction.timeout.ms`)."""
 
@@ -408,21 +420,26 @@ class _CommittedWalk:
         self._tracker = TransactionTracker(limits)
         self._next = 0
 
-    def go(self, bounds: Bounds) -> Committed:
-        """Read on to the end; from the start where the log was cut."""
+    def go(self, bounds: Bounds) -> Committed | None:
+        """Read on for a while; None before the end.  From the start where the log was cut."""
         if bounds.end < self._next:
             self._tracker, self._next = TransactionTracker(self._limits), 0
+        until = time.monotonic() + _SLICE_S
         reader = bounds.partition.batches(start_offset=self._next, through_damage=True, limits=self._limits)
         for found in reader.by_run():
             for batch in [found] if isinstance(found, RecordBatch) else found.of_transactions():
                 header = batch.header
                 if isinstance(header, BatchHeader) and self._next <= header.base_offset < bounds.end:
                     self._tracker.feed(batch)
+            reached = found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset
+            self._next = max(self._next, min(reached, bounds.end))
+            if time.monotonic() > until and self._next < bounds.end:
+                return None
         self._next = bounds.end
         aborted = tuple(self._tracker.aborted)
-        found = Transactions(aborted, self._tracker.open_first_offsets, bounds.end)
+        found_all = Transactions(aborted, self._tracker.open_first_offsets, bounds.end)
         markers = tuple(each.last_offset for each in aborted)
-        return Committed(bounds.end, found.last_stable_offset, aborted, markers, found.why_it_ends())
+        return Committed(bounds.end, found_all.last_stable_offset, aborted, markers, found_all.why_it_ends())
 
 
 def epoch_end(epochs: tuple[LeaderEpoch, ...], wanted: int, end: int) -> tuple[int, int]:

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from threading import Lock
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.server.answers import Answer, Change, Later
+from kafkalog.server.answers import Answer, Change, Later, Polled
 from kafkalog.server.catalog import Catalog
+from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
 from kafkalog.server.files import FileRange
 from kafkalog.server.handlers.leader_epochs import epoch_error
@@ -39,9 +40,12 @@ _FIRST_WITH_IDS = 13
 _MOST_BYTES = 55 << 20
 """In one response: a broker's `fetch.max.bytes`."""
 _LONGEST_WAIT_MS = 60_000
-_MOST_WAITING = 200_000
+_MANY = 1000
+"""Partitions of one request, which are not looked at between two others."""
+_MOST_WAITING = 100_000
 """Partitions of fetches that wait, all together; further ones are answered at once, with what there is."""
 _NOTHING = b""
+Computed = Callable[[Request, Connection, Callable[[], Answer]], Later]
 
 
 @dataclass(slots=True)
@@ -93,15 +97,19 @@ class _Waiting:
 
 
 class FetchHandler:
-    """`find_committed` is told of logs whose transactions are to be found; a change is announced when they are."""
+    """`find_committed` is told of logs whose transactions are to be found; a change is announced when they are.
 
-    def __init__(self, catalog: Catalog, find_committed: Callable[[ServedLog], None]) -> None:
+    `computed` gives a promise of what would hold up others here.
+    """
+
+    def __init__(self, catalog: Catalog, find_committed: Callable[[ServedLog], None], computed: Computed) -> None:
         self._catalog = catalog
         self._find_committed = find_committed
+        self._computed = computed
         self.sessions = Sessions()
         self._waiting = _Waiting()
 
-    def fetch(self, request: Request) -> Answer:
+    def fetch(self, request: Request, connection: Connection) -> Answer:
         """The answer, or a promise of one where there are less than the wanted bytes."""
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
@@ -120,7 +128,30 @@ class FetchHandler:
                     session = self.sessions.open(asked, uses_ids=uses_ids)
         except SessionError as error:
             return {"error_code": error.code, "session_id": NO_SESSION, "responses": []}
-        return self._answer(body, _Work(partitions, session, uses_ids, incremental))
+        work = _Work(partitions, session, uses_ids, incremental)
+        if len(partitions) > _MANY:
+            return self._computed(request, connection, lambda: self._at_length(request.bare(), body, work, connection))
+        return self._answer(body, work)
+
+    def _at_length(self, request: Request, body: Fields, work: _Work, connection: Connection) -> Answer:
+        """Of so many partitions that they are looked at twice, at once and when the time is over."""
+        committed = body["isolation_level"] == _READ_COMMITTED
+        most = max(0, min(body["max_bytes"], _MOST_BYTES))
+        least, wait = min(body["min_bytes"], most), min(body["max_wait_ms"], _LONGEST_WAIT_MS)
+        found, total, at_once = self._read_all(work, most, committed)
+        count = len(work.partitions)
+        if wait <= 0 or at_once or total >= least or not self._waiting.add(count):
+            return self._response(work, found)
+
+        def poll(is_over: bool) -> Polled:
+            if not is_over:
+                return None
+            self._waiting.remove(count)
+            return self._computed(
+                request, connection, lambda: self._response(work, self._read_all(work, most, committed)[0])
+            )
+
+        return Later(poll, wait, Change(0), lambda: self._waiting.remove(count))
 
     def _answer(self, body: Fields, work: _Work) -> Answer:
         committed = body["isolation_level"] == _READ_COMMITTED

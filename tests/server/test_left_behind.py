@@ -175,8 +175,8 @@ def test_of_a_real_broker_all_that_waits_is_counted() -> None:
 
 
 WHY = (
-    "orders-0: read_committed ends at offset 5, where a transaction of producer 7 is open; of the offsets from there up "
-    "to 17 nothing is read, records of other producers included"
+    "orders-0: read_committed ends at offset 5, where a transaction of producer 7 is open; of the offsets from there "
+    "up to 17 nothing is read, records of other producers included"
 )
 
 

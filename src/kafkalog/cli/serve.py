@@ -118,7 +118,7 @@ def command(
     from kafkalog.server.broker import Server, ServerOptions
     from kafkalog.server.catalog import Catalog
     from kafkalog.server.groups.commits import CommitsFile
-    from kafkalog.server.network import NetworkLimits
+    from kafkalog.server.limits import NetworkLimits
 
     if tls_certificate is None and (tls_key or tls_client_ca):
         raise UsageError("--tls-key and --tls-client-ca need --tls-certificate")

@@ -1,0 +1,51 @@
+"""How much memory large requests may take, all together (Kafka's `MemoryPool`, `queued.max.request.bytes`).
+
+A request is admitted as a whole before more than its beginning is read, so that no two of them wait for each other's
+rest; what was admitted is given back when it is answered or its connection ends.  Whoever is not admitted is not read
+from, and its bytes stay with the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+
+__all__ = ["RequestMemory"]
+
+
+class RequestMemory:
+    """`capacity` bytes for everybody; `on_release` is called when there is room again for who was not admitted."""
+
+    def __init__(self, capacity: int, on_release: Callable[[], None] = lambda: None) -> None:
+        self.capacity = capacity
+        self._left = capacity
+        self._refused = False
+        self._on_release = on_release
+        self._lock = Lock()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody was not admitted since the last release."""
+        return self._refused
+
+    @property
+    def taken(self) -> int:
+        """Bytes that are admitted now."""
+        return self.capacity - self._left
+
+    def admit(self, size: int) -> bool:
+        """Whether there is room for a request of so many bytes; then they are taken."""
+        with self._lock:
+            if size > self._left:
+                self._refused = True
+                return False
+            self._left -= size
+            return True
+
+    def release(self, size: int) -> None:
+        """Give back what `admit` took."""
+        with self._lock:
+            self._left += size
+            told, self._refused = self._refused, False
+        if told:
+            self._on_release()
