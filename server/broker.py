@@ -282,6 +282,7 @@ class Server:
         while not self._stopping.wait(_TICK_S):
             self._coordinator.tick()
             self._consumer_groups.tick()
+            self._network.memory.trim()
             began = time.monotonic()
             if self._refresh_seconds <= 0 or began < next_listing:
                 continue

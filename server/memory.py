@@ -7,10 +7,20 @@ from, and its bytes stay with the client.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 
 __all__ = ["RequestMemory"]
+
+_LARGEST_KEPT = 8 << 20
+
+
+def _trim() -> None:
+    """Give back to the system what is free; without glibc that is left to the allocator."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 class RequestMemory:
@@ -20,6 +30,7 @@ class RequestMemory:
         self.capacity = capacity
         self._left = capacity
         self._refused = False
+        self._since_trim = 0
         self._on_release = on_release
         self._lock = Lock()
 
@@ -46,6 +57,15 @@ class RequestMemory:
         """Give back what `admit` took."""
         with self._lock:
             self._left += size
+            self._since_trim += size
             told, self._refused = self._refused, False
         if told:
             self._on_release()
+
+    def trim(self) -> None:
+        """Have the process give back what large requests have left behind, if that may be much: it takes its time."""
+        with self._lock:
+            if self._since_trim < _LARGEST_KEPT or self.taken:
+                return
+            self._since_trim = 0
+        _trim()
