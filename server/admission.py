@@ -1,7 +1,7 @@
 """Who may be connected where there is not room for everybody.
 
-The address that has most connections makes way, with the one that was idle for longest; who has said who it is never
-makes way for somebody who has not.  So nobody is kept out by connections that do nothing, however many they are.
+The address that has most connections makes way, with the one that was idle for longest, and none for an address that has
+more; who has said who it is never makes way for somebody who has not.  So nobody is kept out by connections that do nothing, however many they are.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class Admission:
         return min(some, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
 
     def _that_makes_way(self, host: str) -> Connection | None:
-        idle = [each for each in self._drop if each.is_idle]
+        own = self._of_host[host]
+        idle = [each for each in self._drop if each.is_idle and (each.host == host or self._of_host[each.host] > own)]
         found = min(idle, key=lambda each: (-self._of_host[each.host], each.requests > 0, each.progress), default=None)
         if found is not None:
             return found

@@ -1,4 +1,4 @@
-"""Attackers and honest clients side by side: memory stays within what the threat model states, and everybody is answered.
+"""Attackers and honest clients side by side: memory stays within its stated bound, and everybody is answered.
 
 The quick part always runs; the whole of it, with the figures of the threat model, is in the sweep.
 """
