@@ -1,7 +1,8 @@
 """Who may be connected where there is not room for everybody.
 
-The address that has most connections makes way, with the one that was idle for longest, and none for an address that has
-more; who has said who it is never makes way for somebody who has not.  So nobody is kept out by connections that do nothing, however many they are.
+The address that has most connections makes way, with the one that was idle for longest, and none for an address that
+has more; who has said who it is never makes way for somebody who has not.  So nobody is kept out by connections that do
+nothing, however many they are.
 """
 
 from __future__ import annotations

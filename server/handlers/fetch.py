@@ -16,7 +16,7 @@ from kafkalog.server.answers import Answer, Change, Later, Polled
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
-from kafkalog.server.files import FileRange
+from kafkalog.server.files import FileRange, NoneLeftError
 from kafkalog.server.handlers.leader_epochs import epoch_error
 from kafkalog.server.handlers.sessions import (
     FINAL_EPOCH,
@@ -233,7 +233,10 @@ class FetchHandler:
                 return found
         most = min(asked.max_bytes, left)
         if asked.offset < upper and (most > 0 or at_least_one):
-            read = log.read(asked.offset, max(0, most), upper, at_least_one=at_least_one)
+            try:
+                read = log.read(asked.offset, max(0, most), upper, at_least_one=at_least_one)
+            except NoneLeftError:  # it comes later
+                return found
             found.range = read.range
             if read.range is None and at_least_one:  # what is left is damaged and left out: this is the end
                 found.last_stable_offset = asked.offset

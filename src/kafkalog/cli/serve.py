@@ -117,19 +117,27 @@ def command(
     properties_only_for(ctx)
     from kafkalog.server.broker import Server, ServerOptions
     from kafkalog.server.catalog import Catalog
+    from kafkalog.server.descriptors import descriptors_for
     from kafkalog.server.groups.commits import CommitsFile
     from kafkalog.server.limits import NetworkLimits
 
     if tls_certificate is None and (tls_key or tls_client_ca):
         raise UsageError("--tls-key and --tls-client-ca need --tls-certificate")
+    descriptors = descriptors_for(max_connections)
+    if descriptors.connections < max_connections:
+        _complain(
+            f"at most {descriptors.connections} clients at a time, not {max_connections}: no more than "
+            f"{descriptors.limit} files may be open (ulimit -n)"
+        )
     chosen = chosen_of(topics, numbers, excluded)
     catalog = Catalog(paths, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
+                      open_logs=descriptors.open_logs,
                       on_damage=_complain if skip_damaged else None)  # fmt: skip
     chosen.check((each.topic or "", each.partition or 0) for each in catalog.partitions)
     report_findings(catalog.findings)
     options = ServerOptions(
         processors=processors,
-        limits=NetworkLimits(connections=max_connections, request_bytes=max_request_bytes),
+        limits=NetworkLimits(connections=descriptors.connections, request_bytes=max_request_bytes),
         tls=_tls(tls_certificate, tls_key, tls_client_ca) if tls_certificate is not None else None,
         users=_users(users) if users is not None else {},
         advertised=advertise,
