@@ -67,7 +67,7 @@ class Resolved:
     """What came of a request in another thread; `answer` are the parts of a response, or what has no parts yet."""
 
     request: Request
-    answer: list[Part] | Later | NoAnswer
+    answer: NoAnswer | Later | list[Part]
 
 
 Polled = Fields | Later | Resolved | None
