@@ -62,12 +62,14 @@ def _never(_is_over: bool) -> None:
 Answer = Fields | Later | NoAnswer
 
 
-@dataclass(frozen=True, slots=True)
 class Resolved:
     """What came of a request in another thread; `answer` are the parts of a response, or what has no parts yet."""
 
-    request: Request
-    answer: NoAnswer | Later | list[Part]
+    __slots__ = ("answer", "request")
+
+    def __init__(self, request: Request, answer: NoAnswer | Later | list[Part]) -> None:
+        self.request = request
+        self.answer = answer
 
 
 Polled = Fields | Later | Resolved | None

@@ -45,7 +45,8 @@ from kafkalog.server.workers import Sliced, Workers
 
 __all__ = ["Complaints", "Server", "ServerOptions"]
 
-_WORKERS = 2
+_WORKERS = 4
+"""For walks, of which some are not in slices."""
 _PATIENCE_S = 0.5
 """How long each worker is waited for at the end; it changes nothing that could be left unfinished."""
 _TICK_S = 0.1
@@ -141,10 +142,10 @@ class Server:
         self._computing = Workers(1, "large")
         """for what is large: one at a time, so that no two are in memory as objects, and with rests"""
         self._stopping = threading.Event()
-        self._finding: set[int] = set()
+        self._walking: set[int] = set()
         self._coordinator = Coordinator(partial(self._network.changed, Change.GROUPS), self._is_of_consumers)
         self._consumer_groups = ConsumerGroups(catalog, self._coordinator.has_members)
-        self._fetch = FetchHandler(catalog, self._find_committed, self._computed)
+        self._fetch = FetchHandler(catalog, self._walk, self._computed)
         self._offsets = ListOffsetsHandler(catalog)
         self._sasl = SaslHandler(options.users, options.limits.request_bytes, self._complain)
         self._handlers = self._all_handlers(MetadataHandler(catalog, self.advertised),
@@ -258,23 +259,23 @@ class Server:
 
         return Later(poll, _SLOW_MS, Change.WORK, lambda: _give_up(future))
 
-    def _find_committed(self, log: ServedLog) -> None:
-        """Have a worker look for transactions in a log, once at a time."""
-        if id(log) in self._finding:
+    def _walk(self, log: ServedLog, looking: Sliced[object]) -> None:
+        """Have a worker look for something in a log, for one thing at a time."""
+        if id(log) in self._walking:
             return
-        self._finding.add(id(log))
+        self._walking.add(id(log))
 
-        def find() -> Sliced[None]:
+        def walk() -> Sliced[None]:
             try:
-                yield from log.finding_committed()
+                yield from looking
             except (KafkaLogError, OSError) as error:
                 self._complain(str(error))
                 self._stopping.wait(1)
             finally:
-                self._finding.discard(id(log))
+                self._walking.discard(id(log))
                 self._network.changed(Change.LOGS)
 
-        self._workers.submit(find, log)
+        self._workers.submit(walk, log)
 
     def _keep(self) -> None:
         """List the directories again from time to time, and let time pass for groups."""

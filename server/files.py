@@ -17,6 +17,7 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.index_files import OFFSET_ENTRY
 from kafkalog.log.files import FileSource, status_of
 from kafkalog.log.segment import Segment
+from kafkalog.server.waypoints import Waypoints, WaypointsOfFiles
 
 __all__ = ["Answered", "Asked", "Fact", "FileRange", "NoneLeftError", "OpenLog", "OpenLogs"]
 
@@ -46,6 +47,7 @@ class OpenLog:
         self.path = path
         self.inode = self.source.identity
         self._finalizer = weakref.finalize(self, _close, self.source, on_close)
+        self.waypoints = Waypoints()
         self._index: FileSource | None = None
         self._block: IndexBlock | None = None
         self._learned: OrderedDict[tuple[Fact, int], int] = OrderedDict()
@@ -186,6 +188,7 @@ class OpenLogs:
         self._kept = max(1, most // 2)
         self._count = 0
         self._open: OrderedDict[str, OpenLog] = OrderedDict()
+        self._waypoints = WaypointsOfFiles()
         self._lock = RLock()  # a file may be closed by whoever opens another one
 
     def get(self, segment: Segment) -> OpenLog:
@@ -205,6 +208,7 @@ class OpenLogs:
         except BaseException:
             self._closed()
             raise
+        opened.waypoints = self._waypoints.of((opened.path, opened.inode))
         if found is not None and found.inode == opened.inode:
             opened.inherit(found)
         with self._lock:

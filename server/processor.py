@@ -250,20 +250,21 @@ class Processor(threading.Thread):
         request = parse_request(data)
         self._take(connection, request, self._handler.handle(request, connection))
 
-    def _take(self, connection: Connection, request: Request, answer: Answer | list[Part]) -> None:
-        """Send what is the answer, or keep the promise of one."""
+    def _take(self, connection: Connection, request: Request, answer: Answer | list[Part]) -> Later | None:
+        """Send what is the answer, or keep the promise of one, which it gives."""
         if isinstance(answer, Later):
             connection.later = request.bare(), answer
             heapq.heappush(self._promises, (answer.deadline, next(self._numbers), connection, answer))
             if answer.milliseconds <= 0:
                 self._due.append((connection, answer, True))
-            return
+            return answer
         connection.give_back()
         if isinstance(answer, NoAnswer):
-            return
+            return None
         connection.answer(answer if isinstance(answer, list) else encode_response(request, answer))
         if connection.held > _UNREMARKABLE_BYTES:
             self._bound(connection)
+        return None
 
     def _keep_promises(self) -> None:
         now = time.monotonic()
@@ -296,13 +297,13 @@ class Processor(threading.Thread):
         request, _ = connection.later
         connection.later = None
         if isinstance(found, Resolved):
-            self._take(connection, found.request, found.answer)
+            promised = self._take(connection, found.request, found.answer)
         else:
-            self._take(connection, request, found)
-        if connection.later is None:
+            promised = self._take(connection, request, found)
+        if promised is None:
             self._go_on(connection)
         else:  # what it waits for may have happened before
-            self._due.append((connection, connection.later[1], False))
+            self._due.append((connection, promised, False))
 
     def _want(self, connection: Connection, want: Want) -> None:
         before = self._wanted[connection]

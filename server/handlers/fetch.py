@@ -31,7 +31,9 @@ from kafkalog.server.handlers.sessions import (
 )
 from kafkalog.server.headers import DamagedError
 from kafkalog.server.served_log import ServedLog, epoch_end
+from kafkalog.server.walking import TooFarError, eager
 from kafkalog.server.wire import Fields, Request
+from kafkalog.server.workers import Sliced
 
 __all__ = ["FetchHandler"]
 
@@ -97,14 +99,14 @@ class _Waiting:
 
 
 class FetchHandler:
-    """`find_committed` is told of logs whose transactions are to be found; a change is announced when they are.
+    """`walk` is given what is to be looked for in a log; a change is announced when it is found.
 
     `computed` gives a promise of what would hold up others here.
     """
 
-    def __init__(self, catalog: Catalog, find_committed: Callable[[ServedLog], None], computed: Computed) -> None:
+    def __init__(self, catalog: Catalog, walk: Callable[[ServedLog, Sliced[object]], None], computed: Computed) -> None:
         self._catalog = catalog
-        self._find_committed = find_committed
+        self._walk = walk
         self._computed = computed
         self.sessions = Sessions()
         self._waiting = _Waiting()
@@ -219,7 +221,7 @@ class FetchHandler:
         if committed:
             transactions = log.committed
             if transactions is None:
-                self._find_committed(log)
+                self._walk(log, log.finding_committed())
                 upper = asked.offset  # nothing yet; a lower stable offset would tell a client that it has read all
             else:
                 upper = stable = min(transactions.last_stable_offset, bounds.end)
@@ -234,7 +236,10 @@ class FetchHandler:
         most = min(asked.max_bytes, left)
         if asked.offset < upper and (most > 0 or at_least_one):
             try:
-                read = log.read(asked.offset, max(0, most), upper, at_least_one=at_least_one)
+                read = log.read(asked.offset, max(0, most), upper, at_least_one=at_least_one, patience=eager())
+            except TooFarError:
+                self._walk(log, log.reading(asked.offset, max(0, most), upper, at_least_one=at_least_one))
+                return found
             except NoneLeftError:  # it comes later
                 return found
             found.range = read.range

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.log.locate import newest
 from kafkalog.log.readable import OffsetAndTimestamp
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
@@ -92,11 +91,7 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
         return OffsetAndTimestamp(end, _UNKNOWN, log.leader_epoch)
     if when in (LATEST_TIERED, EARLIEST_PENDING):
         return None  # nothing is in remote storage
-    # behind damage there are records that clients can read
-    if when == MAX_TIMESTAMP:
-        found = newest(bounds.partition, through_damage=True)[0]
-    else:
-        found = bounds.partition.offset_for_timestamp(when, through_damage=True)
+    found = log.of_time(None if when == MAX_TIMESTAMP else when)
     limit = (yield from log.finding_committed()).last_stable_offset if committed else bounds.end
     return found if found is not None and found.offset < limit else None
 

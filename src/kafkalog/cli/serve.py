@@ -36,6 +36,8 @@ __all__ = ["command"]
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\[\]:]+)):(?P<port>\d{1,5})\Z")
 _LARGEST_PORT = 65_535
+_SWITCH_S = 0.001
+"""How long a thread that computes keeps one waiting that serves clients."""
 _LARGEST_PEM = 16 << 20
 _USER = re.compile(rb"\s*(?:\\.|[^\s=:\\])+\s*=\s*\S")
 
@@ -144,6 +146,7 @@ def command(
         refresh_seconds=refresh,
         commits_file=CommitsFile(offsets_file) if offsets_file is not None else None,
     )
+    sys.setswitchinterval(_SWITCH_S)
     with _told_to_stop() as stop, Server(catalog, listen, options, complain=_complain) as server:
         _say_where(server.advertised, catalog, as_json=as_json)
         while not stop.wait(1):
