@@ -29,7 +29,13 @@ from kafkalog.server.replay.groups import Moved, moved_offsets
 from kafkalog.server.replay.journal import Journal
 from kafkalog.server.replay.offset_map import OffsetMap, read_parquet, runs_of, write_parquet
 from kafkalog.server.replay.retention import Settings, settings_for
-from kafkalog.server.replay.target import CHECKED_SECONDS, AbortedError, Target
+from kafkalog.server.replay.target import (
+    CHECKED_SECONDS,
+    PROGRESS_SETTINGS,
+    AbortedError,
+    Target,
+    progress_topic,
+)
 
 __all__ = ["PlannedTopic", "ReplayOptions", "ReplayPlan", "ReplayResult", "plan_replay", "replay"]
 
@@ -96,6 +102,11 @@ class ReplayPlan:
     commits: tuple[CommittedOffset, ...]
     damaged: tuple[Finding, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def progress_topic(self) -> str:
+        """The topic that is made in the target to say how far the replay has come."""
+        return progress_topic(self.identity)
 
     @property
     def size(self) -> int:
@@ -183,16 +194,17 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     for name in options.renamed:
         if name not in topics:
             raise unknown("topic", name, topics)
-    for each in planned:
-        check_topic(each.target)
-    _refuse_one_name([topic.target for topic in planned])
+    identity = options.identity or _identity(given)
+    for name in (*(each.target for each in planned), progress_topic(identity)):
+        check_topic(name)
+    _refuse_one_name([*(topic.target for topic in planned), progress_topic(identity)])
     paths_of_logs = [each.path for topic in planned for each in topic.partitions.values()]
     checked = verify(*paths_of_logs, deep=False, jobs=jobs)
     damaged = [each for each in checked.findings if each.severity is Severity.ERROR and _ends_reading(each)]
     commits = read_offsets(catalog.partitions) if options.with_groups else None
     return ReplayPlan(
         given,
-        options.identity or _identity(given),
+        identity,
         tuple(planned),
         commits.committed if commits is not None else (),
         tuple({finding.file: finding for finding in reversed(damaged)}.values()),
@@ -272,12 +284,14 @@ class _Replay:
         target.begin()
         keys = {(topic.target, number): partition
                 for topic in plan.topics for number, partition in topic.partitions.items()}  # fmt: skip
-        known = [key for key in keys if key[0] in existing and key[1] < existing[key[0]]]
-        progress = target.progress(known)
+        known = target.progress() if target.progress_topic in existing else {}
+        progress = {key: known[key] for key in keys if key in known and key[0] in existing}
         self._refuse_foreign(existing, progress)
         is_over = exists(self._map_path) and not exists(self._map_path + JOURNAL_SUFFIX)
         if is_over and not self._is_left(progress):
             return self._nothing_left()
+        if target.progress_topic not in existing:
+            target.create(target.progress_topic, 1, self._options.replication, PROGRESS_SETTINGS)
         made = self._make(existing)
         target.note({key: partition.log_start_offset for key, partition in keys.items() if key not in progress})
         maps: dict[tuple[str, int], OffsetMap] = {}
@@ -366,7 +380,8 @@ class _Replay:
                 if (topic.target, number) not in progress and not self._target.is_empty(topic.target, number):
                     raise RecoveryRefused(
                         f"the target's {topic.target}-{number} has records that this replay did not write; nothing was "
-                        "changed. Give the topic another name with --rename, or delete it.",
+                        "changed. Give the topic another name with --rename, or delete it; a replay that goes on needs "
+                        f"{self._target.progress_topic}, in which the target has its progress.",
                         reason="not_empty",
                     )
 

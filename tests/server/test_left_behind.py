@@ -20,7 +20,7 @@ from kafkalog.server.broker import Server
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.replay import ReplayOptions, ReplayPlan, plan_replay
 from kafkalog.server.replay.target import Target
-from mock_cluster import consumed, mock_cluster
+from mock_cluster import consumed, made_in_a_mock, mock_cluster
 from raw_client import RawClient
 
 PRODUCER, OTHER = 7, 8
@@ -28,7 +28,7 @@ PRODUCER, OTHER = 7, 8
 
 @pytest.fixture(autouse=True)
 def progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mock forgets the offsets that a transaction commits; a cluster keeps them if the transaction is committed."""
+    """The mock keeps what was not committed, too; a cluster keeps the progress if the transaction is committed."""
     kept: dict[tuple[str, int], int] = {}
     commit = Target._commit
 
@@ -37,7 +37,8 @@ def progress(monkeypatch: pytest.MonkeyPatch) -> None:
         kept.update({(topic, partition): offset for topic, partition, offset in some})
 
     monkeypatch.setattr(Target, "_commit", keeping)
-    monkeypatch.setattr(Target, "progress", lambda _, wanted: {key: kept[key] for key in wanted if key in kept})
+    monkeypatch.setattr(Target, "progress", lambda _: dict(kept))
+    monkeypatch.setattr(Target, "create", made_in_a_mock)
 
 
 def coordinator(root: Path, producer_id: int, state: TransactionState, partitions: dict[str, list[int]]) -> None:

@@ -166,6 +166,7 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
     if as_json:
         for topic in plan.topics:
             print_json(_topic_object(topic))
+        print_json({"kind": "progress", "target_topic": plan.progress_topic})
         for each in plan.waiting:
             print_json(_waiting_object(each))
         return
@@ -189,6 +190,9 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
         for remark, names in topics.items():
             about = "all topics" if len(names) == len(plan.topics) > 1 else ", ".join(names)
             writer.write(escape_controls(f"{about}: {remark}"))
+        writer.write(escape_controls(
+            f"how far this has come is kept in the target, in the compacted topic {plan.progress_topic}"
+        ))  # fmt: skip
     _print_waiting(plan.waiting)
 
 
