@@ -25,9 +25,7 @@ def the_command(*arguments: object, descriptors: int | None = None) -> Iterator[
 
 
 @contextmanager
-def listening(
-    *arguments: object, descriptors: int | None = None
-) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def listening(*arguments: object, descriptors: int | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Where the command listens, on a free port, and its process."""
     with the_command("--listen", "127.0.0.1:0", "--json", *arguments, descriptors=descriptors) as process:
         assert process.stdout is not None
