@@ -27,7 +27,7 @@ from kafkalog.server.groups.consumer_groups import ConsumerGroups
 from kafkalog.server.groups.coordinator import Coordinator
 from kafkalog.server.handlers.admin import AdminHandler
 from kafkalog.server.handlers.configs import ConfigsHandler
-from kafkalog.server.handlers.fetch import FetchHandler
+from kafkalog.server.handlers.fetch import FIRST_WITH_IDS, FetchHandler
 from kafkalog.server.handlers.group_requests import GroupHandler
 from kafkalog.server.handlers.leader_epochs import LeaderEpochHandler
 from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
@@ -182,7 +182,7 @@ class Server:
             "ConsumerGroupHeartbeat": lambda request, connection: self._consumer_groups.heartbeat(
                 request, connection.peer
             ),
-            "OffsetCommit": lambda request, _: groups.offset_commit(request),
+            "OffsetCommit": self._of_groups(groups.offset_commit),
             "OffsetFetch": self._of_groups(groups.offset_fetch),
             "ListGroups": self._of_groups(groups.list_groups),
             "DescribeGroups": self._of_groups(groups.describe_groups),
@@ -200,6 +200,8 @@ class Server:
         return self._answer(request, connection)
 
     def _answer(self, request: Request, connection: Connection) -> Answer:
+        if request.body.get("isolation_level", 0) not in (0, 1):
+            return _without_isolation(request)
         handler = self._handlers.get(request.api.name)
         if handler is not None:
             return handler(request, connection)
@@ -343,3 +345,11 @@ def _resolved(request: Request, answer: Answer, pace: Pace) -> Resolved:
     if isinstance(answer, Later | NoAnswer):
         return Resolved(request.bare(), answer)
     return Resolved(request.bare(), encode_response(request, answer, pace))
+
+
+def _without_isolation(request: Request) -> Fields:
+    """A level of isolation that there is not: `IsolationLevel.forId` ends the request."""
+    if request.api.name == "Fetch" and request.version >= FIRST_WITH_IDS:
+        session = request.body["session_id"]
+        return {"error_code": Code.UNKNOWN_SERVER_ERROR, "session_id": session, "responses": []}
+    return refusal(request, Code.UNKNOWN_SERVER_ERROR)

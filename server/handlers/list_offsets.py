@@ -43,31 +43,30 @@ class ListOffsetsHandler:
         """`ListOffsets`, a partition at a time; one that is named again gets an error, as `KafkaApis` gives it."""
         named = Counter((topic["name"], each["partition_index"])
                         for topic in request.body["topics"] for each in topic["partitions"])  # fmt: skip
-        topics: list[Fields] = []
+        found: dict[str, dict[int, Fields]] = {}
         for topic in request.body["topics"]:
-            partitions: list[Fields] = []
+            partitions = found.setdefault(topic["name"], {}) if topic["partitions"] else {}
             for each in topic["partitions"]:
                 number = each["partition_index"]
                 if named[topic["name"], number] > 1:
-                    partitions.append({**_nothing(number), "error_code": Code.INVALID_REQUEST})
+                    partitions[number] = {**_nothing(number), "error_code": Code.INVALID_REQUEST}
                     continue
-                partitions.append((yield from self._one(topic["name"], each, request)))
+                partitions[number] = yield from self._one(topic["name"], each, request)
                 yield
-            topics.append({"name": topic["name"], "partitions": partitions})
-        return {"topics": topics}
+        return {"topics": [{"name": name, "partitions": list(each.values())} for name, each in found.items()]}
 
     def _one(self, topic: str, asked: Fields, request: Request) -> Sliced[Fields]:
         number = asked["partition_index"]
         answer = _nothing(number)
+        when = asked["timestamp"]
+        if when < EARLIEST_PENDING or request.version < _FIRST_VERSION.get(when, 0):
+            return {**answer, "error_code": Code.UNSUPPORTED_VERSION}
         log = self._catalog.log(topic, number)
         if log is None:
             return {**answer, "error_code": Code.UNKNOWN_TOPIC_OR_PARTITION}
         code = epoch_error(log, asked.get("current_leader_epoch", _UNKNOWN))
         if code is not Code.NONE:
             return {**answer, "error_code": code}
-        when = asked["timestamp"]
-        if when < EARLIEST_PENDING or request.version < _FIRST_VERSION.get(when, 0):
-            return {**answer, "error_code": Code.UNSUPPORTED_VERSION}
         try:
             found = yield from _find(log, when, committed=request.body.get("isolation_level", 0) == 1)
         except (KafkaLogError, OSError):

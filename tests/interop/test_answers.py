@@ -24,7 +24,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
 from answer_comparing import Asking, Difference, Names, requests
-from explained_answers import EXPLAINED, Explained, explained
+from explained_answers import explained, table
 from kafka_oracle import KafkaOracle
 from raw_client import RawClient
 from real_broker import RealBroker
@@ -122,13 +122,6 @@ def test_every_difference_to_a_live_broker_is_explained(
     _, examples, asked = compared_with(tmp_path, int(os.environ.get("KAFKALOG_REQUESTS", REQUESTS)))
     assert [str(each) for each in examples.values() if explained(each) is None] == []
     compared("answers of serve and of a live broker", asked)
-
-
-def table(some: tuple[Explained, ...] = EXPLAINED) -> str:
-    """The table of docs/serve.md."""
-    lines = ["| request | field | kafkalog | a broker of 4.1 | why |", "|---|---|---|---|---|"]
-    lines += [f"| {each.api} | {each.field} | {each.ours} | {each.theirs} | {each.why} |" for each in some]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def source_with_open_transactions(source: Path) -> dict[int, list[Row]]:
 def test_killed_again_and_again_each_record_is_there_once(
     kafka_of: Callable[[str], KafkaOracle], tmp_path: Path, compared: Callable[[str, int], None]
 ) -> None:
-    """The replay, or the broker that it writes to, at random moments; as often as `KAFKALOG_KILLS` says, by `KAFKALOG_SEED`."""
+    """The replay, or the broker that it writes to, as often as `KAFKALOG_KILLS` says, by `KAFKALOG_SEED`."""
     kafka_of("4.3.0")
     kills = int(os.environ.get("KAFKALOG_KILLS", KILLS))
     written = source_with_open_transactions(tmp_path / "data")

@@ -295,9 +295,7 @@ def test_the_progress_is_what_the_latest_record_says(monkeypatch: pytest.MonkeyP
         producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         producer.produce("kafkalog-replay-mine", b"somebody's", partition=0)
         producer.flush(30)
-        with (
-            Target(bootstrap, "mine", {}, compression="none", batch_bytes=1 << 20) as target,
-            pytest.raises(RecoveryRefused, match="a record at offset 5 that this replay did not write"),
-        ):
+        with Target(bootstrap, "mine", {}, compression="none", batch_bytes=1 << 20) as target:
             target.begin()
-            target.progress()
+            with pytest.raises(RecoveryRefused, match="a record at offset 5 that this replay did not write"):
+                target.progress()

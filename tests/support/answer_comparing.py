@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkalog.codec.messages.field import Field
@@ -89,9 +89,11 @@ class Difference:
     path: str
     ours: object
     theirs: object
+    asked: str = ""
 
     def __str__(self) -> str:
-        return f"{self.api} v{self.version} {self.path}: {str(self.ours)[:60]!r}, a broker {str(self.theirs)[:60]!r}"
+        what = f"{self.api} v{self.version} {self.path}: {str(self.ours)[:60]!r}, a broker {str(self.theirs)[:60]!r}"
+        return f"{what}; asked {self.asked[:1000]}{TWICE * self.asked.endswith(TWICE)}"
 
 
 def differences(api: str, version: int, ours: Any, theirs: Any, path: str = "") -> Iterator[Difference]:
@@ -115,6 +117,21 @@ def _order(each: Any) -> str:
     if not isinstance(each, dict):
         return str(each)
     return str([str(each.get(key)) for key in _KEYS])
+
+
+TWICE = " [twice]"
+
+
+def _names_twice(body: Mapping[str, Any]) -> bool:
+    """Whether a request names a topic, or a partition of it, more than once."""
+    named = [str(topic.get("topic_id") or topic.get("topic") or topic.get("name")) for topic in body.get("topics") or ()
+             if isinstance(topic, dict)]  # fmt: skip
+    numbers = [
+        [each.get("partition", each.get("partition_index")) for each in topic.get("partitions") or ()
+         if isinstance(each, dict)]
+        for topic in body.get("topics") or () if isinstance(topic, dict)
+    ]  # fmt: skip
+    return len(set(named)) < len(named) or any(len(set(each)) < len(each) for each in numbers)
 
 
 class Asking:
@@ -141,7 +158,8 @@ class Asking:
         if None in answers:
             return [Difference(api, version, "the connection", *("closed" if each is None else "answered"
                                                                  for each in answers))]  # fmt: skip
-        return list(differences(api, version, *answers))
+        twice = TWICE if _names_twice(body) else ""
+        return [replace(each, asked=f"{body}{twice}") for each in differences(api, version, *answers)]
 
     def close(self) -> None:
         """End the connections."""
