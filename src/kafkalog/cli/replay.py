@@ -178,8 +178,15 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
     ]  # fmt: skip
     print_table(
         f"to be written to {bootstrap}",
-        ["topic", Column("there", if_any=True), "partitions", "of", Column("bytes", Kind.BYTES),
-         Column("would expire", if_any=True), Column("compacted", if_any=True)],
+        [
+            "topic",
+            Column("there", if_any=True),
+            "partitions",
+            "of",
+            Column("bytes", Kind.BYTES),
+            Column("would expire", if_any=True),
+            Column("compacted", if_any=True),
+        ],
         rows,
     )
     with LineWriter() as writer:
@@ -207,8 +214,15 @@ def _print_waiting(waiting: Sequence[Waiting]) -> None:
     ]  # fmt: skip
     print_table(
         "left behind, because transactions are open",
-        ["partition", "from offset", "records of others", "open: producer", Column("transactional id", if_any=True),
-         Column("state", if_any=True), "its records"],
+        [
+            "partition",
+            "from offset",
+            "records of others",
+            "open: producer",
+            Column("transactional id", if_any=True),
+            Column("state", if_any=True),
+            "its records",
+        ],
         rows,
     )
     with LineWriter() as writer:
