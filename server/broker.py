@@ -32,6 +32,7 @@ from kafkalog.server.handlers.group_requests import GroupHandler
 from kafkalog.server.handlers.leader_epochs import LeaderEpochHandler
 from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
 from kafkalog.server.handlers.metadata import MetadataHandler
+from kafkalog.server.handlers.producers import ProducersHandler
 from kafkalog.server.handlers.refusals import refusal
 from kafkalog.server.handlers.sasl import SaslHandler
 from kafkalog.server.handlers.versions import api_versions
@@ -157,7 +158,7 @@ class Server:
         self, metadata: MetadataHandler, groups: GroupHandler
     ) -> dict[str, Callable[[Request, Connection], Answer]]:
         epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
-        admin = AdminHandler(self._catalog)
+        admin, producers = AdminHandler(self._catalog), ProducersHandler(self._catalog)
         return {
             "ApiVersions": lambda request, _: api_versions(request, self._catalog.cluster),
             "SaslHandshake": self._sasl.handshake,
@@ -171,6 +172,9 @@ class Server:
             "OffsetForLeaderEpoch": lambda request, _: epochs.offset_for_leader_epoch(request),
             "DescribeConfigs": lambda request, _: configs.describe_configs(request),
             "ListConfigResources": lambda request, _: configs.list_config_resources(request),
+            "DescribeProducers": lambda request, connection: self._slowly(
+                request, connection, producers.describe_producers
+            ),
             "DescribeLogDirs": lambda request, _: admin.describe_log_dirs(request),
             "ListPartitionReassignments": lambda request, _: admin.list_partition_reassignments(request),
             "DescribeClientQuotas": lambda request, _: admin.describe_client_quotas(request),

@@ -26,7 +26,7 @@ class NetworkLimits:
     """to say who it is, where that is asked for, and to begin TLS"""
     waiting_seconds: float = 2
     """from the first byte of a large request to its last, while others wait for the memory that it was admitted to"""
-    request_memory: int = 48 << 20
+    request_memory: int = 32 << 20
     """for all large requests that are coming or were not looked at yet; others wait"""
-    response_memory: int = 48 << 20
+    response_memory: int = 32 << 20
     """of all responses that are not taken; who holds most then goes"""

@@ -114,7 +114,7 @@ def _wrong(components: Iterable[Fields]) -> tuple[Code, str]:
         return (
             Code.INVALID_REQUEST,
             (
-                "Invalid entity filter component combination, IP filter component should not be used with user or "
+                "Invalid entity filter component combination. IP filter component should not be used with user or "
                 "clientId filter component."
             ),
         )
