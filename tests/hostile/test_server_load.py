@@ -5,6 +5,7 @@ The quick part always runs; the whole of it, with the figures of the threat mode
 
 from __future__ import annotations
 
+import resource
 import socket
 import threading
 import time
@@ -204,3 +205,38 @@ def test_wrong_passwords_take_longer_each_time() -> None:
             assert time.monotonic() - began < took[-1]
     for number, seconds in enumerate(took):
         assert 0.1 * 2**number <= seconds < 0.1 * 2**number + 0.5
+
+
+CONNECTIONS = 10_000
+
+
+@pytest.mark.sweep
+def test_ten_thousand_connections() -> None:
+    """All of them are answered, again and again."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, CONNECTIONS + 500), hard))
+    request = frame("ApiVersions", 0, {})
+    clients: list[socket.socket] = []
+    try:
+        with listening("--max-connections", CONNECTIONS + 100, DIRECTORY) as (bootstrap, process):
+            for number in range(CONNECTIONS):
+                place = f"127.0.0.{2 + number // 5000}", 0
+                clients.append(socket.create_connection(address_of(bootstrap), 30, source_address=place))
+            for _ in range(2):
+                began = time.monotonic()
+                for each in clients:
+                    each.sendall(request)
+                for each in clients:
+                    assert each.recv(4)
+                    each.recv(1 << 16)
+                took = time.monotonic() - began
+                assert answered(address_of(bootstrap)) < ANSWERED_WITHIN_S
+            most = memory(process.pid, "VmHWM")
+            print(f"{CONNECTIONS} connections: answered in {took:.1f} s, at most {most} MiB")
+            assert most <= MEMORY_MIB
+            process.terminate()
+            assert process.communicate(timeout=60)[1] == ""
+    finally:
+        for each in clients:
+            each.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
