@@ -72,6 +72,12 @@ class ReplayOptions:
     compression: str = "lz4"
     bytes_per_second: int | None = None
     now: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    """of each partition: from where on, and before which offset"""
+    start_time: int | None = None
+    end_time: int | None = None
+    """ms: records with a timestamp from the first on, and before the second"""
     abort_open: bool = False
     """count transactions that nobody has decided as aborted, as their coordinator does after their timeout"""
 
@@ -178,7 +184,13 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     planned = []
     for name, topic in sorted(topics.items()):
         here = {
-            number: DecidedPartition(log.listed, coordinator.ids, abort_rest=options.abort_open)
+            number: DecidedPartition(
+                log.listed,
+                coordinator.ids,
+                abort_rest=options.abort_open,
+                start_offset=options.start_offset,
+                end_offset=options.end_offset,
+            )
             for number, log in topic.partitions.items()
             if options.select.takes(name, number)
         }
@@ -194,7 +206,7 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     for name in options.renamed:
         if name not in topics:
             raise unknown("topic", name, topics)
-    identity = options.identity or _identity(given)
+    identity = options.identity or _identity(given, options)
     for name in (*(each.target for each in planned), progress_topic(identity)):
         check_topic(name)
     _refuse_one_name([*(topic.target for topic in planned), progress_topic(identity)])
@@ -229,9 +241,12 @@ def _refuse_one_name(targets: Sequence[str]) -> None:
         raise UsageError(f"two topics would become {', '.join(twice)} in the target")
 
 
-def _identity(paths: Sequence[str]) -> str:
-    """The same for the same directories, whatever is given to find them."""
+def _identity(paths: Sequence[str], options: ReplayOptions) -> str:
+    """The same for the same part of the same directories, whatever is given to find them."""
     real = sorted(os.path.realpath(path) for path in paths)
+    part = options.start_offset, options.end_offset, options.start_time, options.end_time
+    if part != (None,) * len(part):
+        real.append(str(part))
     return hashlib.sha256("\0".join(real).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
@@ -324,7 +339,7 @@ class _Replay:
                 reached = progress.get((topic.target, number))
                 if reached is None:
                     raise UsageError(f"{self._map_path} already exists; only a new file can be written")
-                is_left = is_left or _has_more(partition, reached)
+                is_left = is_left or _has_more(partition, reached, self._options)
         return is_left
 
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
@@ -418,11 +433,13 @@ class _Replay:
         return reached
 
     def _chunks(self, partition: DecidedPartition, start: int) -> Iterator[tuple[list[Record], int]]:
-        reader = RecordReader(partition, start_offset=start, isolation_level=READ_COMMITTED, on_bytes=self._on_bytes)
+        reader = _reader(partition, start, on_bytes=self._on_bytes)
         most = min(_CHUNK_BYTES, self._options.bytes_per_second or _CHUNK_BYTES)
         chunk: list[Record] = []
         size = 0
         for record in reader:
+            if not _is_wanted(record, self._options):
+                continue
             chunk.append(record)
             size += len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
             if record.headers:
@@ -452,9 +469,20 @@ class _Replay:
         return moved, left
 
 
-def _has_more(partition: DecidedPartition, reached: int) -> bool:
+def _reader(partition: DecidedPartition, start: int, *, on_bytes: Callable[[int], None] | None = None) -> RecordReader:
+    return RecordReader(partition, start_offset=start, end_offset=partition.end_offset, isolation_level=READ_COMMITTED,
+                        on_bytes=on_bytes)  # fmt: skip
+
+
+def _is_wanted(record: Record, options: ReplayOptions) -> bool:
+    """Whether its time is within what is to be replayed."""
+    start, end = options.start_time, options.end_time
+    return (start is None or record.timestamp >= start) and (end is None or record.timestamp < end)
+
+
+def _has_more(partition: DecidedPartition, reached: int, options: ReplayOptions) -> bool:
     """Whether there are records that are not replayed yet."""
-    return next(iter(RecordReader(partition, start_offset=reached, isolation_level=READ_COMMITTED)), None) is not None
+    return any(_is_wanted(record, options) for record in _reader(partition, reached))
 
 
 class _Pace:

@@ -206,3 +206,42 @@ def test_serve_tells_of_a_transaction_that_stays_open(source: Path, age: int) ->
             (topic,) = client.ask("ListOffsets", 7, **body)["topics"]
             assert topic["partitions"][0]["offset"] == 5
     assert told == ([WHY] if age else [])
+
+
+T0 = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("given", "offsets"),
+    [
+        ((), range(20)),
+        (("--start-offset", 3, "--end-offset", 15), range(3, 15)),
+        (("--start-time", T0 + 7, "--end-time", T0 + 12), range(7, 12)),
+        (("--start-offset", 9, "--end-time", T0 + 12), range(9, 12)),
+        (("--start-offset", 90), ()),
+    ],
+)
+def test_a_part_of_each_partition(given: tuple[object, ...], offsets: Sequence[int], tmp_path: Path) -> None:
+    """Batches of several records, some of which are within it; a second time nothing is left to do."""
+    root = tmp_path / "data"
+    root.mkdir()
+    with Log.open(root / "orders-0", LogConfig(retention_ms=-1)) as log:
+        for first in range(0, 20, 5):
+            log.append([NewRecord(value=b"%d" % n, timestamp=T0 + n) for n in range(first, first + 5)])
+    path = tmp_path / "m.parquet"
+    with mock_cluster(["orders"]) as bootstrap:
+        words = ("replay", "--yes", "--json", "--bootstrap-server", bootstrap, "--map", path, *given, root)
+        done = command(*words)
+        assert done.code == 2, done.err
+        assert done.objects[-1]["records"] == len(offsets)
+        assert [int(message.value()) for message in consumed(bootstrap, "orders", 0)] == list(offsets)
+        assert [row["offset"] for row in pq.read_table(path).to_pylist()] == list(offsets)
+        again = command(*words)
+        assert (again.code, again.objects[-1]["records"]) == (0, 0), again.err
+
+
+def test_only_what_waits_within_the_part_is_counted(source: Path) -> None:
+    for start, end, records in ((0, 5, None), (0, 12, 4), (10, None, 8), (7, 10, 2)):
+        plan = plan_replay([source], ReplayOptions(start_offset=start, end_offset=end))
+        assert sum(each.records for each in plan.waiting) == (records or 0)
+        assert bool(plan.waiting) == (records is not None)

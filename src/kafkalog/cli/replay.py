@@ -14,7 +14,7 @@ from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES, job_count
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
-from kafkalog.cli.options.times import AT
+from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.outcome import Outcome, outcome_of_findings
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
@@ -38,6 +38,11 @@ _INTERRUPTED = "interrupted; what is committed stays in the target, and the same
 @click.option("--map", "map_path", metavar="FILE",
               help="The new Parquet file with every record's old and new offset [replay-ID.parquet].")  # fmt: skip
 @selection_options
+@click.option(
+    "--start-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="From this offset of each partition on."
+)
+@click.option("--end-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="Up to, not including, this offset.")
+@time_range_options
 @click.option("--rename", "renamed", metavar="OLD=NEW", multiple=True,
               help="Another name for a topic in the target; may be repeated.")  # fmt: skip
 @click.option("--prefix", metavar="TEXT", default="", help="What the names of all other topics begin with there.")
@@ -74,6 +79,10 @@ def command(
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
+    start_offset: int | None,
+    end_offset: int | None,
+    start_time: int | None,
+    end_time: int | None,
     renamed: tuple[str, ...],
     prefix: str,
     identity: str | None,
@@ -124,6 +133,10 @@ def command(
         compression=compression,
         bytes_per_second=rate,
         now=at,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        start_time=start_time,
+        end_time=end_time,
         abort_open=open_transactions == "abort",
     )
     plan = plan_replay(paths, options, jobs=job_count(None))
