@@ -8,13 +8,26 @@ from, and its bytes stay with the client.
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 
-__all__ = ["RequestMemory"]
+__all__ = ["RequestMemory", "keep_little"]
 
 _LARGEST_KEPT = 8 << 20
+_TRIM_S = 5.0
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+"""Of glibc's `mallopt`."""
+_MAPPED = 1 << 17
+
+
+def keep_little() -> None:
+    """Have large buffers go back to the system as soon as they are free, and threads share what is left."""
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _MAPPED)
+        library.mallopt(_M_ARENA_MAX, 2)
 
 
 def _trim() -> None:
@@ -31,6 +44,7 @@ class RequestMemory:
         self._left = capacity
         self._refused = False
         self._since_trim = 0
+        self._next_trim = 0.0
         self._on_release = on_release
         self._lock = Lock()
 
@@ -65,7 +79,8 @@ class RequestMemory:
     def trim(self) -> None:
         """Have the process give back what large requests have left behind, if that may be much: it takes its time."""
         with self._lock:
-            if self._since_trim < _LARGEST_KEPT or self.taken:
+            now = time.monotonic()
+            if self._since_trim < _LARGEST_KEPT or (self.taken and now < self._next_trim):
                 return
-            self._since_trim = 0
+            self._since_trim, self._next_trim = 0, now + _TRIM_S
         _trim()

@@ -46,7 +46,7 @@ EXPLAINED = (
     Explained("Fetch, OffsetCommit", "of what is named twice", "a topic once, and a partition of a fetch once",
               "as often, or once, by the version", _ONE, r"(Fetch|OffsetCommit) .*", r"\[twice\]$"),
     Explained("ListOffsets", "offset", "none, where only markers of transactions are so late", "that of the marker",
-              "a marker is no record", r"ListOffsets topics\.partitions\.(offset|timestamp|leader_epoch) -1 .*",
+              "a marker is not a record", r"ListOffsets topics\.partitions\.(offset|timestamp|leader_epoch) -1 .*",
               r"'timestamp': \d"),
     Explained("Fetch", "records", "whole batches", "the last one may be cut, and clients drop it",
               "nothing is read twice", r"Fetch responses\.partitions\.records .*"),

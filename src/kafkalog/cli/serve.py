@@ -122,6 +122,7 @@ def command(
     from kafkalog.server.descriptors import descriptors_for
     from kafkalog.server.groups.commits import CommitsFile
     from kafkalog.server.limits import NetworkLimits
+    from kafkalog.server.memory import keep_little
 
     if tls_certificate is None and (tls_key or tls_client_ca):
         raise UsageError("--tls-key and --tls-client-ca need --tls-certificate")
@@ -152,6 +153,7 @@ def command(
         commits_file=CommitsFile(offsets_file) if offsets_file is not None else None,
     )
     sys.setswitchinterval(_SWITCH_S)
+    keep_little()
     with _told_to_stop() as stop, Server(catalog, listen, options, complain=_complain) as server:
         _say_where(server.advertised, catalog, as_json=as_json)
         while not stop.wait(1):
