@@ -156,7 +156,7 @@ def behind_text(batches: int, records: int) -> str:
 
 
 def remark(text: str) -> None:
-    """Something worth knowing that is no finding, on standard error."""
+    """Something worth knowing, not a finding, on standard error."""
     sys.stderr.write(f"kafkalog: {escape_controls(text)}\n")
     sys.stderr.flush()
 
