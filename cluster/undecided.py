@@ -14,7 +14,8 @@ from functools import cached_property
 from kafkalog.cluster.transactions import TransactionalId, TransactionState
 from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, BatchHeader
+from kafkalog.codec.model import NO_END, AbortedTransaction, BatchHeader
+from kafkalog.codec.records import decode_batch
 from kafkalog.log.partition import Partition
 from kafkalog.log.readable import OffsetAndTimestamp
 from kafkalog.log.segment import Segment
@@ -54,10 +55,17 @@ class DecidedPartition:
     """A partition to be read (`ReadablePartition`), its transactions decided as far as anything here tells.
 
     `coordinator` is what `__transaction_state` says; with `abort_rest` whatever that leaves open counts as aborted.
+    It may begin and end at other offsets than the log.
     """
 
-    def __init__(self, partition: Partition, coordinator: Iterable[TransactionalId], *, abort_rest: bool) -> None:
+    def __init__(
+        self, partition: Partition, coordinator: Iterable[TransactionalId], *, abort_rest: bool,
+        start_offset: int | None = None, end_offset: int | None = None,
+    ) -> None:  # fmt: skip
         self.listed = partition
+        self._start_offset = start_offset
+        self.end_offset = end_offset
+        """up to which it is read; None for its end"""
         self._known = {each.producer_id: each for each in coordinator}
         self._abort_rest = abort_rest
         self._decided: Transactions | None = None
@@ -85,7 +93,7 @@ class DecidedPartition:
     @property
     def log_start_offset(self) -> int:
         """First offset a consumer may read."""
-        return self.listed.log_start_offset
+        return max(self.listed.log_start_offset, self._start_offset or 0)
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
         """Offset that the next record would get."""
@@ -133,18 +141,24 @@ class DecidedPartition:
         found = self.transactions()
         if not found.open_first_offsets:
             return None
-        begin = min(found.open_first_offsets.values())
+        begin = max(min(found.open_first_offsets.values()), self.log_start_offset)
+        end = NO_END if self.end_offset is None else self.end_offset
+        if begin >= end:
+            return None
         aborted = AbortedFilter(found.aborted)
         records, own = 0, dict.fromkeys(found.open_first_offsets, 0)
         for batch in self.listed.batches(start_offset=begin):
             header = batch.header
+            if isinstance(header, BatchHeader) and header.base_offset >= end:
+                break
             if header.is_control or aborted.rejects(batch) or header.last_offset < begin:
                 continue
             first = found.open_first_offsets.get(header.producer_id) if header.is_transactional else None
+            count = sum(begin <= each.offset < end for each in decode_batch(batch).records)
             if first is not None and isinstance(header, BatchHeader) and header.base_offset >= first:
-                own[header.producer_id] += header.records_count
+                own[header.producer_id] += count
             else:
-                records += header.records_count if isinstance(header, BatchHeader) else 1
+                records += count
         producers = tuple(
             self._open_producer(number, first, own[number])
             for number, first in sorted(found.open_first_offsets.items(), key=lambda pair: pair[1])

@@ -21,7 +21,7 @@ from kafkalog.log.files import FileSource, MissingFileError, open_regular
 from kafkalog.log.process import OwnProcess
 from kafkalog.log.remote import storage_of
 
-__all__ = ["HeldFiles"]
+__all__ = ["HeldFiles", "keep_free"]
 
 _IN_USE = -1
 _MANY = 1 << 20
@@ -34,13 +34,14 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 
 
 class _Allowance:
-    """How many files all reads of this process may hold: three quarters of its limit of open files.
+    """How many files all reads of this process may hold: three quarters of its limit, after what is kept free.
 
     Each read gets at most half of what is left, so that another one that begins meanwhile finds some too.
     """
 
     def __init__(self) -> None:
         self._given = 0
+        self.kept_free = 0
         self._begin()
         os.register_at_fork(after_in_child=self._begin)
 
@@ -51,7 +52,7 @@ class _Allowance:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         limit = _MANY if limit == resource.RLIM_INFINITY else limit
         with self._guard:
-            given = min(wanted, max((limit * 3 // 4 - self._given) // 2, 0))
+            given = min(wanted, max(((limit - self.kept_free) * 3 // 4 - self._given) // 2, 0))
             self._given += given
             return given
 
@@ -61,6 +62,11 @@ class _Allowance:
 
 
 _ALLOWANCE = _Allowance()
+
+
+def keep_free(descriptors: int) -> None:
+    """Leave so many to others in this process."""
+    _ALLOWANCE.kept_free = descriptors
 
 
 class HeldFiles:

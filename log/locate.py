@@ -83,9 +83,7 @@ def _located(segment: Segment, batch: RecordBatch, offset: int) -> Located:
 
 
 @checked
-def newest(
-    partition: Partition, *, through_damage: bool = False
-) -> tuple[OffsetAndTimestamp | None, list[Finding]]:
+def newest(partition: Partition, *, through_damage: bool = False) -> tuple[OffsetAndTimestamp | None, list[Finding]]:
     """The first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`); None without timestamps.
 
     Damage ends the walk, unless it is to go on behind.

@@ -86,6 +86,16 @@ class Transactions:
         """First offset of the earliest open transaction, else the log end offset."""
         return min(self.open_first_offsets.values(), default=self.log_end_offset)
 
+    def why_it_ends(self) -> str | None:
+        """What somebody who reads committed data is to know; None where no transaction is open."""
+        if not self.open_first_offsets:
+            return None
+        producer_id, first = min(self.open_first_offsets.items(), key=lambda pair: pair[1])
+        return (
+            f"read_committed ends at offset {first}, where a transaction of producer {producer_id} is open; of the "
+            f"offsets from there up to {self.log_end_offset - 1} nothing is read, records of other producers included"
+        )
+
 
 class TransactionTracker:
     """Fed with the batches of a partition in order; memory grows with open and aborted transactions only."""

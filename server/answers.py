@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkalog.server.wire import Fields
+from kafkalog.server.wire import Fields, Part, Request
 
-__all__ = ["Answer", "Change", "Later", "NoAnswer"]
+__all__ = ["Answer", "Change", "Later", "NoAnswer", "Polled", "Resolved"]
 
 
 class NoAnswer:
@@ -31,10 +31,10 @@ class Later:
     """A response that is not there yet.
 
     `poll` is called with whether the time is over, by one thread at a time, whenever something of `awaits` changed; it
-    gives the response or None, and must give one when the time is over.
+    gives the response, another promise or None, which it must not when the time is over.
     """
 
-    poll: Callable[[bool], Fields | None]
+    poll: Callable[[bool], Polled]
     milliseconds: int
     awaits: Change
     cancel: Callable[[], None] = lambda: None
@@ -60,3 +60,16 @@ def _never(_is_over: bool) -> None:
 
 
 Answer = Fields | Later | NoAnswer
+
+
+class Resolved:
+    """What came of a request in another thread; `answer` are the parts of a response, or what has no parts yet."""
+
+    __slots__ = ("answer", "request")
+
+    def __init__(self, request: Request, answer: NoAnswer | Later | list[Part]) -> None:
+        self.request = request
+        self.answer = answer
+
+
+Polled = Fields | Later | Resolved | None

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.server.answers import Answer, Change, Later
+from kafkalog.server.answers import Answer, Change, Later, NoAnswer, Polled, Resolved
 from kafkalog.server.catalog import Catalog, Topic
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
@@ -27,25 +27,35 @@ from kafkalog.server.groups.consumer_groups import ConsumerGroups
 from kafkalog.server.groups.coordinator import Coordinator
 from kafkalog.server.handlers.admin import AdminHandler
 from kafkalog.server.handlers.configs import ConfigsHandler
-from kafkalog.server.handlers.fetch import FetchHandler
+from kafkalog.server.handlers.fetch import FIRST_WITH_IDS, FetchHandler
 from kafkalog.server.handlers.group_requests import GroupHandler
 from kafkalog.server.handlers.leader_epochs import LeaderEpochHandler
 from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
 from kafkalog.server.handlers.metadata import MetadataHandler
+from kafkalog.server.handlers.producers import ProducersHandler
 from kafkalog.server.handlers.refusals import refusal
 from kafkalog.server.handlers.sasl import SaslHandler
 from kafkalog.server.handlers.versions import api_versions
-from kafkalog.server.network import Network, NetworkLimits
+from kafkalog.server.limits import NetworkLimits
+from kafkalog.server.memory import RequestMemory
+from kafkalog.server.network import Network
+from kafkalog.server.pacing import Pace
 from kafkalog.server.served_log import ServedLog
-from kafkalog.server.wire import Fields, Request, RequestError
-from kafkalog.server.workers import Workers
+from kafkalog.server.wire import Fields, Request, RequestError, encode_response, parse_request
+from kafkalog.server.workers import Sliced, Workers
 
 __all__ = ["Complaints", "Server", "ServerOptions"]
 
-_WORKERS = 2
+_WORKERS = 4
+"""For walks, of which some are not in slices."""
 _PATIENCE_S = 0.5
 """How long each worker is waited for at the end; it changes nothing that could be left unfinished."""
 _TICK_S = 0.1
+_COSTLY = ("Metadata", "DescribeTopicPartitions", "DescribeLogDirs", "DescribeConfigs", "ListGroups", "DescribeGroups",
+           "OffsetFetch")  # fmt: skip
+"""Requests of few bytes that may ask for much."""
+_MANY = 1000
+"""Partitions, of which a request for all is not answered between two others."""
 _LISTING_SHARE = 10
 """Directories are listed so seldom that it takes no more than this part of the time."""
 _SLOW_MS = 120_000
@@ -130,11 +140,13 @@ class Server:
         host, port = options.advertised or self.address
         self.advertised = host, port or self.address[1]
         self._workers = Workers(_WORKERS)
+        self._computing = Workers(1, "large")
+        """for what is large: one at a time, so that no two are in memory as objects, and with rests"""
         self._stopping = threading.Event()
-        self._finding: set[int] = set()
+        self._walking: set[int] = set()
         self._coordinator = Coordinator(partial(self._network.changed, Change.GROUPS), self._is_of_consumers)
         self._consumer_groups = ConsumerGroups(catalog, self._coordinator.has_members)
-        self._fetch = FetchHandler(catalog, self._find_committed)
+        self._fetch = FetchHandler(catalog, self._walk, self._computed)
         self._offsets = ListOffsetsHandler(catalog)
         self._sasl = SaslHandler(options.users, options.limits.request_bytes, self._complain)
         self._handlers = self._all_handlers(MetadataHandler(catalog, self.advertised),
@@ -146,7 +158,7 @@ class Server:
         self, metadata: MetadataHandler, groups: GroupHandler
     ) -> dict[str, Callable[[Request, Connection], Answer]]:
         epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
-        admin = AdminHandler(self._catalog)
+        admin, producers = AdminHandler(self._catalog), ProducersHandler(self._catalog)
         return {
             "ApiVersions": lambda request, _: api_versions(request, self._catalog.cluster),
             "SaslHandshake": self._sasl.handshake,
@@ -155,11 +167,14 @@ class Server:
             "DescribeTopicPartitions": lambda request, _: metadata.describe_topic_partitions(request),
             "DescribeCluster": lambda request, _: metadata.describe_cluster(request),
             "FindCoordinator": lambda request, _: metadata.find_coordinator(request),
-            "Fetch": lambda request, _: self._fetch.fetch(request),
-            "ListOffsets": lambda request, _: self._list_offsets(request),
+            "Fetch": self._fetch.fetch,
+            "ListOffsets": self._list_offsets,
             "OffsetForLeaderEpoch": lambda request, _: epochs.offset_for_leader_epoch(request),
             "DescribeConfigs": lambda request, _: configs.describe_configs(request),
             "ListConfigResources": lambda request, _: configs.list_config_resources(request),
+            "DescribeProducers": lambda request, connection: self._slowly(
+                request, connection, producers.describe_producers
+            ),
             "DescribeLogDirs": lambda request, _: admin.describe_log_dirs(request),
             "ListPartitionReassignments": lambda request, _: admin.list_partition_reassignments(request),
             "DescribeClientQuotas": lambda request, _: admin.describe_client_quotas(request),
@@ -171,11 +186,11 @@ class Server:
             "ConsumerGroupHeartbeat": lambda request, connection: self._consumer_groups.heartbeat(
                 request, connection.peer
             ),
-            "OffsetCommit": lambda request, _: groups.offset_commit(request),
-            "OffsetFetch": lambda request, _: self._of_groups(request, groups.offset_fetch),
-            "ListGroups": lambda request, _: self._of_groups(request, groups.list_groups),
-            "DescribeGroups": lambda request, _: self._of_groups(request, groups.describe_groups),
-            "ConsumerGroupDescribe": lambda request, _: self._of_groups(request, groups.describe_consumer_groups),
+            "OffsetCommit": self._of_groups(groups.offset_commit),
+            "OffsetFetch": self._of_groups(groups.offset_fetch),
+            "ListGroups": self._of_groups(groups.list_groups),
+            "DescribeGroups": self._of_groups(groups.describe_groups),
+            "ConsumerGroupDescribe": self._of_groups(groups.describe_consumer_groups),
         }
 
     def _is_of_consumers(self, group_id: str) -> bool:
@@ -184,6 +199,13 @@ class Server:
     def handle(self, request: Request, connection: Connection) -> Answer:
         """The answer to a request; raises `RequestError` where the connection is to be closed."""
         self._sasl.admit(request, connection)
+        if request.api.name in _COSTLY and self._catalog.partition_count > _MANY:
+            return self._computed(request, connection, lambda: self._answer(request, connection))
+        return self._answer(request, connection)
+
+    def _answer(self, request: Request, connection: Connection) -> Answer:
+        if request.body.get("isolation_level", 0) not in (0, 1):
+            return _without_isolation(request)
         handler = self._handlers.get(request.api.name)
         if handler is not None:
             return handler(request, connection)
@@ -192,47 +214,74 @@ class Server:
             raise RequestError("a request to write that wants no answer")
         return refusal(request)
 
-    def _list_offsets(self, request: Request) -> Answer:
+    def handle_large(self, data: bytes, connection: Connection) -> Later:
+        """The same for a request that is still to be parsed."""
+
+        def resolve() -> Resolved:
+            pace = Pace()
+            request = parse_request(data, pace)
+            self._sasl.admit(request, connection)
+            return _resolved(request, self._answer(request, connection), pace)
+
+        return self._promised(self._computing.submit(resolve, connection))
+
+    def _computed(self, request: Request, connection: Connection, answer: Callable[[], Answer]) -> Later:
+        """Have it computed beside what is small."""
+        return self._promised(self._computing.submit(lambda: _resolved(request, answer(), Pace()), connection), request)
+
+    def _list_offsets(self, request: Request, connection: Connection) -> Answer:
         if self._offsets.is_quick(request):
             return self._offsets.list_offsets(request)
-        return self._slowly(request, self._offsets.list_offsets)
+        return self._slowly(request, connection, self._offsets.find_offsets)
 
-    def _of_groups(self, request: Request, answer: Callable[[Request], Fields]) -> Answer:
-        return answer(request) if self._commits.is_ready else self._slowly(request, answer)
+    def _of_groups(self, answer: Callable[[Request], Fields]) -> Callable[[Request, Connection], Answer]:
+        def answered(request: Request, connection: Connection) -> Answer:
+            return answer(request) if self._commits.is_ready else self._slowly(request, connection, answer)
 
-    def _slowly(self, request: Request, answer: Callable[[Request], Fields]) -> Later:
+        return answered
+
+    def _slowly(
+        self, request: Request, connection: Connection, answer: Callable[[Request], Fields | Sliced[Fields]]
+    ) -> Later:
         """Have a worker do it."""
-        future: Future[Fields] = self._workers.submit(partial(answer, request))
+        return self._promised(self._workers.submit(partial(answer, request), connection), request)
+
+    def _promised(self, future: Future[Fields | Resolved], request: Request | None = None) -> Later:
+        """What a thread gives when it is done."""
         future.add_done_callback(lambda _: self._network.changed(Change.WORK))
 
-        def poll(is_over: bool) -> Fields | None:
+        def poll(is_over: bool) -> Polled:
             if future.done():
                 try:
                     return future.result()
                 except (KafkaLogError, OSError) as error:
+                    if request is None:
+                        raise RequestError(str(error)) from None
                     self._complain(f"{request.api.name}: {error}")
                     return refusal(request, Code.KAFKA_STORAGE_ERROR)
-            return refusal(request, Code.UNKNOWN_SERVER_ERROR) if is_over else None
+            if is_over and request is None:
+                raise RequestError("a large request for which there was no time")
+            return refusal(request, Code.UNKNOWN_SERVER_ERROR) if is_over and request is not None else None
 
         return Later(poll, _SLOW_MS, Change.WORK, lambda: _give_up(future))
 
-    def _find_committed(self, log: ServedLog) -> None:
-        """Have a worker look for transactions in a log, once at a time."""
-        if id(log) in self._finding:
+    def _walk(self, log: ServedLog, looking: Sliced[object]) -> None:
+        """Have a worker look for something in a log, for one thing at a time."""
+        if id(log) in self._walking:
             return
-        self._finding.add(id(log))
+        self._walking.add(id(log))
 
-        def find() -> None:
+        def walk() -> Sliced[None]:
             try:
-                log.find_committed()
+                yield from looking
             except (KafkaLogError, OSError) as error:
                 self._complain(str(error))
                 self._stopping.wait(1)
             finally:
-                self._finding.discard(id(log))
+                self._walking.discard(id(log))
                 self._network.changed(Change.LOGS)
 
-        self._workers.submit(find)
+        self._workers.submit(walk, log)
 
     def _keep(self) -> None:
         """List the directories again from time to time, and let time pass for groups."""
@@ -240,6 +289,7 @@ class Server:
         while not self._stopping.wait(_TICK_S):
             self._coordinator.tick()
             self._consumer_groups.tick()
+            self._network.memory.trim()
             began = time.monotonic()
             if self._refresh_seconds <= 0 or began < next_listing:
                 continue
@@ -261,9 +311,14 @@ class Server:
         """Clients that are connected."""
         return self._network.connection_count
 
+    @property
+    def memory(self) -> RequestMemory:
+        """What large requests take of it."""
+        return self._network.memory
+
     def start(self) -> None:
         """Begin to serve."""
-        self._network.start(self.handle)
+        self._network.start(self)
         self._keeper.start()
 
     def stop(self) -> None:
@@ -272,7 +327,8 @@ class Server:
         self._network.stop()
         if self._keeper.is_alive():
             self._keeper.join()
-        self._workers.stop(_PATIENCE_S)
+        for each in (self._computing, self._workers):
+            each.stop(_PATIENCE_S)
 
     def __enter__(self) -> Self:
         self.start()
@@ -284,5 +340,20 @@ class Server:
         self.stop()
 
 
-def _give_up(future: Future[Fields]) -> None:
+def _give_up(future: Future[Fields | Resolved]) -> None:
     future.cancel()
+
+
+def _resolved(request: Request, answer: Answer, pace: Pace) -> Resolved:
+    """The response as bytes, if there is one already."""
+    if isinstance(answer, Later | NoAnswer):
+        return Resolved(request.bare(), answer)
+    return Resolved(request.bare(), encode_response(request, answer, pace))
+
+
+def _without_isolation(request: Request) -> Fields:
+    """A level of isolation that there is not: `IsolationLevel.forId` ends the request."""
+    if request.api.name == "Fetch" and request.version >= FIRST_WITH_IDS:
+        session = request.body["session_id"]
+        return {"error_code": Code.UNKNOWN_SERVER_ERROR, "session_id": session, "responses": []}
+    return refusal(request, Code.UNKNOWN_SERVER_ERROR)

@@ -16,7 +16,7 @@ from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.chosen import ALL, Chosen
-from kafkalog.log.files import PathLike
+from kafkalog.log.files import PathLike, exists
 from kafkalog.log.follow import settled
 from kafkalog.log.inventory import Inventory
 from kafkalog.log.partition import Partition
@@ -80,6 +80,7 @@ class Catalog:
         as_of: int | None = None,
         on_damage: Callable[[str], None] | None = None,
         complain: Callable[[str], None] = lambda _: None,
+        open_logs: int = 512,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._paths = tuple(paths)
@@ -89,7 +90,7 @@ class Catalog:
         self._on_damage = on_damage
         self._complain = complain
         self._limits = limits
-        self.files = OpenLogs()
+        self.files = OpenLogs(open_logs)
         self.topics: Mapping[str, Topic] = {}
         self.names: Mapping[str, str] = {}
         """topic id -> name"""
@@ -130,6 +131,7 @@ class Catalog:
             for each in inventory.readable(self._replica, self._chosen)
             if each.state is DirectoryState.LIVE and each.name is not None and each.topic != CLUSTER_METADATA_TOPIC
         ]
+        live += self._unread(inventory)
         self.partitions = tuple(live)
         found: dict[tuple[str, int], ServedLog] = {}
         changed = False
@@ -151,6 +153,18 @@ class Catalog:
             self.names = {topic.id: name for name, topic in self.topics.items()}
             changed = True
         return changed
+
+    def _unread(self, inventory: Inventory) -> list[Partition]:
+        """Partitions that are still there and could not be listed again: they stay as they were."""
+        if not inventory.all_unreadable:
+            return []
+        listed = {each.path for each in inventory.partitions}
+        kept = [log.listed for log in self._logs.values() if log.listed.path not in listed and
+                exists(log.listed.path)]  # fmt: skip
+        if kept:
+            self._once(f"{len(kept)} partition(s) could not be listed again, and are served as they were: "
+                       f"{inventory.all_unreadable[0].detail}")  # fmt: skip
+        return kept
 
     def _updated(self, log: ServedLog, listed: Partition) -> bool:
         try:
@@ -174,8 +188,10 @@ class Catalog:
     def refresh(self) -> bool:
         """List the directories again; whether anything changed.  What goes wrong is told once, and nothing changes."""
         try:
-            changed = self._take(settled(*self._paths, tolerant=True, limits=self._limits))
-            self._complaint = ""
+            inventory = settled(*self._paths, tolerant=True, limits=self._limits)
+            if not inventory.all_unreadable:
+                self._complaint = ""
+            changed = self._take(inventory)
         except (KafkaLogError, OSError) as error:
             self._once(f"the directory cannot be listed again: {error}")
             return False
@@ -185,6 +201,11 @@ class Catalog:
         if complaint != self._complaint:
             self._complaint = complaint
             self._complain(complaint)
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions that are served."""
+        return len(self._logs)
 
     @property
     def absent_count(self) -> int:

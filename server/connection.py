@@ -15,10 +15,13 @@ from collections.abc import Iterable
 from kafkalog.log.sending import send_some
 from kafkalog.server.answers import Later
 from kafkalog.server.files import FileRange
+from kafkalog.server.memory import RequestMemory
 from kafkalog.server.wire import SIZE, Part, Request
 
-__all__ = ["Connection", "ConnectionClosedError", "Want"]
+__all__ = ["SMALL_REQUEST", "Connection", "ConnectionClosedError", "Want"]
 
+SMALL_REQUEST = 1 << 14
+"""Bytes of a request that are read without asking for memory; one that has no more is answered by who has read it."""
 _READ_BYTES = 1 << 16
 _SEND_BYTES = 1 << 22
 """At most at a time to one client, before others have their turn."""
@@ -41,13 +44,19 @@ class ConnectionClosedError(Exception):
 class Connection:
     """A socket that does not block, and how far it has got.
 
-    `largest` bytes may be in a request.  What `mechanism` and `authenticated` are for is up to who handles requests.
+    `largest` bytes may be in a request, and `memory` admits those that are not small.  What `mechanism` and
+    `authenticated` are for is up to who handles requests.
     """
 
-    def __init__(self, sock: socket.socket, peer: str, largest: int) -> None:
+    def __init__(self, sock: socket.socket, peer: str, largest: int, memory: RequestMemory, host: str = "") -> None:
         self.socket = sock
         self.peer = peer
+        self.host = host
         self.largest = largest
+        self._memory = memory
+        self._admitted = 0
+        self.is_starved = False
+        """whether the rest of its request waits for memory"""
         self._queued = 0
         self._received = bytearray()
         self._expected: int | None = None
@@ -70,13 +79,28 @@ class Connection:
 
     @property
     def held(self) -> int:
-        """Bytes in memory: of a request that is coming, and of a response that is not taken yet."""
-        return len(self._received) + self._queued
+        """Bytes in memory of a response that is not taken yet."""
+        return self._queued
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether a request of its that is under way was admitted as a large one."""
+        return self._admitted > 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is under way."""
+        return not (self.is_sending or self.is_reading or self.later is not None)
 
     @property
     def has_more(self) -> bool:
         """Whether there is more to be read of which the system does not tell."""
         return self._tls is not None and self._tls.pending() > 0
+
+    @property
+    def is_handshaking(self) -> bool:
+        """Whether TLS has not begun yet."""
+        return self._handshaking
 
     @property
     def is_reading(self) -> bool:
@@ -109,17 +133,34 @@ class Connection:
                 del self._received[: SIZE.size]
             if self._expected is not None and len(self._received) >= self._expected:
                 data = bytes(self._received)
-                self._received.clear()
+                self._received = bytearray()
                 self._expected = None
                 self.requests += 1
                 return data
             wanted = SIZE.size if self._expected is None else self._expected
+            if wanted > SMALL_REQUEST and not self._admitted:
+                if len(self._received) >= SMALL_REQUEST and not self._admit(wanted):
+                    return None
+                wanted = wanted if self._admitted else SMALL_REQUEST
             piece = self._receive(min(wanted - len(self._received), _READ_BYTES))
             if piece is None:
                 return None
             if not self._received and self._expected is None:
                 self.progress = time.monotonic()  # from its first byte on a request has so much time
             self._received += piece
+
+    def _admit(self, size: int) -> bool:
+        self.is_starved = not self._memory.admit(size)
+        if not self.is_starved:
+            self._admitted = size
+            self.progress = time.monotonic()  # what it waited for memory is not its own
+        return not self.is_starved
+
+    def give_back(self) -> None:
+        """The request is no more in memory."""
+        admitted, self._admitted = self._admitted, 0
+        if admitted:
+            self._memory.release(admitted)
 
     def _receive(self, most: int) -> bytes | None:
         try:
@@ -194,6 +235,9 @@ class Connection:
         if later is not None:
             later[1].forget()
         self._parts.clear()
+        self._received = bytearray()
+        self.is_starved = False
+        self.give_back()
         self.socket.close()
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import enum
+import errno
 import weakref
 from bisect import bisect_left
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
-from threading import Lock
+from threading import RLock
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.index_files import OFFSET_ENTRY
 from kafkalog.log.files import FileSource, status_of
 from kafkalog.log.segment import Segment
+from kafkalog.server.waypoints import Waypoints, WaypointsOfFiles
 
-__all__ = ["Answered", "Asked", "Fact", "FileRange", "OpenLog", "OpenLogs"]
+__all__ = ["Answered", "Asked", "Fact", "FileRange", "NoneLeftError", "OpenLog", "OpenLogs"]
 
 _HINTS = 512
 """Positions that are remembered of one file."""
@@ -39,11 +42,12 @@ class Fact(enum.Enum):
 class OpenLog:
     """The log file of a segment, open; closed with the last reference to it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, on_close: Callable[[], None] = lambda: None) -> None:
         self.source = FileSource(path, may_lend=False)
         self.path = path
         self.inode = self.source.identity
-        self._finalizer = weakref.finalize(self, self.source.close)
+        self._finalizer = weakref.finalize(self, _close, self.source, on_close)
+        self.waypoints = Waypoints()
         self._index: FileSource | None = None
         self._block: IndexBlock | None = None
         self._learned: OrderedDict[tuple[Fact, int], int] = OrderedDict()
@@ -167,13 +171,25 @@ class FileRange:
     size: int
 
 
-class OpenLogs:
-    """Log files by path, the most recently used ones kept open."""
+def _close(source: FileSource, on_close: Callable[[], None]) -> None:
+    source.close()
+    on_close()
 
-    def __init__(self, most: int = 256) -> None:
+
+class NoneLeftError(StorageError):
+    """As many logs are being sent as may be open; one that ends makes room."""
+
+
+class OpenLogs:
+    """Log files by path, the most recently used ones kept open; `most` of them, those that are being sent included."""
+
+    def __init__(self, most: int = 512) -> None:
         self._most = most
+        self._kept = max(1, most // 2)
+        self._count = 0
         self._open: OrderedDict[str, OpenLog] = OrderedDict()
-        self._lock = Lock()
+        self._waypoints = WaypointsOfFiles()
+        self._lock = RLock()  # a file may be closed by whoever opens another one
 
     def get(self, segment: Segment) -> OpenLog:
         """The log file of a segment; raises `StorageError`."""
@@ -182,14 +198,28 @@ class OpenLogs:
             if found is not None and found.source.size >= segment.size:
                 self._open.move_to_end(segment.path)
                 return found
-        opened = OpenLog(segment.path)  # for the first time, or because it has grown
+            while self._count >= self._most and self._open:
+                self._open.popitem(last=False)
+            if self._count >= self._most:
+                raise NoneLeftError(errno.EMFILE, "too many logs are being sent at the same time", segment.path)
+            self._count += 1
+        try:
+            opened = OpenLog(segment.path, self._closed)  # for the first time, or because it has grown
+        except BaseException:
+            self._closed()
+            raise
+        opened.waypoints = self._waypoints.of((opened.path, opened.inode))
         if found is not None and found.inode == opened.inode:
             opened.inherit(found)
         with self._lock:
             self._open[segment.path] = opened
-            while len(self._open) > self._most:
+            while len(self._open) > self._kept:
                 self._open.popitem(last=False)
         return opened
+
+    def _closed(self) -> None:
+        with self._lock:
+            self._count -= 1
 
     def forget_replaced(self, path: str) -> None:
         """Let go of a file in whose place there is another one, or nothing."""

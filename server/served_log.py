@@ -7,29 +7,33 @@ it; an end by the index too, so that a range ends where a batch does.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import time
+from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, RecordBatch
+from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.follow import Follower, Unread
-from kafkalog.log.locate import locate
+from kafkalog.log.locate import locate, newest
 from kafkalog.log.partition import Partition
+from kafkalog.log.readable import OffsetAndTimestamp
 from kafkalog.log.segment import Segment, index_of
-from kafkalog.log.transactions import TransactionTracker
 from kafkalog.log.walk.resync import Expected, Resync
+from kafkalog.server.committed import Committed, CommittedWalk
 from kafkalog.server.files import Answered, Fact, FileRange, OpenLog, OpenLogs
 from kafkalog.server.headers import DamagedError, Place, places
+from kafkalog.server.walking import Patience, TooFarError, patient, walked
+from kafkalog.server.workers import Sliced, run_slices
 
-__all__ = ["Bounds", "Committed", "Read", "ServedLog", "epoch_end"]
+__all__ = ["Bounds", "Read", "ServedLog", "epoch_end"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,28 +45,6 @@ class Bounds:
     """log start offset"""
     end: int
     """log end offset, which is the high watermark too"""
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What those who read committed data need to know of a log."""
-
-    end: int
-    """up to where this was found out"""
-    last_stable_offset: int
-    aborted: tuple[AbortedTransaction, ...]
-    """by the offsets of their markers"""
-    markers: tuple[int, ...] = field(repr=False)
-
-    def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
-        """Those that matter to a consumer of the offsets below `upper` (`UnifiedLog.collectAbortedTransactions`)."""
-        found = []
-        for each in self.aborted[bisect_left(self.markers, offset) :]:
-            if each.first_offset < upper:
-                found.append(each)
-            if each.last_stable_offset >= upper:
-                break
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +79,12 @@ class ServedLog:
         self._listed = partition
         self._follower = Follower(limits=limits)
         self._bounds: Bounds | None = None
-        self._walk = _CommittedWalk(limits)
+        self._walk = CommittedWalk(limits)
         self._committed: Committed | None = None
         self._damage: set[tuple[str, int]] = set()
+        self._told_of_open = -1
+        self._times_of: Bounds | None = None
+        self._times: dict[int | None, OffsetAndTimestamp | None] = {}
         self._sound: dict[tuple[str, int], int] = {}
 
     @property
@@ -168,18 +153,76 @@ class ServedLog:
 
     def find_committed(self) -> Committed:
         """The same, by reading what was not read yet: for threads that may take their time."""
-        with self._walk.lock:
-            bounds = self.bounds()
-            found = self._committed
-            if found is None or found.end != bounds.end:
-                found = self._committed = self._walk.go(bounds)
-            return found
+        return run_slices(self.finding_committed())
 
-    def read(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Read:
+    def finding_committed(self) -> Sliced[Committed]:
+        """The same in slices; who comes later goes on where others have come to."""
+        while True:
+            with self._walk.lock:
+                bounds = self.bounds()
+                found = self._committed
+                if found is None or found.end != bounds.end:
+                    found = self._walk.go(bounds.partition, bounds.end)
+                    if found is not None:
+                        self._committed = found
+                        self._tell_of_open(found, bounds.partition)
+            if found is not None:
+                return found
+            yield
+
+    def of_time(self, timestamp: int | None) -> OffsetAndTimestamp | None:
+        """The first record with at least this timestamp, or with the largest of all; behind damage there are some too.
+
+        Kept for who asks again while the log is as it was.
+        """
+        bounds = self.bounds()
+        if self._times_of is not bounds:
+            self._times_of, self._times = bounds, {}
+        times = self._times
+        if timestamp not in times:
+            if timestamp is None:
+                found = newest(bounds.partition, through_damage=True)[0]
+            else:
+                found = bounds.partition.offset_for_timestamp(timestamp, through_damage=True)
+            if len(times) >= _TIMES:
+                times.clear()
+            times[timestamp] = found
+        return times[timestamp]
+
+    def _tell_of_open(self, found: Committed, partition: Partition) -> None:
+        """Of a transaction that stays open: while somebody writes, they come and go."""
+        written = max((each.modified_ns for each in partition.segments), default=0)
+        if found.why_it_ends is None or written > time.time_ns() - _PATIENCE_NS:
+            return
+        if self._told_of_open != found.last_stable_offset:
+            self._told_of_open = found.last_stable_offset
+            self._complain(f"{partition.topic}-{partition.partition}: {found.why_it_ends}")
+
+    def reading(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Sliced[None]:
+        """Walk as far as `read` needs, in slices."""
+        patience, before = Patience(_SLICE_HEADERS, may_search=True), -1
+        with suppress(DamagedError):
+            while True:
+                try:
+                    self.read(offset, max_bytes, upper, at_least_one=at_least_one, patience=patience)
+                except TooFarError as far:  # without an end where a slice would begin where this one began
+                    is_further, before = far.reached != before, far.reached
+                    patience = Patience(_SLICE_HEADERS, may_search=True) if is_further else patient()
+                    yield
+                else:
+                    return
+
+    def read(
+        self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, patience: Patience | None = None
+    ) -> Read:
         """Whole batches from the one that holds `offset` up to `upper`; `DamagedError` where there is none.
 
-        The first one is there even if it is larger, with `at_least_one`.
+        The first one is there even if it is larger, with `at_least_one`.  `TooFarError` where `patience` was not
+        enough.
         """
+        patience = patience or patient()
+        if self._on_damage is not None:
+            max_bytes = min(max_bytes, _CHECKED_BYTES)
         bounds = self.bounds()
         segments = bounds.partition.segments
         if offset >= upper or not segments:
@@ -190,11 +233,11 @@ class ServedLog:
                 break
             log = self._files.get(segment)
             following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-            limit = self._limit(log, segment, upper, following)
+            limit = self._limit(log, segment, upper, following, patience)
             known = log.answers.get((offset, max_bytes, limit))
             if known is not None and self._on_damage is None:
                 return _read(log, known, upper)
-            first = self._first(log, segment, offset, limit, is_last=following is None)
+            first = self._first(log, segment, offset, limit, patience, is_last=following is None)
             if first is None:
                 continue
             if first.size > max_bytes and not at_least_one:
@@ -210,7 +253,7 @@ class ServedLog:
             return _read(log, answered, upper)
         return Read(None, offset)
 
-    def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None) -> int:
+    def _limit(self, log: OpenLog, segment: Segment, upper: int, following: int | None, patience: Patience) -> int:
         """Where in a segment the first batch begins that is not to be seen."""
         size = min(log.size, segment.size)
         if following is not None and following <= upper:
@@ -218,37 +261,46 @@ class ServedLog:
         known = log.recall(Fact.END_BELOW, upper)
         if known is not None:
             return known
-        end = self._walk_to(log, segment, upper, size)
+        end = self._walk_to(log, segment, upper, size, patience)
         log.learn(Fact.END_BELOW, upper, end)
         return end
 
-    def _walk_to(self, log: OpenLog, segment: Segment, upper: int, size: int) -> int:
-        position = segment.position_of(upper, log.source, limits=self._limits)
+    def _walk_to(self, log: OpenLog, segment: Segment, upper: int, size: int, patience: Patience) -> int:
+        position = self._position_of(log, segment, upper)
         while True:
             try:
-                for place in places(log, position, size):
+                for place in walked(places(log, position, size), log.waypoints, patience):
                     if place.last_offset >= upper:
                         return place.position
                     position = place.end
             except DamagedError as damage:
                 position = damage.position
-            again = self._behind(log, segment, position) if position < size else None
+            again = self._behind(log, segment, position, patience) if position < size else None
             if again is None:
                 return position
             position = again
 
-    def _behind(self, log: OpenLog, segment: Segment, position: int) -> int | None:
+    def _position_of(self, log: OpenLog, segment: Segment, offset: int) -> int:
+        """Where to begin to walk: by the index, or by what was walked over before."""
+        return max(segment.position_of(offset, log.source, limits=self._limits), log.waypoints.before(offset))
+
+    def _behind(self, log: OpenLog, segment: Segment, position: int, patience: Patience) -> int | None:
         """Where a sound batch begins after bytes that are none."""
         known = log.recall(Fact.BEHIND, position)
         if known is None:
+            patience.search(log.waypoints, log.size - position)
             found = Resync(log.source, self._limits).next_batch(
                 position, Expected.in_segment(segment.base_offset, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
             )
             known = -1 if found is None else found
             log.learn(Fact.BEHIND, position, known)
+        if known >= 0:
+            log.waypoints.skipped(position, known)
         return None if known < 0 else known
 
-    def _first(self, log: OpenLog, segment: Segment, offset: int, limit: int, *, is_last: bool) -> Place | None:
+    def _first(
+        self, log: OpenLog, segment: Segment, offset: int, limit: int, patience: Patience, *, is_last: bool
+    ) -> Place | None:
         """The batch that a fetch begins with; None if all of a segment is below.
 
         Bytes at the end of a segment that are no whole batch are passed over, as a broker does, but not where the log
@@ -256,10 +308,10 @@ class ServedLog:
         """
         position = log.recall(Fact.BATCH_OF, offset)
         if position is None:
-            position = segment.position_of(offset, log.source, limits=self._limits)
+            position = self._position_of(log, segment, offset)
         while True:
             try:
-                for place in places(log, position, limit):
+                for place in walked(places(log, position, limit), log.waypoints, patience):
                     position = place.end
                     if place.last_offset >= offset:
                         if self._on_damage is None or self._is_sound(log, place):
@@ -271,7 +323,7 @@ class ServedLog:
                 position = damage.position
             if self._on_damage is None:
                 raise DamagedError(position)
-            again = self._behind(log, segment, position)
+            again = self._behind(log, segment, position, patience)
             self._tell(log, position, log.size if again is None else again)
             if again is None or again >= limit:
                 return None
@@ -345,6 +397,14 @@ class ServedLog:
 
 
 _REMEMBERED = 10_000
+_TIMES = 100
+"""Times of one log that are remembered."""
+_MOST_HEADERS = 2000
+_SLICE_HEADERS = 20_000
+_CHECKED_BYTES = 4 << 20
+"""Of one answer, whose checksums are compared first where damage is left out."""
+_PATIENCE_NS = 60_000_000_000
+"""After which a coordinator ends a transaction (`transaction.timeout.ms`)."""
 
 
 def _read(log: OpenLog, answered: Answered, upper: int) -> Read:
@@ -361,7 +421,7 @@ def _up_to(
     """
     is_first, end = True, position
     with suppress(DamagedError):  # whoever fetches from there is told
-        for place in places(log, position, log.size):
+        for count, place in enumerate(places(log, position, log.size)):
             if is_first and offsets is not None:
                 if place.last_offset not in offsets:
                     return None
@@ -370,7 +430,7 @@ def _up_to(
             if place.end > target:
                 break
             end, next_offset = place.end, place.last_offset + 1
-            if end == target:
+            if end == target or count >= _MOST_HEADERS:  # less than was asked for, as far as the index does not help
                 break
     return None if is_first else (end, next_offset)
 
@@ -381,29 +441,6 @@ def _stamp(segment: Segment) -> tuple[str, int, int]:
 
 def _stamps(partition: Partition) -> object:
     return tuple(map(_stamp, partition.segments)), partition.log_start_offset, partition.leader_epochs
-
-
-class _CommittedWalk:
-    """Transactions of a log, derived from it batch by batch, and from what is added only."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.lock = Lock()
-        self._limits = limits
-        self._tracker = TransactionTracker(limits)
-        self._next = 0
-
-    def go(self, bounds: Bounds) -> Committed:
-        """Read on to the end; from the start where the log was cut."""
-        if bounds.end < self._next:
-            self._tracker, self._next = TransactionTracker(self._limits), 0
-        reader = bounds.partition.batches(start_offset=self._next, through_damage=True, limits=self._limits)
-        for _ in self._tracker.follow(reader, end=bounds.end):
-            pass
-        self._next = bounds.end
-        aborted = tuple(self._tracker.aborted)
-        undecided = (each.first_offset for each in self._tracker.undecided)  # told of as damage is, and held back
-        stable = min([bounds.end, *undecided, *self._tracker.open_first_offsets.values()])
-        return Committed(bounds.end, stable, aborted, tuple(each.last_offset for each in aborted))
 
 
 def epoch_end(epochs: tuple[LeaderEpoch, ...], wanted: int, end: int) -> tuple[int, int]:

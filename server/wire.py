@@ -6,7 +6,7 @@ are never in memory here, a response has holes for them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any
 
@@ -17,6 +17,7 @@ from kafkalog.codec.messages.leaves import Input, Output
 from kafkalog.codec.messages.published import newest
 from kafkalog.server.apis import API_VERSIONS, Api, api
 from kafkalog.server.files import FileRange
+from kafkalog.server.pacing import Pace, PacedInput, PacedOutput
 
 __all__ = ["SIZE", "Fields", "Part", "Request", "RequestError", "encode_response", "parse_request"]
 
@@ -26,8 +27,8 @@ Part = memoryview | FileRange
 SIZE = Struct(">i")
 _PREFIX = Struct(">hhi")
 _FIRST_FLEXIBLE_HEADER = 2
-_MOST_ELEMENTS = 200_000
-"""Array elements in one request, all together: as objects they take a hundred times their bytes."""
+_MOST_ELEMENTS = 100_000
+"""Array elements in one request, all together: as objects they take many times their bytes."""
 
 
 class RequestError(Exception):
@@ -46,13 +47,17 @@ class Request:
     unsupported: bool = False
     """an `ApiVersions` request of a version that is not known, whose body is not read"""
 
+    def bare(self) -> Request:
+        """What is needed to answer it, without its body, which may be large."""
+        return replace(self, body={})
+
 
 def _header(version: int) -> Construct:
     return newest("RequestHeader").construct(version)
 
 
-def parse_request(data: bytes) -> Request:
-    """What the bytes after the size ask for; raises `RequestError`.
+def parse_request(data: bytes, pace: Pace | None = None) -> Request:
+    """What the bytes after the size ask for; raises `RequestError`.  With `pace` it rests in between.
 
     Bytes behind the request are nobody's: librdkafka sends some with `Metadata`, and a broker does not look.
     """
@@ -62,7 +67,7 @@ def parse_request(data: bytes) -> Request:
     kind = api(key)
     if kind is None:
         raise RequestError(f"a request of kind {key}, which Kafka 4 does not have")
-    stream = Input(data)
+    stream = Input(data) if pace is None else PacedInput(data, pace)
     stream.elements_left = _MOST_ELEMENTS
     try:
         if version not in kind.versions:
@@ -77,11 +82,11 @@ def parse_request(data: bytes) -> Request:
     return Request(kind, version, correlation_id, header["client_id"], body)
 
 
-def encode_response(request: Request, body: Fields) -> list[Part]:
-    """The parts of a response, its size first."""
+def encode_response(request: Request, body: Fields, pace: Pace | None = None) -> list[Part]:
+    """The parts of a response, its size first.  With `pace` it rests in between."""
     version = 0 if request.unsupported else request.version
     flexible = request.api.is_flexible(version) and request.api.key != API_VERSIONS
-    output = Output()
+    output = Output() if pace is None else PacedOutput(pace)
     output.write(SIZE.pack(0))
     newest("ResponseHeader").construct(int(flexible)).build_stream({"correlation_id": request.correlation_id}, output)
     request.api.response.construct(version).build_stream(body, output)

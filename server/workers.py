@@ -1,70 +1,155 @@
-"""A few threads for what takes its time; they hold up nobody who wants to end the program.
+"""A few threads for what takes its time, shared out fairly; they hold up nobody who wants to end the program.
 
-The threads of `concurrent.futures` are waited for when an interpreter ends, which may be a walk over a terabyte.
+A task that is a generator is done in slices, between which others have their turn: next is always the owner that has
+had the least time.  The threads of `concurrent.futures` are waited for when an interpreter ends, which may be a walk
+over a terabyte.
 """
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from queue import SimpleQueue
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
-__all__ = ["Workers"]
+__all__ = ["Workers", "run_slices"]
 
 T = TypeVar("T")
+_SLICE_S = 0.02
+
+Sliced = Generator[None, None, T]
+"""A computation that pauses where somebody else may have a turn; what it returns is its result."""
+
+
+def run_slices(task: Sliced[T]) -> T:
+    """All of it at once, for who has a thread of its own."""
+    while True:
+        try:
+            next(task)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+class _Promised(Future[Any]):
+    """A result that may be given up while it is being made: nothing more is done then."""
+
+    is_given_up = False
+
+    def cancel(self) -> bool:
+        """Nobody waits for it any more."""
+        self.is_given_up = True
+        return super().cancel()
 
 
 class _Task:
     """What is to be done; one that nobody waits for any more holds nothing while it is in the queue."""
 
-    def __init__(self, future: Future[Any], call: Callable[[], Any]) -> None:
+    def __init__(self, future: _Promised, call: Callable[[], Any], owner: object) -> None:
         self.future = future
         self.call: Callable[[], Any] | None = call
+        self.slices: Sliced[Any] | None = None
+        self.owner = owner
+        self.is_begun = False
 
     def drop(self, _future: Future[Any]) -> None:
         """It is over, or was given up."""
         self.call = None
 
+    def go_on(self) -> bool:
+        """Do a slice; whether it is over."""
+        if not self.is_begun:
+            call = self.call
+            if call is None or not self.future.set_running_or_notify_cancel():
+                return True
+            self.is_begun = True
+            result = call()
+            if not isinstance(result, Generator):
+                self.future.set_result(result)
+                return True
+            self.slices = result
+        if self.slices is None:
+            return True
+        until = time.monotonic() + _SLICE_S
+        try:
+            while time.monotonic() < until:
+                if self.future.is_given_up:
+                    self.slices.close()
+                    self.future.set_result(None)
+                    return True
+                next(self.slices)
+        except StopIteration as end:
+            self.future.set_result(end.value)
+            return True
+        return False
+
 
 class Workers:
-    """`count` threads; what is submitted is done in turn."""
+    """`count` threads; one who owns several tasks has no more of them than one with a single task."""
 
-    def __init__(self, count: int) -> None:
-        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+    def __init__(self, count: int, name: str = "worker") -> None:
+        self._ready = threading.Condition()
+        self._queue: list[tuple[float, int, _Task]] = []
+        self._numbers = itertools.count()
+        self._used: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+        self._least = 0.0
+        self._stopping = False
         self._threads = [
-            threading.Thread(target=self._work, name=f"kafkalog-server-worker-{number}", daemon=True)
+            threading.Thread(target=self._work, name=f"kafkalog-server-{name}-{number}", daemon=True)
             for number in range(count)
         ]
         for each in self._threads:
             each.start()
 
-    def submit(self, task: Callable[[], T]) -> Future[T]:
-        """Have it done; what it raises is in the future."""
-        future: Future[T] = Future()
-        waiting = _Task(future, task)
+    def submit(self, task: Callable[[], T], owner: object = None) -> Future[Any]:
+        """Have it done, for `owner`, else for nobody in particular; what it raises is in the future."""
+        future = _Promised()
+        waiting = _Task(future, task, self if owner is None else owner)
         future.add_done_callback(waiting.drop)
-        self._tasks.put(waiting)
+        with self._ready:
+            self._put(waiting)
         return future
 
+    def _put(self, task: _Task) -> None:
+        used = max(self._used.get(task.owner, 0.0), self._least)  # who comes later has no claim to what was before
+        heapq.heappush(self._queue, (used, next(self._numbers), task))
+        self._ready.notify()
+
+    def _take(self) -> _Task | None:
+        with self._ready:
+            while not self._queue:
+                if self._stopping:
+                    return None
+                self._ready.wait()
+            self._least, _, task = heapq.heappop(self._queue)
+            return task
+
     def _work(self) -> None:
-        while (found := self._tasks.get()) is not None:
-            future, task = found.future, found.call
-            if task is None or not future.set_running_or_notify_cancel():
-                continue
+        while (task := self._take()) is not None:
+            begun = time.monotonic()
             try:
-                future.set_result(task())
+                is_over = task.go_on()
             except BaseException as error:  # noqa: BLE001 - whoever asks for the result is told
-                future.set_exception(error)
+                task.future.set_exception(error)
+                is_over = True
+            took = time.monotonic() - begun
+            with self._ready:
+                self._used[task.owner] = max(self._used.get(task.owner, 0.0), self._least) + took
+                if not is_over and not self._stopping:
+                    self._put(task)
+            del task
 
     def stop(self, seconds: float) -> None:
         """Begin nothing new, and wait so long for what is being done."""
-        while not self._tasks.empty():
-            found = self._tasks.get()
-            if found is not None:
-                found.future.cancel()
-        for _ in self._threads:
-            self._tasks.put(None)
+        with self._ready:
+            self._stopping = True
+            waiting, self._queue = self._queue, []
+            self._ready.notify_all()
+        for _, _, task in waiting:
+            task.future.cancel()
         for each in self._threads:
             each.join(seconds)

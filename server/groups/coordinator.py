@@ -32,6 +32,10 @@ _ID_REQUIRED = 4
 """From this version of JoinGroup on a member joins with an id that it was given (KIP-394)."""
 _NULL_PROTOCOL = 7
 _GRACE_MS = 5_000
+_FIRST_WITH_PROTOCOL = 5
+"""Version of SyncGroup."""
+_FIRST_TOLD_OF_GROUPS = 9
+"""Version of OffsetCommit."""
 
 
 class Coordinator:
@@ -169,6 +173,8 @@ class Coordinator:
     def sync(self, request: Request) -> Answer:
         """`SyncGroup`."""
         body, now = request.body, time.monotonic()
+        if request.version >= _FIRST_WITH_PROTOCOL and None in (body["protocol_type"], body["protocol_name"]):
+            return _synced(None, Code.INCONSISTENT_GROUP_PROTOCOL)
         with self._lock:
             code, group, member = self._known(body)
             if code is Code.NONE and group is not None and member is not None:
@@ -219,8 +225,10 @@ class Coordinator:
     def leave(self, request: Request) -> Fields:
         """`LeaveGroup`."""
         body, now = request.body, time.monotonic()
-        asked = body.get("members") or [{"member_id": body.get("member_id", ""), "group_instance_id": None}]
-        results = []
+        asked = body.get("members", [{"member_id": body.get("member_id", ""), "group_instance_id": None}])
+        results: list[Fields] = []
+        if not body["group_id"]:
+            return {"error_code": Code.INVALID_GROUP_ID, "members": results}
         with self._lock:
             group = self._groups.get(body["group_id"])
             for each in asked:
@@ -238,8 +246,18 @@ class Coordinator:
             return {"error_code": results[0]["error_code"]}
         return {"error_code": Code.NONE, "members": results}
 
-    def may_commit(self, body: Fields) -> Code:
-        """Whether who commits may: a member of the present generation, or somebody who is in no group."""
+    def may_commit(self, body: Fields, version: int, *, is_recorded: bool) -> Code:
+        """Whether who commits may: a member of the present generation, or somebody who is in no group.
+
+        `is_recorded` is whether a group without members is known that has committed.
+        """
+        with self._lock:
+            if body["group_id"] not in self._groups:
+                if body["generation_id_or_member_epoch"] < 0:
+                    return Code.NONE
+                if is_recorded:
+                    return Code.UNKNOWN_MEMBER_ID
+                return Code.GROUP_ID_NOT_FOUND if version >= _FIRST_TOLD_OF_GROUPS else Code.ILLEGAL_GENERATION
         if body["generation_id_or_member_epoch"] < 0 and not body["member_id"]:
             with self._lock:
                 group = self._groups.get(body["group_id"])
@@ -253,6 +271,8 @@ class Coordinator:
         return code
 
     def _known(self, body: Fields) -> tuple[Code, Group | None, Member | None]:
+        if not body["group_id"]:
+            return Code.INVALID_GROUP_ID, None, None
         group = self._groups.get(body["group_id"])
         if group is None:
             return Code.UNKNOWN_MEMBER_ID, None, None

@@ -6,6 +6,7 @@ Answered from the directories and the cluster's metadata, where that is at hand.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from kafkalog.server.catalog import Catalog, Entity
@@ -55,6 +56,9 @@ class AdminHandler:
 
     def describe_client_quotas(self, request: Request) -> Fields:
         """`DescribeClientQuotas`: those that every component of the filter takes (`ClientQuotasImage.describe`)."""
+        code, message = _wrong(request.body["components"])
+        if code is not Code.NONE:
+            return {"error_code": code, "error_message": message, "entries": None}
         tests = {each["entity_type"]: _test(each) for each in request.body["components"]}
         strict = request.body["strict"]
         entries = [
@@ -62,7 +66,7 @@ class AdminHandler:
              "values": [{"key": key, "value": value} for key, value in sorted(values.items())]}
             for entity, values in self._catalog.cluster.quotas.items() if _takes(tests, entity, strict=strict)
         ]  # fmt: skip
-        return {"error_code": Code.NONE, "error_message": None, "entries": entries}
+        return {"error_code": Code.NONE, "error_message": "", "entries": entries}
 
     def describe_user_scram_credentials(self, request: Request) -> Fields:
         """`DescribeUserScramCredentials`: mechanisms and iterations, never what is secret (`ScramImage.describe`)."""
@@ -70,14 +74,51 @@ class AdminHandler:
         for user, mechanism, iterations in self._catalog.cluster.scram:
             known.setdefault(user, []).append({"mechanism": mechanism, "iterations": iterations})
         asked = request.body["users"]
-        users = sorted(known) if not asked else list(dict.fromkeys(each["name"] for each in asked))
-        results = [
-            {"user": user, "error_code": Code.NONE if user in known else Code.RESOURCE_NOT_FOUND,
-             "error_message": None if user in known else f"there are no SCRAM credentials of {brief(user)}",
-             "credential_infos": known.get(user, [])}
-            for user in users
-        ]  # fmt: skip
-        return {"error_code": Code.NONE, "error_message": None, "results": results}
+        named = Counter(each["name"] for each in asked or ())
+        results = []
+        for user in sorted(known) if not asked else named:
+            code, message = Code.NONE, None
+            if named[user] > 1:
+                code = Code.DUPLICATE_RESOURCE
+                message = (
+                    f"Cannot describe SCRAM credentials for the same user twice in a single request: {brief(user)}"
+                )
+            elif user not in known:
+                code = Code.RESOURCE_NOT_FOUND
+                message = f"Attempt to describe a user credential that does not exist: {brief(user)}"
+            results.append({"user": user, "error_code": code, "error_message": message,
+                            "credential_infos": known.get(user, []) if code is Code.NONE else []})  # fmt: skip
+        return {"error_code": Code.NONE, "error_message": "", "results": results}
+
+
+def _wrong(components: Iterable[Fields]) -> tuple[Code, str]:
+    """What no broker answers (`ClientQuotasImage.describe`)."""
+    seen: set[str] = set()
+    for each in components:
+        kind, match = each["entity_type"], each["match"]
+        if not kind:
+            return Code.INVALID_REQUEST, "Invalid empty entity type."
+        if kind in seen:
+            return Code.INVALID_REQUEST, f"Entity type {brief(kind)} cannot appear more than once in the filter."
+        seen.add(kind)
+        if kind not in ("user", "client-id", "ip"):
+            return Code.UNSUPPORTED_VERSION, f"Unsupported entity type {brief(kind)}"
+        name = {_EXACT: "EXACT", _DEFAULT: "DEFAULT", _ANY: "SPECIFIED"}.get(each["match_type"])
+        if name is None:
+            return Code.INVALID_REQUEST, f"Unknown match type {each['match_type']}"
+        if name == "EXACT" and match is None:
+            return Code.INVALID_REQUEST, "Request specified MATCH_TYPE_EXACT, but set match string to null."
+        if name != "EXACT" and match is not None:
+            return Code.INVALID_REQUEST, f"Request specified MATCH_TYPE_{name}, but also specified a match string."
+    if "ip" in seen and len(seen) > 1:
+        return (
+            Code.INVALID_REQUEST,
+            (
+                "Invalid entity filter component combination. IP filter component should not be used with user or "
+                "clientId filter component."
+            ),
+        )
+    return Code.NONE, ""
 
 
 def _test(component: Fields) -> Callable[[str | None], bool]:

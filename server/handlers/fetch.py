@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from threading import Lock
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.server.answers import Answer, Change, Later
+from kafkalog.server.answers import Answer, Change, Later, Polled
 from kafkalog.server.catalog import Catalog
+from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
-from kafkalog.server.files import FileRange
+from kafkalog.server.files import FileRange, NoneLeftError
 from kafkalog.server.handlers.leader_epochs import epoch_error
 from kafkalog.server.handlers.sessions import (
     FINAL_EPOCH,
@@ -29,19 +30,26 @@ from kafkalog.server.handlers.sessions import (
     asked_of,
 )
 from kafkalog.server.headers import DamagedError
-from kafkalog.server.served_log import ServedLog, epoch_end
+from kafkalog.server.served_log import Read, ServedLog, epoch_end
+from kafkalog.server.walking import TooFarError, eager
 from kafkalog.server.wire import Fields, Request
+from kafkalog.server.workers import Sliced
 
-__all__ = ["FetchHandler"]
+__all__ = ["FIRST_WITH_IDS", "FetchHandler"]
 
+_NOBODY = -1
+_NOWHERE = -1, -1
 _READ_COMMITTED = 1
-_FIRST_WITH_IDS = 13
+FIRST_WITH_IDS = 13
 _MOST_BYTES = 55 << 20
 """In one response: a broker's `fetch.max.bytes`."""
 _LONGEST_WAIT_MS = 60_000
-_MOST_WAITING = 200_000
+_MANY = 1000
+"""Partitions of one request, which are not looked at between two others."""
+_MOST_WAITING = 100_000
 """Partitions of fetches that wait, all together; further ones are answered at once, with what there is."""
 _NOTHING = b""
+Computed = Callable[[Request, Connection, Callable[[], Answer]], Later]
 
 
 @dataclass(slots=True)
@@ -93,19 +101,23 @@ class _Waiting:
 
 
 class FetchHandler:
-    """`find_committed` is told of logs whose transactions are to be found; a change is announced when they are."""
+    """`walk` is given what is to be looked for in a log; a change is announced when it is found.
 
-    def __init__(self, catalog: Catalog, find_committed: Callable[[ServedLog], None]) -> None:
+    `computed` gives a promise of what would hold up others here.
+    """
+
+    def __init__(self, catalog: Catalog, walk: Callable[[ServedLog, Sliced[object]], None], computed: Computed) -> None:
         self._catalog = catalog
-        self._find_committed = find_committed
+        self._walk = walk
+        self._computed = computed
         self.sessions = Sessions()
         self._waiting = _Waiting()
 
-    def fetch(self, request: Request) -> Answer:
+    def fetch(self, request: Request, connection: Connection) -> Answer:
         """The answer, or a promise of one where there are less than the wanted bytes."""
         body = request.body
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
-        uses_ids = request.version >= _FIRST_WITH_IDS
+        uses_ids = request.version >= FIRST_WITH_IDS
         session: FetchSession | None = None
         incremental = epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
         try:
@@ -120,11 +132,34 @@ class FetchHandler:
                     session = self.sessions.open(asked, uses_ids=uses_ids)
         except SessionError as error:
             return {"error_code": error.code, "session_id": NO_SESSION, "responses": []}
-        return self._answer(body, _Work(partitions, session, uses_ids, incremental))
+        work = _Work(partitions, session, uses_ids, incremental, _is_replica(body))
+        if len(partitions) > _MANY:
+            return self._computed(request, connection, lambda: self._at_length(request.bare(), body, work, connection))
+        return self._answer(body, work)
+
+    def _at_length(self, request: Request, body: Fields, work: _Work, connection: Connection) -> Answer:
+        """Of so many partitions that they are looked at twice, at once and when the time is over."""
+        committed = body["isolation_level"] == _READ_COMMITTED
+        most = min(body["max_bytes"], _MOST_BYTES)
+        least, wait = min(body["min_bytes"], most), min(body["max_wait_ms"], _LONGEST_WAIT_MS)
+        found, total, at_once = self._read_all(work, most, committed)
+        count = len(work.partitions)
+        if wait <= 0 or at_once or total >= least or not self._waiting.add(count):
+            return self._response(work, found)
+
+        def poll(is_over: bool) -> Polled:
+            if not is_over:
+                return None
+            self._waiting.remove(count)
+            return self._computed(
+                request, connection, lambda: self._response(work, self._read_all(work, most, committed)[0])
+            )
+
+        return Later(poll, wait, Change(0), lambda: self._waiting.remove(count))
 
     def _answer(self, body: Fields, work: _Work) -> Answer:
         committed = body["isolation_level"] == _READ_COMMITTED
-        most = max(0, min(body["max_bytes"], _MOST_BYTES))
+        most = min(body["max_bytes"], _MOST_BYTES)
         least = min(body["min_bytes"], most)
 
         def poll(is_over: bool) -> Fields | None:
@@ -156,24 +191,25 @@ class FetchHandler:
     def _read_all(self, work: _Work, most: int, committed: bool) -> tuple[list[tuple[Key, Asked, _Found]], int, bool]:
         total, at_once, found = 0, False, []
         for key, asked in work.partitions:
-            one = self._read(key, asked, work.uses_ids, committed, most - total, at_least_one=total == 0)
+            left = most if most < 0 else max(0, most - total)
+            one = self._read(key, asked, work, committed, left, at_least_one=total == 0)
             total += one.size
             at_once |= one.code is not Code.NONE or one.diverging is not None
             found.append((key, asked, one))
         return found, total, at_once
 
-    def _read(
-        self, key: Key, asked: Asked, uses_ids: bool, committed: bool, left: int, *, at_least_one: bool
-    ) -> _Found:
-        name = self._catalog.names.get(key[0]) if uses_ids else key[0]
+    def _read(self, key: Key, asked: Asked, work: _Work, committed: bool, left: int, *, at_least_one: bool) -> _Found:
+        name = self._catalog.names.get(key[0]) if work.uses_ids else key[0]
         if name is None:
-            return _Found(Code.UNKNOWN_TOPIC_ID)
+            return _Found(Code.UNKNOWN_TOPIC_ID, aborted=[])
         log = self._catalog.log(name, key[1])
         if log is None:
-            return _Found(Code.UNKNOWN_TOPIC_OR_PARTITION)
+            return _Found(Code.UNKNOWN_TOPIC_OR_PARTITION, aborted=[])
         code = epoch_error(log, asked.leader_epoch)
         if code is not Code.NONE:
             return _Found(code)
+        if work.is_replica:  # nobody follows this one
+            return _Found(Code.NOT_LEADER_OR_FOLLOWER if asked.leader_epoch < 0 else Code.UNKNOWN_LEADER_EPOCH)
         try:
             return self._of_log(log, asked, committed, left, at_least_one)
         except DamagedError:
@@ -188,34 +224,50 @@ class FetchHandler:
         if committed:
             transactions = log.committed
             if transactions is None:
-                self._find_committed(log)
+                self._walk(log, log.finding_committed())
                 upper = asked.offset  # nothing yet; a lower stable offset would tell a client that it has read all
             else:
                 upper = stable = min(transactions.last_stable_offset, bounds.end)
+        elif (known := log.committed) is not None:  # told to all, as far as it is known
+            stable = min(known.last_stable_offset, bounds.end)
         found = _Found(Code.NONE, bounds.end, stable, bounds.start)
+        found.diverging = _diverging(log, asked, bounds.end)
+        if found.diverging == _NOWHERE:
+            return _Found(Code.OFFSET_OUT_OF_RANGE)
+        if found.diverging is not None:
+            return found
         if not bounds.start <= asked.offset <= bounds.end:
             return _Found(Code.OFFSET_OUT_OF_RANGE)
-        if asked.last_fetched_epoch >= 0:
-            epoch, end = epoch_end(log.epochs, asked.last_fetched_epoch, bounds.end)
-            if epoch >= 0 and (epoch < asked.last_fetched_epoch or end < asked.offset):
-                found.diverging = epoch, end
-                return found
         most = min(asked.max_bytes, left)
-        if asked.offset < upper and (most > 0 or at_least_one):
-            read = log.read(asked.offset, max(0, most), upper, at_least_one=at_least_one)
-            found.range = read.range
-            if read.range is None and at_least_one:  # what is left is damaged and left out: this is the end
-                found.last_stable_offset = asked.offset
-                if not committed:
-                    found.high_watermark = asked.offset
-            if transactions is not None and read.range is not None:
-                found.aborted = [
-                    {"producer_id": each.producer_id, "first_offset": each.first_offset}
-                    for each in transactions.between(asked.offset, read.next_offset)
-                ]
-        if committed and found.aborted is None:
-            found.aborted = []
+        if asked.offset < upper and most < 0:
+            return _Found(Code.UNKNOWN_SERVER_ERROR)
+        found.aborted = [] if committed else None
+        read = self._range(log, asked.offset, most, upper, at_least_one) if most > 0 or at_least_one else None
+        if read is None:
+            return found
+        found.range = read.range
+        if read.range is None and at_least_one:  # what is left is damaged and left out: this is the end
+            found.last_stable_offset = asked.offset
+            if not committed:
+                found.high_watermark = asked.offset
+        if transactions is not None and read.range is not None:
+            found.aborted = [
+                {"producer_id": each.producer_id, "first_offset": each.first_offset}
+                for each in transactions.between(asked.offset, read.next_offset)
+            ]
         return found
+
+    def _range(self, log: ServedLog, offset: int, most: int, upper: int, at_least_one: bool) -> Read | None:
+        """What there is from an offset on; None where that is nothing, or comes later."""
+        if offset >= upper:
+            return None
+        try:
+            return log.read(offset, max(0, most), upper, at_least_one=at_least_one, patience=eager())
+        except TooFarError:
+            self._walk(log, log.reading(offset, max(0, most), upper, at_least_one=at_least_one))
+        except NoneLeftError:
+            pass
+        return None
 
     def _response(self, work: _Work, found: list[tuple[Key, Asked, _Found]]) -> Fields:
         session = work.session
@@ -234,6 +286,21 @@ class FetchHandler:
         return {"error_code": Code.NONE, "session_id": number, "responses": responses}
 
 
+def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None:
+    """Epoch and offset up to which a client's log is that of the leader, if it has more; `_NOWHERE` where none is."""
+    if asked.last_fetched_epoch < 0:
+        return None
+    found = epoch_end(log.epochs, asked.last_fetched_epoch, end)
+    is_more = found[0] < asked.last_fetched_epoch or found[1] < asked.offset
+    return found if found == _NOWHERE or is_more else None
+
+
+def _is_replica(body: Fields) -> bool:
+    """Whether another broker asks, which is in no list of replicas here."""
+    state = body.get("replica_state")
+    return bool(body.get("replica_id", _NOBODY) >= 0 or (state is not None and state["replica_id"] >= 0))
+
+
 @dataclass(slots=True)
 class _Work:
     """What one request is to be answered with."""
@@ -242,3 +309,4 @@ class _Work:
     session: FetchSession | None
     uses_ids: bool
     incremental: bool
+    is_replica: bool

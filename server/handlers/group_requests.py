@@ -46,12 +46,13 @@ class GroupHandler:
             for each in topic["partitions"]:
                 key = _label(topic), each["partition_index"]
                 codes[key] = code
-                if code is not Code.NONE:
-                    continue
+                known = None if name is None else self._catalog.topics.get(name)
                 if name is None:
                     codes[key] = Code.UNKNOWN_TOPIC_ID
-                elif self._catalog.topics.get(name) is None:
+                elif known is None or not 0 <= each["partition_index"] < known.partition_count:
                     codes[key] = Code.UNKNOWN_TOPIC_OR_PARTITION
+                elif code is not Code.NONE:
+                    continue
                 elif len(each["committed_metadata"] or "") > _LONGEST_METADATA:
                     codes[key] = Code.OFFSET_METADATA_TOO_LARGE
                 else:
@@ -61,25 +62,27 @@ class GroupHandler:
                         each["committed_metadata"] or "",
                     )
         failed = self._keep(kept)
-        topics = [
-            {**_named(topic), "partitions": [
+        found: dict[str, Fields] = {}
+        for topic in body["topics"]:
+            name = self._name(topic)
+            if not topic["partitions"] and name is not None and name in self._catalog.topics:
+                continue  # a broker names only what it does not know
+            one = found.setdefault(_label(topic), {**_named(topic), "partitions": []})
+            one["partitions"] += [
                 {"partition_index": each["partition_index"],
-                 "error_code": failed or codes[_label(topic), each["partition_index"]]}
+                 "error_code": codes[_label(topic), each["partition_index"]] or failed}
                 for each in topic["partitions"]
-            ]}
-            for topic in body["topics"]
-        ]  # fmt: skip
+            ]  # fmt: skip
+        topics = list(found.values())
         return {"topics": topics}
 
     def _may_commit(self, request: Request) -> Code:
         body = request.body
         name = body["group_id"]
-        if not name:
-            return Code.INVALID_GROUP_ID
         if name in self._consumer_groups:
             epoch = body["generation_id_or_member_epoch"]
             return self._consumer_groups.check(name, body["member_id"], epoch, request.version)
-        return self._coordinator.may_commit(body)
+        return self._coordinator.may_commit(body, request.version, is_recorded=bool(self._commits.of_group(name)))
 
     def _keep(self, commits: dict[tuple[str, str, int], Commit]) -> Code:
         if not commits:

@@ -15,6 +15,13 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
 _NOBODY = -1
 _UNKNOWN_OPERATIONS = -(1 << 31)
 _DEFAULT_DESCRIBED = 2000
+_BROKERS, _CONTROLLERS = 1, 2
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+_MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+_MISMATCHED = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
 _NAME_MAY_BE_NULL = 12
 """Version of the metadata response."""
 
@@ -45,6 +52,13 @@ class MetadataHandler:
             topics = [self._topic(topic) for topic in self._catalog.topics.values()]
         else:
             named = dict.fromkeys((each.get("name"), each.get("topic_id", NO_TOPIC_ID)) for each in asked)
+            by_id = [each for each in named if each[0] is None or each[1] != NO_TOPIC_ID]
+            if by_id and request.version < _NAME_MAY_BE_NULL:
+                return {"brokers": [], "cluster_id": None, "controller_id": _NOBODY, "topics": [
+                    _missing(each["name"] or "", each["topic_id"], Code.INVALID_REQUEST) for each in asked
+                ]}  # fmt: skip
+            if by_id:  # names count only where there are no ids
+                named = dict.fromkeys((None, topic_id) for _, topic_id in by_id if topic_id != NO_TOPIC_ID)
             topics = list({each["name"] or each["topic_id"]: each for each in
                            (self._named(*name) for name in named)}.values())  # fmt: skip
             if request.version < _NAME_MAY_BE_NULL:
@@ -88,10 +102,13 @@ class MetadataHandler:
         cursor = request.body["cursor"]
         first = 0
         if cursor is not None:
+            asked = [each["name"] for each in request.body["topics"]]
+            if cursor["partition_index"] < 0 or (asked and cursor["topic_name"] not in asked):
+                return {"topics": [_missing(name, NO_TOPIC_ID, Code.INVALID_REQUEST) for name in asked],
+                        "next_cursor": None}  # fmt: skip
             names = [name for name in names if name >= cursor["topic_name"]]
             first = max(0, cursor["partition_index"]) if names[:1] == [cursor["topic_name"]] else 0
-        left = request.body["response_partition_limit"] or _DEFAULT_DESCRIBED
-        left = max(1, min(left, _DEFAULT_DESCRIBED))
+        left = max(1, min(request.body["response_partition_limit"], _DEFAULT_DESCRIBED))
         topics, following = self._page(names, first, left)
         return {"topics": topics, "next_cursor": following}
 
@@ -103,7 +120,9 @@ class MetadataHandler:
             topic = self._catalog.topics.get(name)
             if topic is None:
                 topics.append(_missing(name, NO_TOPIC_ID, missing_code(name)))
+                first = 0
                 continue
+            first = min(first, topic.partition_count)
             last = min(topic.partition_count, first + left)
             fields = self._topic(topic)
             fields["partitions"] = [
@@ -119,6 +138,13 @@ class MetadataHandler:
 
     def describe_cluster(self, request: Request) -> Fields:
         """`DescribeCluster`."""
+        kind = request.body.get("endpoint_type", _BROKERS)
+        if kind != _BROKERS:
+            if kind == _CONTROLLERS:
+                code, why = Code.MISMATCHED_ENDPOINT_TYPE, _MISMATCHED
+            else:
+                code, why = Code.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {kind}"
+            return {"error_code": code, "error_message": why}
         broker = {"broker_id": self._node, "host": self._host, "port": self._port, "rack": None}
         return {
             "error_code": Code.NONE, "endpoint_type": request.body.get("endpoint_type", 1),
@@ -128,9 +154,16 @@ class MetadataHandler:
 
     def find_coordinator(self, request: Request) -> Fields:
         """`FindCoordinator`: this server, whatever it is that is coordinated."""
-        here = {"error_code": Code.NONE, "error_message": None, "node_id": self._node, "host": self._host,
-                "port": self._port}  # fmt: skip
-        if "key" in request.body:
+        kind, is_single = request.body.get("key_type", _GROUP), "key" in request.body
+        if kind in (_GROUP, _TRANSACTION):
+            message = "NONE" if is_single else ""
+            here = {"error_code": Code.NONE, "error_message": message, "node_id": self._node, "host": self._host,
+                    "port": self._port}  # fmt: skip
+        else:
+            message = _MALFORMED if is_single or kind != _SHARE else ""
+            here = {"error_code": Code.INVALID_REQUEST, "error_message": message, "node_id": _NOBODY, "host": "",
+                    "port": _NOBODY}  # fmt: skip
+        if is_single:
             return here
         return {"coordinators": [{**here, "key": key} for key in request.body["coordinator_keys"]]}
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hmac
+import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from threading import Lock
 
+from kafkalog.server.answers import Answer, Change, Later
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.wire import Fields, Request, RequestError
@@ -12,7 +16,30 @@ from kafkalog.server.wire import Fields, Request, RequestError
 __all__ = ["SaslHandler"]
 
 _PLAIN = "PLAIN"
+_FIRST_DELAY_S, _LONGEST_DELAY_S, _FORGOTTEN_S = 0.1, 10.0, 300.0
+"""Of an answer to a wrong password (`connection.failed.authentication.delay.ms`, which is the first one)."""
+_MOST_HOSTS = 10_000
 _API_VERSIONS, _HANDSHAKE, _AUTHENTICATE = "ApiVersions", "SaslHandshake", "SaslAuthenticate"
+
+
+class _Failures:
+    """How long who gave a wrong password waits for the answer: longer each time, by the address it comes from."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._latest: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def another(self, host: str) -> float:
+        """Seconds to wait after another failure."""
+        now = time.monotonic()
+        with self._lock:
+            count, then = self._latest.pop(host, (0, now))
+            if now - then > _FORGOTTEN_S:
+                count = 0
+            self._latest[host] = count + 1, now
+            while len(self._latest) > _MOST_HOSTS:
+                self._latest.popitem(last=False)
+        return min(_FIRST_DELAY_S * 2.0 ** min(count, 10), _LONGEST_DELAY_S)
 
 
 class SaslHandler:
@@ -27,6 +54,7 @@ class SaslHandler:
         self._users = dict(users)
         self._complain = complain
         self._largest = largest
+        self._failures = _Failures()
 
     def admit(self, request: Request, connection: Connection) -> None:
         """Raises `RequestError` for what may not be asked yet."""
@@ -48,8 +76,8 @@ class SaslHandler:
         connection.mechanism = _PLAIN
         return {"error_code": Code.NONE, "mechanisms": mechanisms}
 
-    def authenticate(self, request: Request, connection: Connection) -> Fields:
-        """`SaslAuthenticate`: name and password; the connection ends if they are wrong."""
+    def authenticate(self, request: Request, connection: Connection) -> Answer:
+        """`SaslAuthenticate`: name and password; if they are wrong, the connection ends after a while."""
         nothing = {"error_message": None, "auth_bytes": b"", "session_lifetime_ms": 0}
         if not self._users or connection.mechanism is None or connection.authenticated:
             message = "SaslAuthenticate without a handshake, or where nobody asked for it"
@@ -61,7 +89,9 @@ class SaslHandler:
         connection.closing = True
         self._complain(f"{connection.peer}: turned away: nobody has this name and password")
         message = "Authentication failed: Invalid username or password"
-        return {**nothing, "error_code": Code.SASL_AUTHENTICATION_FAILED, "error_message": message}
+        refused = {**nothing, "error_code": Code.SASL_AUTHENTICATION_FAILED, "error_message": message}
+        delay = self._failures.another(connection.host)
+        return Later(lambda is_over: refused if is_over else None, int(delay * 1000), Change(0))
 
     def _knows(self, data: bytes) -> bool:
         parts = data.split(b"\0")

@@ -104,7 +104,7 @@ class Sessions:
         with self._lock:
             now = time.monotonic()
             weight = sum(map(_weight, partitions))
-            if not partitions or weight > _MOST_PARTITIONS:
+            if weight > _MOST_PARTITIONS:
                 return None
             held = sum(each.weight for each in self._all.values())
             while self._all and (len(self._all) >= _MOST_SESSIONS or held + weight > _MOST_PARTITIONS):

@@ -29,7 +29,13 @@ from kafkalog.server.replay.groups import Moved, moved_offsets
 from kafkalog.server.replay.journal import Journal
 from kafkalog.server.replay.offset_map import OffsetMap, read_parquet, runs_of, write_parquet
 from kafkalog.server.replay.retention import Settings, settings_for
-from kafkalog.server.replay.target import CHECKED_SECONDS, AbortedError, Target
+from kafkalog.server.replay.target import (
+    CHECKED_SECONDS,
+    PROGRESS_SETTINGS,
+    AbortedError,
+    Target,
+    progress_topic,
+)
 
 __all__ = ["PlannedTopic", "ReplayOptions", "ReplayPlan", "ReplayResult", "plan_replay", "replay"]
 
@@ -66,6 +72,12 @@ class ReplayOptions:
     compression: str = "lz4"
     bytes_per_second: int | None = None
     now: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    """of each partition: from where on, and before which offset"""
+    start_time: int | None = None
+    end_time: int | None = None
+    """ms: records with a timestamp from the first on, and before the second"""
     abort_open: bool = False
     """count transactions that nobody has decided as aborted, as their coordinator does after their timeout"""
 
@@ -96,6 +108,11 @@ class ReplayPlan:
     commits: tuple[CommittedOffset, ...]
     damaged: tuple[Finding, ...]
     findings: tuple[Finding, ...]
+
+    @property
+    def progress_topic(self) -> str:
+        """The topic that is made in the target to say how far the replay has come."""
+        return progress_topic(self.identity)
 
     @property
     def size(self) -> int:
@@ -167,7 +184,13 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     planned = []
     for name, topic in sorted(topics.items()):
         here = {
-            number: DecidedPartition(log.listed, coordinator.ids, abort_rest=options.abort_open)
+            number: DecidedPartition(
+                log.listed,
+                coordinator.ids,
+                abort_rest=options.abort_open,
+                start_offset=options.start_offset,
+                end_offset=options.end_offset,
+            )
             for number, log in topic.partitions.items()
             if options.select.takes(name, number)
         }
@@ -183,16 +206,17 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     for name in options.renamed:
         if name not in topics:
             raise unknown("topic", name, topics)
-    for each in planned:
-        check_topic(each.target)
-    _refuse_one_name([topic.target for topic in planned])
+    identity = options.identity or _identity(given, options)
+    for name in (*(each.target for each in planned), progress_topic(identity)):
+        check_topic(name)
+    _refuse_one_name([*(topic.target for topic in planned), progress_topic(identity)])
     paths_of_logs = [each.path for topic in planned for each in topic.partitions.values()]
     checked = verify(*paths_of_logs, deep=False, jobs=jobs)
     damaged = [each for each in checked.findings if each.severity is Severity.ERROR and _ends_reading(each)]
     commits = read_offsets(catalog.partitions) if options.with_groups else None
     return ReplayPlan(
         given,
-        options.identity or _identity(given),
+        identity,
         tuple(planned),
         commits.committed if commits is not None else (),
         tuple({finding.file: finding for finding in reversed(damaged)}.values()),
@@ -217,9 +241,12 @@ def _refuse_one_name(targets: Sequence[str]) -> None:
         raise UsageError(f"two topics would become {', '.join(twice)} in the target")
 
 
-def _identity(paths: Sequence[str]) -> str:
-    """The same for the same directories, whatever is given to find them."""
+def _identity(paths: Sequence[str], options: ReplayOptions) -> str:
+    """The same for the same part of the same directories, whatever is given to find them."""
     real = sorted(os.path.realpath(path) for path in paths)
+    part = options.start_offset, options.end_offset, options.start_time, options.end_time
+    if part != (None,) * len(part):
+        real.append(str(part))
     return hashlib.sha256("\0".join(real).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
@@ -272,12 +299,14 @@ class _Replay:
         target.begin()
         keys = {(topic.target, number): partition
                 for topic in plan.topics for number, partition in topic.partitions.items()}  # fmt: skip
-        known = [key for key in keys if key[0] in existing and key[1] < existing[key[0]]]
-        progress = target.progress(known)
+        known = target.progress() if target.progress_topic in existing else {}
+        progress = {key: known[key] for key in keys if key in known and key[0] in existing}
         self._refuse_foreign(existing, progress)
         is_over = exists(self._map_path) and not exists(self._map_path + JOURNAL_SUFFIX)
         if is_over and not self._is_left(progress):
             return self._nothing_left()
+        if target.progress_topic not in existing:
+            target.create(target.progress_topic, 1, self._options.replication, PROGRESS_SETTINGS)
         made = self._make(existing)
         target.note({key: partition.log_start_offset for key, partition in keys.items() if key not in progress})
         maps: dict[tuple[str, int], OffsetMap] = {}
@@ -310,7 +339,7 @@ class _Replay:
                 reached = progress.get((topic.target, number))
                 if reached is None:
                     raise UsageError(f"{self._map_path} already exists; only a new file can be written")
-                is_left = is_left or _has_more(partition, reached)
+                is_left = is_left or _has_more(partition, reached, self._options)
         return is_left
 
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
@@ -366,7 +395,8 @@ class _Replay:
                 if (topic.target, number) not in progress and not self._target.is_empty(topic.target, number):
                     raise RecoveryRefused(
                         f"the target's {topic.target}-{number} has records that this replay did not write; nothing was "
-                        "changed. Give the topic another name with --rename, or delete it.",
+                        "changed. Give the topic another name with --rename, or delete it; a replay that goes on needs "
+                        f"{self._target.progress_topic}, in which the target has its progress.",
                         reason="not_empty",
                     )
 
@@ -403,11 +433,13 @@ class _Replay:
         return reached
 
     def _chunks(self, partition: DecidedPartition, start: int) -> Iterator[tuple[list[Record], int]]:
-        reader = RecordReader(partition, start_offset=start, isolation_level=READ_COMMITTED, on_bytes=self._on_bytes)
+        reader = _reader(partition, start, on_bytes=self._on_bytes)
         most = min(_CHUNK_BYTES, self._options.bytes_per_second or _CHUNK_BYTES)
         chunk: list[Record] = []
         size = 0
         for record in reader:
+            if not _is_wanted(record, self._options):
+                continue
             chunk.append(record)
             size += len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
             if record.headers:
@@ -437,9 +469,20 @@ class _Replay:
         return moved, left
 
 
-def _has_more(partition: DecidedPartition, reached: int) -> bool:
+def _reader(partition: DecidedPartition, start: int, *, on_bytes: Callable[[int], None] | None = None) -> RecordReader:
+    return RecordReader(partition, start_offset=start, end_offset=partition.end_offset, isolation_level=READ_COMMITTED,
+                        on_bytes=on_bytes)  # fmt: skip
+
+
+def _is_wanted(record: Record, options: ReplayOptions) -> bool:
+    """Whether its time is within what is to be replayed."""
+    start, end = options.start_time, options.end_time
+    return (start is None or record.timestamp >= start) and (end is None or record.timestamp < end)
+
+
+def _has_more(partition: DecidedPartition, reached: int, options: ReplayOptions) -> bool:
     """Whether there are records that are not replayed yet."""
-    return next(iter(RecordReader(partition, start_offset=reached, isolation_level=READ_COMMITTED)), None) is not None
+    return any(_is_wanted(record, options) for record in _reader(partition, reached))
 
 
 class _Pace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
     from kafkalog.codec.model import Record
     from kafkalog.server.replay.groups import Moved
 
-__all__ = ["CHECKED_SECONDS", "AbortedError", "ClusterError", "Target"]
+__all__ = ["CHECKED_SECONDS", "PROGRESS_SETTINGS", "AbortedError", "ClusterError", "Target", "progress_topic"]
 
 _TIMEOUT = 30.0
 _FLUSH_SECONDS = 120.0
+_PROGRESS_SECONDS = 60.0
+"""Without anything new of what was written about the progress."""
+PROGRESS_SETTINGS = {"cleanup.policy": "compact"}
 _TRANSACTION_MS = 60_000
 _LARGEST_MESSAGE = 1_000_000_000
-_COMMITTED_AT_ONCE = 500
 CHECKED_SECONDS = 0.2
 """How long nobody looks whether a replay is to end, at most."""
 _POLLED_EACH = 256
@@ -45,6 +48,27 @@ class ClusterError(StorageError):
 
 def _cluster_error(bootstrap: str, what: str) -> ClusterError:
     return ClusterError(errno.EIO, what, bootstrap)
+
+
+def progress_topic(identity: str) -> str:
+    """The topic of the target that says how far a replay has come, and the name of its transactions.
+
+    One for each replay: whoever has begun to write under this name is the only one, and nobody's open transaction
+    hides what was committed.
+    """
+    return f"kafkalog-replay-{identity}"
+
+
+def _read_progress(topic: str, message: Any) -> tuple[Key, int]:
+    try:
+        key, value = json.loads(message.key()), json.loads(message.value())
+        return (str(key["topic"]), int(key["partition"])), int(value["next_offset"])
+    except (ValueError, KeyError, TypeError):
+        raise RecoveryRefused(
+            f"the target's {topic} has a record at offset {message.offset()} that this replay did not write; nothing "
+            "was changed. Give --id for another replay.",
+            reason="not_empty",
+        ) from None
 
 
 class AbortedError(Exception):
@@ -72,7 +96,7 @@ class Target:
         self._identity = identity
         self._kafka: Any = confluent_kafka
         self._admin_module: Any = confluent_kafka.admin
-        self._group = f"kafkalog-replay-{identity}"
+        self.progress_topic = progress_topic(identity)
         common: dict[str, Any] = {
             **settings,
             "bootstrap.servers": bootstrap,
@@ -82,10 +106,12 @@ class Target:
         self._last_error = ""
         try:
             self._admin: Any = confluent_kafka.admin.AdminClient(dict(common))
-            self._consumer: Any = confluent_kafka.Consumer({**common, "group.id": self._group,
-                                                            "enable.auto.commit": False})  # fmt: skip
+            self._consumer: Any = confluent_kafka.Consumer({
+                **common, "group.id": self.progress_topic, "enable.auto.commit": False, "enable.partition.eof": True,
+                "isolation.level": "read_committed", "allow.auto.create.topics": False,
+            })  # fmt: skip
             self._producer: Any = confluent_kafka.Producer({
-                **common, "transactional.id": self._group, "transaction.timeout.ms": _TRANSACTION_MS,
+                **common, "transactional.id": self.progress_topic, "transaction.timeout.ms": _TRANSACTION_MS,
                 "message.max.bytes": _LARGEST_MESSAGE, "batch.size": max(batch_bytes, 1024), "linger.ms": 20,
                 "compression.type": compression,
             })  # fmt: skip
@@ -161,19 +187,30 @@ class Target:
             self._producer.init_transactions(_TIMEOUT * 2)
         self._is_ready = True
 
-    def progress(self, wanted: Sequence[Key]) -> dict[Key, int]:
-        """Where the source is to be read next, of partitions that were begun."""
+    def progress(self) -> dict[Key, int]:
+        """Where the source is to be read next, of partitions that were begun: what the topic of the progress says.
+
+        To be called after `begin`, which has ended whatever was written to it and not committed.
+        """
         found: dict[Key, int] = {}
-        for start in range(0, len(wanted), _COMMITTED_AT_ONCE):
-            some = [self._kafka.TopicPartition(*key) for key in wanted[start : start + _COMMITTED_AT_ONCE]]
-            with self._told("cannot ask how far the replay has come"):
-                for each in self._consumer.committed(some, timeout=_TIMEOUT):
-                    if each.error is not None:
-                        raise _cluster_error(
-                            self.bootstrap, f"cannot ask how far the replay has come: {each.error.str()}"
-                        )
-                    if each.offset >= 0:
-                        found[each.topic, each.partition] = each.offset
+        waiting = set(self._partitions(self.progress_topic))
+        place = self._kafka.TopicPartition
+        with self._told("cannot ask how far the replay has come"):
+            self._consumer.assign([place(self.progress_topic, number, 0) for number in waiting])
+            until = time.monotonic() + _PROGRESS_SECONDS
+            while waiting:
+                for message in self._consumer.consume(1000, CHECKED_SECONDS):
+                    error = message.error()
+                    if error is None:
+                        key, next_offset = _read_progress(self.progress_topic, message)
+                        found[key] = next_offset
+                        until = time.monotonic() + _PROGRESS_SECONDS
+                    elif error.code() == self._kafka.KafkaError._PARTITION_EOF:  # noqa: SLF001 - public in librdkafka
+                        waiting.discard(message.partition())
+                self._check()
+                if time.monotonic() > until:
+                    raise _cluster_error(self.bootstrap, f"{self.progress_topic} cannot be read to its end")
+            self._consumer.unassign()
         return found
 
     def note(self, starts: Mapping[Key, int]) -> None:
@@ -237,8 +274,23 @@ class Target:
 
     def _commit(self, progress: Sequence[tuple[str, int, int]]) -> None:
         with self._transaction():
-            offsets = [self._kafka.TopicPartition(*each) for each in progress]
-            self._producer.send_offsets_to_transaction(offsets, self._consumer.consumer_group_metadata(), _TIMEOUT)
+            failed: list[Any] = []
+            for topic, number, next_offset in progress:
+                key = json.dumps({"topic": topic, "partition": number})
+                while True:
+                    try:
+                        self._producer.produce(
+                            self.progress_topic, json.dumps({"next_offset": next_offset}), key, 0,
+                            on_delivery=lambda error, _: failed.append(error) if error is not None else None,
+                        )  # fmt: skip
+                    except BufferError:
+                        self._producer.poll(0.1)
+                    else:
+                        break
+            if self._flushed() or failed:
+                what = failed[0].str() if failed else "it was not taken in time"
+                self._producer.abort_transaction(_TIMEOUT)
+                raise _cluster_error(self.bootstrap, f"cannot write to {self.progress_topic}: {what}")
             while True:
                 try:
                     self._producer.commit_transaction(_TIMEOUT)

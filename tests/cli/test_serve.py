@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import signal
 import socket
+import ssl
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from command import kafkalog
 from kafkalog.log.chosen import Chosen
 from kafkalog.server.catalog import Catalog
 from raw_client import RawClient, fetching
+from self_signed import self_signed
 from the_server import STOP_SECONDS, listening, the_command
 
 TXN = brokers("4.3.0/txn")[0]
@@ -97,9 +100,9 @@ def test_a_port_that_is_taken() -> None:
     ],
 )
 def test_an_address_that_is_somebody_elses(host: str, told: str) -> None:
-    finished = kafkalog("serve", "--listen", f"{host}:9092", TXN)
-    assert (finished.code, len(finished.err.splitlines())) == (4, 1)
-    assert finished.err.startswith(f"kafkalog: {host}:9092: cannot listen there: ")
+    finished = kafkalog("serve", "--listen", f"{host}:9092", "--insecure", TXN)
+    assert (finished.code, len(finished.err.splitlines())) == (4, 2)
+    assert f"\nkafkalog: {host}:9092: cannot listen there: " in finished.err
     assert told in finished.err
 
 
@@ -189,3 +192,66 @@ def test_partitions_whose_logs_are_elsewhere_are_counted(tmp_path: Path) -> None
         process.communicate(timeout=STOP_SECONDS)
     assert Catalog([part], chosen=Chosen.of(partitions=[0])).absent_count == 0
     assert Catalog([TXN]).absent_count == 0
+
+
+def test_everybody_may_read_only_if_that_is_wanted(tmp_path: Path) -> None:
+    elsewhere = ("--listen", "0.0.0.0:0", "--advertise", "127.0.0.1:0")
+    declined = kafkalog("serve", *elsewhere, TXN)
+    assert declined.code == 3
+    assert "everybody who reaches 0.0.0.0 can read 5 topics: __consumer_offsets, " in declined.err
+    assert "--insecure" in declined.err
+    users = tmp_path / "users.properties"
+    users.write_text("anna=s3cret")
+    users.chmod(0o600)
+    declined = kafkalog("serve", *elsewhere, "--users", users, TXN)
+    assert (declined.code, "passwords and the records of 5 topics" in declined.err) == (3, True), declined.err
+    with the_command(*elsewhere, "--insecure", TXN) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening: 127.0.0.1:")
+        process.terminate()
+        _, told = process.communicate(timeout=STOP_SECONDS)
+    assert "everybody who reaches 0.0.0.0 can read 5 topics" in told
+
+
+@pytest.mark.parametrize("given", [("--listen", "0.0.0.0:0"), ("--listen", "[::]:0"), ("--advertise", "0.0.0.0:9092")])
+def test_clients_are_told_of_an_address_that_is_one(given: tuple[str, str]) -> None:
+    declined = kafkalog("serve", *given, "--insecure", TXN)
+    assert (declined.code, "no client can connect to that" in declined.err) == (64, True), declined.err
+
+
+def test_a_new_certificate_needs_no_restart(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for each in (first, second):
+        each.mkdir()
+    certificate, key = self_signed(first)
+    with listening("--tls-certificate", certificate, "--tls-key", key, TXN) as (bootstrap, process):
+
+        def served() -> str:
+            return ssl.get_server_certificate(address(bootstrap))
+
+        before = served()
+        assert before.split() == certificate.read_text().split()
+        other, its_key = self_signed(second)
+        certificate.write_text(other.read_text())  # a moment without its key
+        until = time.monotonic() + 20
+        time.sleep(1.5)
+        assert served() == before
+        key.write_text(its_key.read_text())
+        while served().split() != other.read_text().split():
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        process.terminate()
+        _, told = process.communicate(timeout=STOP_SECONDS)
+    assert "the certificate stays as it was: " in told
+    assert "the certificate was read again" in told
+
+
+def test_passwords_that_others_can_read_are_told(tmp_path: Path) -> None:
+    users = tmp_path / "users.properties"
+    users.write_text("anna=s3cret")
+    for mode, is_told in ((0o644, True), (0o600, False)):
+        users.chmod(mode)
+        with listening("--users", users, TXN) as (_, process):
+            process.terminate()
+            _, told = process.communicate(timeout=STOP_SECONDS)
+        assert ("others on this machine can read the passwords" in told) == is_told

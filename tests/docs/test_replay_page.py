@@ -14,7 +14,8 @@ from command import kafkalog as command
 from kafkalog.cli.replay import command as replay
 from kafkalog.server.replay.offset_map import write_parquet
 from kafkalog.server.replay.retention import settings_for
-from mock_cluster import mock_cluster
+from kafkalog.server.replay.target import Target
+from mock_cluster import made_in_a_mock, mock_cluster
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "replay.md"
 TEXT = PAGE.read_text()
@@ -32,6 +33,7 @@ def test_the_plan_of_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Path("data").mkdir()
     with kafkalog.Log.open("data/orders-0") as log:
         log.append([(b"key", b"value")])
+    monkeypatch.setattr(Target, "create", made_in_a_mock)
     (line,) = re.findall(r"^kafkalog (replay .*)$", TEXT, re.MULTILINE)
     with mock_cluster(["orders"]) as bootstrap:
         words = line.replace("kafka.example:9092", bootstrap).split()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from explained_answers import table
 from json_pages import problems
 from the_server import STOP_SECONDS, the_command
 
@@ -46,3 +47,8 @@ def test_a_command_says_where_it_listens_and_ends_when_it_is_told(line: str, ans
 def test_there_are_commands() -> None:
     assert len(LINES) == 2
     assert problems("serve", {"kind": "listening", "bootstrap": "h:1", "topics": 1, "partitions": 1, "absent": 0}) == []
+
+
+def test_the_differences_to_a_broker_are_those_that_are_explained() -> None:
+    """`tests/interop/test_answers.py` finds no others."""
+    assert table() in PAGE.read_text(encoding="utf-8")

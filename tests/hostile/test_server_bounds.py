@@ -27,7 +27,7 @@ from kafkalog.server.groups import consumer_groups as consumer_groups_module
 from kafkalog.server.groups import coordinator as coordinator_module
 from kafkalog.server.groups.commits import Commit, Commits, TooManyCommitsError
 from kafkalog.server.handlers import fetch as fetch_module
-from kafkalog.server.network import NetworkLimits
+from kafkalog.server.limits import NetworkLimits
 from raw_client import RawClient, fetching, frame
 from self_signed import self_signed
 from serving import serving
@@ -143,7 +143,7 @@ def test_fetches_that_wait_are_so_many(server: Server, monkeypatch: pytest.Monke
 
 
 def bounded(**limits: Any) -> ServerOptions:
-    return ServerOptions(processors=1, limits=NetworkLimits(held_bytes=4 << 20, **limits))
+    return ServerOptions(processors=1, limits=NetworkLimits(response_memory=4 << 20, **limits))
 
 
 def ask(server: Server) -> set[str]:
@@ -167,17 +167,27 @@ def test_answers_that_nobody_takes_are_dropped_where_they_are_too_many() -> None
         assert "orders-20" in ask(server)
 
 
-def test_requests_that_do_not_end_are_dropped_where_they_are_too_many() -> None:
-    with serving(DIRECTORY, options=bounded()) as server, ExitStack() as clients:
+def test_requests_that_do_not_end_make_way_for_those_that_wait_for_memory() -> None:
+    """Bytes of large requests are admitted, and what has no room stays with its client."""
+    some = {"topics": [{"name": f"{number:0200d}"} for number in range(4000)], "allow_auto_topic_creation": False}
+    options = bounded(request_memory=4 << 20, request_bytes=2 << 20)
+    with serving(DIRECTORY, options=options) as server, ExitStack() as clients:
         for _ in range(12):
             client = clients.enter_context(RawClient(server.address))
-            with suppress(ConnectionError):
-                client.send(struct.pack(">i", 8 << 20) + bytes(1 << 20))
-        until = time.monotonic() + 30
-        while server.connection_count > 5:
-            assert time.monotonic() < until, f"{server.connection_count} clients hold requests"
-            time.sleep(0.1)
+            client.socket.settimeout(0.2)
+            with suppress(TimeoutError):
+                client.send(struct.pack(">i", 2 << 20) + bytes(1 << 20))
+        assert server.memory.taken == 4 << 20
+        began = time.monotonic()
         assert "orders-20" in ask(server)
+        assert time.monotonic() - began < 2
+        with RawClient(server.address, timeout=60) as large:
+            assert len(large.ask("Metadata", 9, **some)["topics"]) == 4000
+        clients.close()
+        until = time.monotonic() + 20
+        while server.memory.taken:
+            assert time.monotonic() < until, f"{server.memory.taken} bytes were not given back"
+            time.sleep(0.1)
 
 
 def test_before_it_is_known_who_asks_requests_are_small() -> None:

@@ -19,9 +19,10 @@ from broker_dirs import brokers
 from kafkalog.codec.messages.published import apis
 from kafkalog.server.apis import api
 from kafkalog.server.broker import Server, ServerOptions
-from kafkalog.server.network import NetworkLimits
+from kafkalog.server.catalog import Catalog
+from kafkalog.server.limits import NetworkLimits
 from message_values import values
-from raw_client import RawClient, frame
+from raw_client import RawClient, fetching, frame
 from serving import serving
 
 DIRECTORY = brokers("4.3.0/txn")[0]
@@ -181,18 +182,27 @@ def test_silent_clients_make_way() -> None:
                 each.close()
 
 
-def test_clients_beyond_the_limit_are_turned_away() -> None:
+def test_clients_beyond_the_limit_are_turned_away_where_nobody_is_idle() -> None:
     options = ServerOptions(limits=NetworkLimits(connections=2))
+    told: list[str] = []
     with (
-        serving(DIRECTORY, options=options) as server,
+        Server(Catalog([DIRECTORY]), ("127.0.0.1", 0), options, complain=told.append) as server,
         RawClient(server.address) as one,
         RawClient(server.address) as other,
     ):
+        ends = {number: log.bounds().end for number, log in server.topics["orders-20"].partitions.items()}
         for each in (one, other):
             each.ask("ApiVersions", 0)
+            each.send(frame("Fetch", 11, fetching("orders-20", ends, max_wait_ms=2000)))
+        time.sleep(0.2)
         with RawClient(server.address) as third:
             assert third.receive() is None
-        assert one.ask("ApiVersions", 0)["error_code"] == 0
+        assert one.receive() is not None
+        with RawClient(server.address) as third:  # now the first one is idle
+            assert third.ask("ApiVersions", 0)["error_code"] == 0
+        assert one.receive() is None
+    assert len(told) == 1
+    assert "turned away: 2 clients are connected, which is the most (--max-connections)" in told[0]
 
 
 def test_a_request_that_comes_byte_by_byte_is_answered(server: Server) -> None:

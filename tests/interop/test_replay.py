@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import confluent_kafka.admin
 import pyarrow.parquet as pq
 import pytest
 
 from broker_dirs import brokers, expected_records
 from fixture_data import broker_case
 from kafka_oracle import KafkaOracle
-from kafkalog import Log, LogConfig
+from kafkalog import Log, LogConfig, ProducerState
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.server.replay.target import Target
@@ -138,12 +143,8 @@ def check_groups(
     return count
 
 
-@pytest.mark.interop
-def test_killed_again_and_again_each_record_is_there_once(
-    broker: RealBroker, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path, compared: Callable[[str, int], None]
-) -> None:
-    kafka_of("4.3.0")
-    source = tmp_path / "data"
+def source_with_open_transactions(source: Path) -> dict[int, list[Row]]:
+    """Two partitions, in which transactions of dead producers begin here and there; and what is to be read then."""
     source.mkdir()
     written: dict[int, list[Row]] = {0: [], 1: []}
     for partition, rows in written.items():
@@ -157,27 +158,71 @@ def test_killed_again_and_again_each_record_is_there_once(
                 ]
                 log.append(some, compression="lz4")
                 rows += [(each.timestamp, each.key, each.value, []) for each in some]
-    rng = random.Random(20)
+                if first % 5000 == 0:
+                    log.append([b"undecided"], producer=ProducerState(first, 0, 0, True))
+    return written
+
+
+@pytest.mark.interop
+def test_killed_again_and_again_each_record_is_there_once(
+    kafka_of: Callable[[str], KafkaOracle], tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    """The replay, or the broker that it writes to, as often as `KAFKALOG_KILLS` says, by `KAFKALOG_SEED`."""
+    kafka_of("4.3.0")
+    kills = int(os.environ.get("KAFKALOG_KILLS", KILLS))
+    written = source_with_open_transactions(tmp_path / "data")
+    chance = random.Random(int(os.environ.get("KAFKALOG_SEED", "20")))
     size = sum(len(row[2] or b"") + 75 for rows in written.values() for row in rows)
-    words = (source, "--map", tmp_path / "map.parquet", "--rate", size // 25)
-    kills = 0
-    for _ in range(KILLS):
-        running = subprocess.Popen(command(broker, *words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            running.wait(rng.uniform(0.5, 4))
-        except subprocess.TimeoutExpired:
+    killed: Counter[str] = Counter()
+    records = 0
+    with RealBroker("4.3.0", tmp_path / "live", settings=WEEK) as broker:
+        broker.start()
+        for number in itertools.count():  # a replay is over after some kills, and another one begins
+            prefix = f"r{number}."
+            path = tmp_path / f"{number}.parquet"
+            words = (tmp_path / "data", "--map", path, "--id", f"r{number}", "--prefix", prefix,
+                     "--open-transactions", "abort")  # fmt: skip
+            for _ in range(20):
+                if killed.total() >= kills or path.exists():
+                    break
+                kill_one(broker, command(broker, *words, "--rate", size // 25), chance, killed)
+            replay(broker, *words)
+            rows = pq.read_table(path).to_pylist()
+            for partition, expected in written.items():
+                found = read(broker, f"{prefix}many", partition)
+                assert [row for _, row in found] == expected
+                offsets = [row["target_offset"] for row in rows if row["partition"] == partition]
+                assert offsets == [offset for offset, _ in found]
+            records += len(rows)
+            if killed.total() >= kills:
+                break
+        assert not [group for group in groups_of(broker) if group.startswith("kafkalog")]
+    assert min(killed["replay"], killed["broker"]) > 0
+    compared(f"records that are there once after {killed['replay']} kills of the replay and {killed['broker']} of the "
+             "broker", records)  # fmt: skip
+
+
+def kill_one(broker: RealBroker, words: list[str], chance: random.Random, killed: Counter[str]) -> None:
+    """Begin, or go on, and kill one of the two."""
+    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        running.wait(chance.uniform(0.8, 5))
+    except subprocess.TimeoutExpired:
+        if chance.random() < 0.25:
+            broker.kill()
+            killed["broker"] += 1
+            broker.start()
+            with suppress(subprocess.TimeoutExpired):
+                running.wait(chance.uniform(0, 20))
+        if running.poll() is None:
             running.send_signal(signal.SIGKILL)
-            kills += 1
-        assert running.wait() in (-signal.SIGKILL, 2, 0)
-    replay(broker, source, "--map", tmp_path / "map.parquet")
-    assert kills > 5
-    rows = pq.read_table(tmp_path / "map.parquet").to_pylist()
-    for partition, expected in written.items():
-        found = read(broker, "many", partition)
-        assert [row for _, row in found] == expected
-        offsets = [row["target_offset"] for row in rows if row["partition"] == partition]
-        assert offsets == [offset for offset, _ in found]
-    compared(f"records that are there once after {kills} kills", len(rows))
+            killed["replay"] += 1
+    assert running.wait() in (-signal.SIGKILL, 0, 2, 3, 4)
+
+
+def groups_of(broker: RealBroker) -> list[str]:
+    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": broker.bootstrap})
+    return [each.group_id for each in admin.list_consumer_groups().result(30).valid]
 
 
 @pytest.mark.interop

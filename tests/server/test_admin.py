@@ -10,6 +10,7 @@ import pytest
 
 from broker_dirs import brokers as directories
 from fixture_data import broker_case
+from kafkalog.cluster.producers import read_producers
 from kafkalog.server.broker import Server
 from kafkalog.server.error_codes import Code
 from raw_client import RawClient
@@ -119,3 +120,27 @@ def test_groups_are_listed_as_they_are_described() -> None:
         classic = [each["group_id"] for each in listed if each["group_type"] == "classic"]
         described = client.ask("DescribeGroups", 5, groups=classic)["groups"]
         assert {each["group_id"]: each["group_state"] for each in described} == dict.fromkeys(classic, "Empty")
+
+
+@pytest.mark.parametrize("case_id", ["4.1.1/txn", "2.8.2/txn"])
+def test_producers_of_each_partition(case_id: str) -> None:
+    """As `kafkalog transactions` shows them, whose numbers a broker's snapshots prove."""
+    with serving(*directories(case_id), replica="longest") as server, RawClient(server.address) as client:
+        count = 0
+        for name, topic in server.topics.items():
+            asked = {"name": name, "partition_indexes": [*topic.partitions, 99]}
+            (found,) = client.ask("DescribeProducers", 0, topics=[asked])["topics"]
+            for each in found["partitions"]:
+                if each["partition_index"] == 99:
+                    assert each["error_code"] == Code.UNKNOWN_TOPIC_OR_PARTITION
+                    continue
+                (expected,) = read_producers([topic.partitions[each["partition_index"]].listed])
+                assert [(one["producer_id"], one["producer_epoch"], one["last_sequence"], one["last_timestamp"])
+                        for one in each["active_producers"]] == [
+                    (one.producer_id, one.producer_epoch, one.last_sequence, one.last_timestamp)
+                    for one in expected.producers
+                ]  # fmt: skip
+                starts = {one["current_txn_start_offset"] for one in each["active_producers"]} - {-1}
+                assert starts == {one.transaction_start for one in expected.producers} - {None}
+                count += len(expected.producers)
+        assert count > 0

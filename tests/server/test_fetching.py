@@ -344,12 +344,13 @@ def test_a_long_walk_does_not_hold_up_the_end(tmp_path: Path, monkeypatch: pytes
     written(tmp_path / "data").close()
     going_on, may_end, has_ended = threading.Event(), threading.Event(), threading.Event()
 
-    def walk(_: object) -> None:
+    def walk(_: object) -> Iterator[None]:
         going_on.set()
         may_end.wait(60)
         has_ended.set()
+        yield
 
-    monkeypatch.setattr(ServedLog, "find_committed", walk)
+    monkeypatch.setattr(ServedLog, "finding_committed", walk)
     with serving(tmp_path / "data") as server, RawClient(server.address) as client:
         answer = one(client.ask("Fetch", 11, **fetching("orders", {0: 0}, isolation_level=1, max_wait_ms=10)))
         assert (answer["error_code"], answer["records"]) == (Code.NONE, b"")

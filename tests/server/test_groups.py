@@ -114,7 +114,7 @@ def test_two_members_agree_and_one_leaves() -> None:
 
         def sync(client: RawClient, name: str) -> None:
             given = assignments if members[name] == leader else []
-            synced[name] = client.ask("SyncGroup", 5, group_id="g", generation_id=generation, member_id=members[name],
+            synced[name] = client.ask("SyncGroup", 4, group_id="g", generation_id=generation, member_id=members[name],
                                       assignments=given)  # fmt: skip
 
         threads = [threading.Thread(target=sync, args=(client, name)) for name, client in clients.items()]
@@ -142,7 +142,7 @@ def test_a_member_that_is_silent_is_dropped() -> None:
         answer = client.ask("JoinGroup", 9, **{**body, "member_id": given})
         sync = {"group_id": "g", "generation_id": answer["generation_id"], "member_id": given,
                 "assignments": [{"member_id": given, "assignment": b"all"}]}  # fmt: skip
-        assert client.ask("SyncGroup", 5, **sync)["assignment"] == b"all"
+        assert client.ask("SyncGroup", 4, **sync)["assignment"] == b"all"
         beat = {"group_id": "g", "generation_id": answer["generation_id"], "member_id": given}
         assert client.ask("Heartbeat", 4, **beat)["error_code"] == Code.NONE
         threading.Event().wait(0.6)
@@ -239,3 +239,36 @@ def test_a_file_of_offsets_that_cannot_be_one(tmp_path: Path) -> None:
         CommitsFile(str(path)).load()
     with pytest.raises(UsageError, match="inside the log directory"):
         CommitsFile(str(TXN / "offsets.jsonl"))
+
+
+def test_a_member_names_its_protocol_and_its_group() -> None:
+    """As `SyncGroup` asks it from version 5 on, and every request of a group."""
+    sync = {"group_id": "g", "generation_id": 1, "member_id": "m", "assignments": []}
+    with serving(TXN) as server, RawClient(server.address) as client:
+        assert client.ask("SyncGroup", 5, **sync)["error_code"] == Code.INCONSISTENT_GROUP_PROTOCOL
+        given = {**sync, "protocol_type": "consumer", "protocol_name": "range"}
+        assert client.ask("SyncGroup", 5, **given)["error_code"] == Code.UNKNOWN_MEMBER_ID
+        assert client.ask("SyncGroup", 5, **{**given, "group_id": ""})["error_code"] == Code.INVALID_GROUP_ID
+        beat = {"group_id": "", "generation_id": 1, "member_id": "m"}
+        assert client.ask("Heartbeat", 3, **beat)["error_code"] == Code.INVALID_GROUP_ID
+        assert client.ask("LeaveGroup", 3, group_id="", members=[]) == {
+            "throttle_time_ms": 0, "error_code": Code.INVALID_GROUP_ID, "members": []
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("topic", "number", "group", "generation", "code"),
+    [
+        ("orders-20", 0, "", -1, Code.NONE),
+        ("orders-20", 99, "new", -1, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        ("missing", 0, "new", 5, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        ("orders-20", 0, "new", 5, Code.ILLEGAL_GENERATION),
+    ],
+)
+def test_commits_to_what_does_not_exist(topic: str, number: int, group: str, generation: int, code: Code) -> None:
+    partition = {"partition_index": number, "committed_offset": 1, "committed_metadata": ""}
+    body = {"group_id": group, "generation_id_or_member_epoch": generation, "member_id": "", "topics": [
+        {"name": topic, "partitions": [partition]}]}  # fmt: skip
+    with serving(TXN) as server, RawClient(server.address) as client:
+        (found,) = client.ask("OffsetCommit", 7, **body)["topics"]
+        assert found["partitions"] == [{"partition_index": number, "error_code": code}]

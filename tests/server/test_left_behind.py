@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,16 +16,19 @@ from command import kafkalog as command
 from fixture_data import broker_case
 from kafkalog import Log, LogConfig, NewRecord, ProducerState
 from kafkalog.cluster.transactions import TransactionState
+from kafkalog.server.broker import Server
+from kafkalog.server.catalog import Catalog
 from kafkalog.server.replay import ReplayOptions, ReplayPlan, plan_replay
 from kafkalog.server.replay.target import Target
-from mock_cluster import consumed, mock_cluster
+from mock_cluster import consumed, made_in_a_mock, mock_cluster
+from raw_client import RawClient
 
 PRODUCER, OTHER = 7, 8
 
 
 @pytest.fixture(autouse=True)
 def progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mock forgets the offsets that a transaction commits; a cluster keeps them if the transaction is committed."""
+    """The mock keeps what was not committed, too; a cluster keeps the progress if the transaction is committed."""
     kept: dict[tuple[str, int], int] = {}
     commit = Target._commit
 
@@ -32,7 +37,8 @@ def progress(monkeypatch: pytest.MonkeyPatch) -> None:
         kept.update({(topic, partition): offset for topic, partition, offset in some})
 
     monkeypatch.setattr(Target, "_commit", keeping)
-    monkeypatch.setattr(Target, "progress", lambda _, wanted: {key: kept[key] for key in wanted if key in kept})
+    monkeypatch.setattr(Target, "progress", lambda _: dict(kept))
+    monkeypatch.setattr(Target, "create", made_in_a_mock)
 
 
 def coordinator(root: Path, producer_id: int, state: TransactionState, partitions: dict[str, list[int]]) -> None:
@@ -167,3 +173,75 @@ def test_of_a_real_broker_all_that_waits_is_counted() -> None:
         assert not behind & committed
         own = sum(one.records for one in each.producers)
         assert 0 < each.records + own <= len(behind)
+
+
+WHY = (
+    "orders-0: read_committed ends at offset 5, where a transaction of producer 7 is open; of the offsets from there "
+    "up to 17 nothing is read, records of other producers included"
+)
+
+
+def test_who_reads_committed_data_is_told_where_it_ends(source: Path) -> None:
+    committed = ("dump", source, "--isolation-level", "read_committed")
+    done = command(*committed)
+    assert (done.code, WHY in done.err) == (0, True), done.err
+    for other in (("dump", source), (*committed, "-q"), (*committed, "--end-offset", "5"), (*committed, "--all")):
+        assert "read_committed ends" not in command(*other).err
+    with Log.open(source / "orders-0", LogConfig(retention_ms=-1)) as log:
+        log.end_transaction(PRODUCER, 0, commit=True)
+    assert "read_committed ends" not in command(*committed).err
+
+
+@pytest.mark.parametrize("age", [0, 61])
+def test_serve_tells_of_a_transaction_that_stays_open(source: Path, age: int) -> None:
+    """While somebody writes, transactions come and go."""
+    (log,) = (source / "orders-0").glob("*.log")
+    os.utime(log, (time.time() - age,) * 2)
+    told: list[str] = []
+    catalog = Catalog([source], complain=told.append)
+    with Server(catalog, ("127.0.0.1", 0)) as server, RawClient(server.address) as client:
+        for _ in range(2):
+            asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+            body = {"replica_id": -1, "isolation_level": 1, "topics": [{"name": "orders", "partitions": [asked]}]}
+            (topic,) = client.ask("ListOffsets", 7, **body)["topics"]
+            assert topic["partitions"][0]["offset"] == 5
+    assert told == ([WHY] if age else [])
+
+
+T0 = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("given", "offsets"),
+    [
+        ((), range(20)),
+        (("--start-offset", 3, "--end-offset", 15), range(3, 15)),
+        (("--start-time", T0 + 7, "--end-time", T0 + 12), range(7, 12)),
+        (("--start-offset", 9, "--end-time", T0 + 12), range(9, 12)),
+        (("--start-offset", 90), ()),
+    ],
+)
+def test_a_part_of_each_partition(given: tuple[object, ...], offsets: Sequence[int], tmp_path: Path) -> None:
+    """Batches of several records, some of which are within it; a second time nothing is left to do."""
+    root = tmp_path / "data"
+    root.mkdir()
+    with Log.open(root / "orders-0", LogConfig(retention_ms=-1)) as log:
+        for first in range(0, 20, 5):
+            log.append([NewRecord(value=b"%d" % n, timestamp=T0 + n) for n in range(first, first + 5)])
+    path = tmp_path / "m.parquet"
+    with mock_cluster(["orders"]) as bootstrap:
+        words = ("replay", "--yes", "--json", "--bootstrap-server", bootstrap, "--map", path, *given, root)
+        done = command(*words)
+        assert done.code == 2, done.err
+        assert done.objects[-1]["records"] == len(offsets)
+        assert [int(message.value()) for message in consumed(bootstrap, "orders", 0)] == list(offsets)
+        assert [row["offset"] for row in pq.read_table(path).to_pylist()] == list(offsets)
+        again = command(*words)
+        assert (again.code, again.objects[-1]["records"]) == (0, 0), again.err
+
+
+def test_only_what_waits_within_the_part_is_counted(source: Path) -> None:
+    for start, end, records in ((0, 5, None), (0, 12, 4), (10, None, 8), (7, 10, 2)):
+        plan = plan_replay([source], ReplayOptions(start_offset=start, end_offset=end))
+        assert sum(each.records for each in plan.waiting) == (records or 0)
+        assert bool(plan.waiting) == (records is not None)

@@ -46,7 +46,7 @@ def test_topics_by_their_ids() -> None:
         for version in (10, 11, 12):
             name = "" if version < 12 else None
             (missing,) = client.ask("Metadata", version, topics=[{"name": name, "topic_id": "B" + "A" * 21}])["topics"]
-            expected = Code.UNKNOWN_TOPIC_ID if version == 12 else Code.INVALID_TOPIC_EXCEPTION
+            expected = Code.UNKNOWN_TOPIC_ID if version == 12 else Code.INVALID_REQUEST
             assert missing["error_code"] == expected
 
 

@@ -24,14 +24,14 @@ from kafkalog.server.replay import ReplayOptions, plan_replay, replay
 from kafkalog.server.replay.groups import moved_offsets
 from kafkalog.server.replay.offset_map import OffsetMap, Run
 from kafkalog.server.replay.target import Target, Written
-from mock_cluster import committed, consumed, mock_cluster
+from mock_cluster import committed, consumed, made_in_a_mock, mock_cluster
 
 CASES = ("2.8.2/groups", "4.1.1/txn", "4.1.1/groups")
 
 
 @pytest.fixture(autouse=True)
 def progress(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int], int]:
-    """The mock forgets the offsets that a transaction commits; a cluster keeps them if the transaction is committed."""
+    """The mock keeps what was not committed, too; a cluster keeps the progress if the transaction is committed."""
     kept: dict[tuple[str, int], int] = {}
     commit = Target._commit
 
@@ -40,7 +40,8 @@ def progress(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int], int]:
         kept.update({(topic, partition): offset for topic, partition, offset in some})
 
     monkeypatch.setattr(Target, "_commit", keeping)
-    monkeypatch.setattr(Target, "progress", lambda _, wanted: {key: kept[key] for key in wanted if key in kept})
+    monkeypatch.setattr(Target, "progress", lambda _: dict(kept))
+    monkeypatch.setattr(Target, "create", made_in_a_mock)
     return kept
 
 
@@ -222,7 +223,8 @@ def test_an_interrupt_ends_it_in_order(rate: int | None, tmp_path: Path) -> None
         "import sys; from kafkalog.server.replay import run; run._CHUNK_RECORDS = 3; "
         "from kafkalog.cli.main import run; sys.exit(run(sys.argv[1:]))"
     )
-    with mock_cluster(topics_of("4.1.1/txn")) as bootstrap:
+    progress = plan_replay([broker], ReplayOptions()).progress_topic
+    with mock_cluster([*topics_of("4.1.1/txn"), progress]) as bootstrap:
         words = ["replay", "--bootstrap-server", bootstrap, "--yes", "--map", str(path), str(broker)]
         words += [] if rate is None else ["--rate", str(rate)]
         with subprocess.Popen([sys.executable, "-c", program, *words], stdout=subprocess.DEVNULL,
@@ -275,3 +277,25 @@ def test_a_note_that_ends_in_a_zero_byte_is_taken() -> None:
         for each in found:
             target.set_group_offsets("g", [each])
             assert target.group_offsets("g", [("t", 0)]) == {("t", 0): 3}
+
+
+def test_the_progress_is_what_the_latest_record_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each partition, in a topic that only this replay writes to."""
+    monkeypatch.undo()
+    with mock_cluster(["kafkalog-replay-mine"]) as bootstrap:
+        with Target(bootstrap, "mine", {}, compression="none", batch_bytes=1 << 20) as target:
+            target.begin()
+            assert target.progress() == {}
+            target.note({("a", 0): 5, ("b", 3): 0})
+            target.note({("a", 0): 9})
+            assert target.progress() == {("a", 0): 9, ("b", 3): 0}
+        with Target(bootstrap, "mine", {}, compression="none", batch_bytes=1 << 20) as target:
+            target.begin()
+            assert target.progress() == {("a", 0): 9, ("b", 3): 0}
+        producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "log_level": 0})
+        producer.produce("kafkalog-replay-mine", b"somebody's", partition=0)
+        producer.flush(30)
+        with Target(bootstrap, "mine", {}, compression="none", batch_bytes=1 << 20) as target:
+            target.begin()
+            with pytest.raises(RecoveryRefused, match="a record at offset 5 that this replay did not write"):
+                target.progress()

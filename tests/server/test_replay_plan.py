@@ -96,7 +96,7 @@ def test_settings_that_no_cluster_takes_over_are_left_out() -> None:
 def test_without_an_answer_nothing_is_done() -> None:
     finished = command("replay", "--json", "--bootstrap-server", "127.0.0.1:1", TXN)
     assert finished.code == 3
-    assert {each["kind"] for each in finished.objects} == {"topic", "waiting"}
+    assert {each["kind"] for each in finished.objects} == {"topic", "progress", "waiting"}
     assert "--yes" in finished.err
 
 

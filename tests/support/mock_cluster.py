@@ -54,3 +54,11 @@ def committed(bootstrap: str, group: str, topic: str, partition: int) -> int:
     (found,) = consumer.committed([confluent_kafka.TopicPartition(topic, partition)], timeout=30)
     consumer.close()
     return int(found.offset)
+
+
+def made_in_a_mock(target: Any, topic: str, *_: object) -> None:
+    """In place of `Target.create`: the mock makes a topic that is asked for, and cannot be told to."""
+    until = time.monotonic() + 30
+    while topic not in target.topics():
+        target._admin.list_topics(topic, timeout=10)
+        assert time.monotonic() < until

@@ -12,9 +12,11 @@ STOP_SECONDS = 30
 
 
 @contextmanager
-def the_command(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """The command with these arguments, killed at the end if it is still there."""
+def the_command(*arguments: object, descriptors: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """The command with these arguments, killed at the end if it is still there; at most so many files are open."""
     words = [sys.executable, "-m", "kafkalog", "serve", *map(str, arguments)]
+    if descriptors is not None:
+        words = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *words]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -23,9 +25,9 @@ def the_command(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def listening(*arguments: object) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def listening(*arguments: object, descriptors: int | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Where the command listens, on a free port, and its process."""
-    with the_command("--listen", "127.0.0.1:0", "--json", *arguments) as process:
+    with the_command("--listen", "127.0.0.1:0", "--json", *arguments, descriptors=descriptors) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.communicate(timeout=STOP_SECONDS)[1]

@@ -155,6 +155,12 @@ def behind_text(batches: int, records: int) -> str:
     return f"{counted(records, 'record')} in {counted(batches, 'batch')}" if batches else ""
 
 
+def remark(text: str) -> None:
+    """Something worth knowing, not a finding, on standard error."""
+    sys.stderr.write(f"kafkalog: {escape_controls(text)}\n")
+    sys.stderr.flush()
+
+
 def report_findings(findings: Iterable[Finding]) -> bool:
     """Findings as sentences on standard error; True if any is more than information."""
     serious = False

@@ -14,7 +14,7 @@ from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES, job_count
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
-from kafkalog.cli.options.times import AT
+from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.outcome import Outcome, outcome_of_findings
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
@@ -38,6 +38,11 @@ _INTERRUPTED = "interrupted; what is committed stays in the target, and the same
 @click.option("--map", "map_path", metavar="FILE",
               help="The new Parquet file with every record's old and new offset [replay-ID.parquet].")  # fmt: skip
 @selection_options
+@click.option(
+    "--start-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="From this offset of each partition on."
+)
+@click.option("--end-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="Up to, not including, this offset.")
+@time_range_options
 @click.option("--rename", "renamed", metavar="OLD=NEW", multiple=True,
               help="Another name for a topic in the target; may be repeated.")  # fmt: skip
 @click.option("--prefix", metavar="TEXT", default="", help="What the names of all other topics begin with there.")
@@ -74,6 +79,10 @@ def command(
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
+    start_offset: int | None,
+    end_offset: int | None,
+    start_time: int | None,
+    end_time: int | None,
     renamed: tuple[str, ...],
     prefix: str,
     identity: str | None,
@@ -124,6 +133,10 @@ def command(
         compression=compression,
         bytes_per_second=rate,
         now=at,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        start_time=start_time,
+        end_time=end_time,
         abort_open=open_transactions == "abort",
     )
     plan = plan_replay(paths, options, jobs=job_count(None))
@@ -166,6 +179,7 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
     if as_json:
         for topic in plan.topics:
             print_json(_topic_object(topic))
+        print_json({"kind": "progress", "target_topic": plan.progress_topic})
         for each in plan.waiting:
             print_json(_waiting_object(each))
         return
@@ -177,8 +191,15 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
     ]  # fmt: skip
     print_table(
         f"to be written to {bootstrap}",
-        ["topic", Column("there", if_any=True), "partitions", "of", Column("bytes", Kind.BYTES),
-         Column("would expire", if_any=True), Column("compacted", if_any=True)],
+        [
+            "topic",
+            Column("there", if_any=True),
+            "partitions",
+            "of",
+            Column("bytes", Kind.BYTES),
+            Column("would expire", if_any=True),
+            Column("compacted", if_any=True),
+        ],
         rows,
     )
     with LineWriter() as writer:
@@ -189,6 +210,9 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
         for remark, names in topics.items():
             about = "all topics" if len(names) == len(plan.topics) > 1 else ", ".join(names)
             writer.write(escape_controls(f"{about}: {remark}"))
+        writer.write(escape_controls(
+            f"how far this has come is kept in the target, in the compacted topic {plan.progress_topic}"
+        ))  # fmt: skip
     _print_waiting(plan.waiting)
 
 
@@ -203,8 +227,15 @@ def _print_waiting(waiting: Sequence[Waiting]) -> None:
     ]  # fmt: skip
     print_table(
         "left behind, because transactions are open",
-        ["partition", "from offset", "records of others", "open: producer", Column("transactional id", if_any=True),
-         Column("state", if_any=True), "its records"],
+        [
+            "partition",
+            "from offset",
+            "records of others",
+            "open: producer",
+            Column("transactional id", if_any=True),
+            Column("state", if_any=True),
+            "its records",
+        ],
         rows,
     )
     with LineWriter() as writer:

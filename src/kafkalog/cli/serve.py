@@ -19,11 +19,9 @@ from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.wording import counted
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Iterator
 
     from kafkalog.server.catalog import Catalog
@@ -36,8 +34,8 @@ __all__ = ["command"]
 
 _ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\[\]:]+)):(?P<port>\d{1,5})\Z")
 _LARGEST_PORT = 65_535
-_LARGEST_PEM = 16 << 20
-_USER = re.compile(rb"\s*(?:\\.|[^\s=:\\])+\s*=\s*\S")
+_SWITCH_S = 0.001
+"""How long a thread that computes keeps one waiting that serves clients."""
 
 
 class _Address(_AddressType):
@@ -74,6 +72,8 @@ class _Address(_AddressType):
 @click.option("--tls-key", metavar="FILE", help="The key of the certificate [in the same file].")
 @click.option("--tls-client-ca", metavar="FILE", help="Admit only clients whose certificate one of these vouches for.")
 @click.option("--users", metavar="FILE", help="Ask for SASL/PLAIN: a properties file, name=password.")
+@click.option("--insecure", is_flag=True,
+              help="Let everybody read who reaches an address of this machine beyond loopback.")  # fmt: skip
 @click.option("--max-connections", metavar="N", type=Whole(1, 100_000), default=1000, show_default=True,
               help="How many clients at a time.")  # fmt: skip
 @click.option("--max-request-bytes", metavar="N", type=Whole(1024, 1 << 30), default=8 << 20, show_default=True,
@@ -102,6 +102,7 @@ def command(
     tls_key: str | None,
     tls_client_ca: str | None,
     users: str | None,
+    insecure: bool,
     max_connections: int,
     max_request_bytes: int,
     processors: int,
@@ -115,31 +116,49 @@ def command(
     Everything that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or SIGTERM.
     """
     properties_only_for(ctx)
+    from kafkalog.cli.serve_access import Certificates, check_access, check_addresses, users_of
     from kafkalog.server.broker import Server, ServerOptions
     from kafkalog.server.catalog import Catalog
+    from kafkalog.server.descriptors import descriptors_for
     from kafkalog.server.groups.commits import CommitsFile
-    from kafkalog.server.network import NetworkLimits
+    from kafkalog.server.limits import NetworkLimits
+    from kafkalog.server.memory import keep_little
 
     if tls_certificate is None and (tls_key or tls_client_ca):
         raise UsageError("--tls-key and --tls-client-ca need --tls-certificate")
+    check_addresses(listen, advertise)
+    certificates = None if tls_certificate is None else Certificates(tls_certificate, tls_key, tls_client_ca)
+    passwords = users_of(users, _complain) if users is not None else {}
+    descriptors = descriptors_for(max_connections)
+    if descriptors.connections < max_connections:
+        _complain(
+            f"at most {descriptors.connections} clients at a time, not {max_connections}: no more than "
+            f"{descriptors.limit} files may be open (ulimit -n)"
+        )
     chosen = chosen_of(topics, numbers, excluded)
     catalog = Catalog(paths, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
+                      open_logs=descriptors.open_logs,
                       on_damage=_complain if skip_damaged else None)  # fmt: skip
     chosen.check((each.topic or "", each.partition or 0) for each in catalog.partitions)
     report_findings(catalog.findings)
+    check_access(listen[0], sorted(catalog.topics), with_tls=certificates is not None,
+                 with_users=bool(passwords or tls_client_ca), insecure=insecure, complain=_complain)  # fmt: skip
     options = ServerOptions(
         processors=processors,
-        limits=NetworkLimits(connections=max_connections, request_bytes=max_request_bytes),
-        tls=_tls(tls_certificate, tls_key, tls_client_ca) if tls_certificate is not None else None,
-        users=_users(users) if users is not None else {},
+        limits=NetworkLimits(connections=descriptors.connections, request_bytes=max_request_bytes),
+        tls=None if certificates is None else certificates.context,
+        users=passwords,
         advertised=advertise,
         refresh_seconds=refresh,
         commits_file=CommitsFile(offsets_file) if offsets_file is not None else None,
     )
+    sys.setswitchinterval(_SWITCH_S)
+    keep_little()
     with _told_to_stop() as stop, Server(catalog, listen, options, complain=_complain) as server:
         _say_where(server.advertised, catalog, as_json=as_json)
         while not stop.wait(1):
-            pass
+            if certificates is not None:
+                certificates.reload(_complain)
     return Outcome.CLEAN
 
 
@@ -176,57 +195,3 @@ def _say_where(address: tuple[str, int], catalog: Catalog, *, as_json: bool) -> 
 def _complain(text: str) -> None:
     sys.stderr.write(f"kafkalog: {escape_controls(text)}\n")
     sys.stderr.flush()
-
-
-def _tls(certificate: str, key: str | None, client_ca: str | None) -> ssl.SSLContext:
-    import ssl
-
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        for path in (certificate, key, client_ca):
-            if path is not None:
-                _refuse_unreadable(path)
-        context.load_cert_chain(certificate, key, _no_password)
-    except ssl.SSLError as error:
-        with_key = certificate if key is None else f"{certificate} with {key}"
-        raise UsageError(f"{with_key} is not a certificate in PEM with its key: {_reason(error)}") from None
-    if client_ca is not None:
-        try:
-            context.load_verify_locations(client_ca)
-        except ssl.SSLError as error:
-            raise UsageError(f"{client_ca} holds no certificates in PEM: {_reason(error)}") from None
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
-def _refuse_unreadable(path: str) -> None:
-    """OpenSSL does not say which file it could not read."""
-    from kafkalog.log.files import read_small
-
-    read_small(path, _LARGEST_PEM)
-
-
-def _no_password() -> str:
-    raise UsageError("the key of the certificate is encrypted; give one that is not, readable by its owner alone")
-
-
-def _reason(error: ssl.SSLError) -> str:
-    return (error.reason or "nothing in it is one").lower().replace("_", " ")
-
-
-def _users(path: str) -> dict[str, str]:
-    from kafkalog.codec.errors import FormatError
-    from kafkalog.codec.properties import decode_properties
-    from kafkalog.log.files import read_small
-
-    try:
-        data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
-        users = decode_properties(data)
-    except FormatError as error:
-        raise UsageError(f"{path} is not a properties file: {error.message}") from None
-    if not users:
-        raise UsageError(f"{path} names nobody: a line is name=password")
-    for number, line in enumerate(data.splitlines(), 1):  # any text at all is a file of properties
-        if line.strip() and not line.lstrip().startswith((b"#", b"!")) and not _USER.match(line):
-            raise UsageError(f"{path}: line {number} is not name=password")
-    return dict(users)

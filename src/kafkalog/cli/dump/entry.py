@@ -22,11 +22,12 @@ from kafkalog.cli.dump.shown import shown
 from kafkalog.cli.dump.side_files import write_side_file
 from kafkalog.cli.dump.sources import Sources
 from kafkalog.cli.outcome import Outcome, outcome_of_findings
-from kafkalog.cli.output import LineWriter, report_findings
+from kafkalog.cli.output import LineWriter, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition
+from kafkalog.log.consumer_view import READ_COMMITTED
 from kafkalog.log.files import unreadable
 
 __all__ = ["command"]
@@ -135,7 +136,17 @@ def _partition(
         bounds = bounds_of(partition, options, committed, walk.findings)
         if not bounds.is_empty:
             show(partition, bounds)
+            if options.isolation_level == READ_COMMITTED and not (options.everything or options.quiet):
+                _remark_of_open(partition, bounds)
     except StorageError as error:
         if options.columns_file is not None and str(error.filename).startswith(options.columns_file):
             raise
         walk.findings.append(unreadable(error, partition.path))
+
+
+def _remark_of_open(partition: Partition, bounds: Bounds) -> None:
+    """Say that what was shown ends at an open transaction, if what was asked for does not end before."""
+    transactions = partition.transactions()
+    why = transactions.why_it_ends()
+    if why is not None and (bounds.end_offset is None or bounds.end_offset > transactions.last_stable_offset):
+        remark(f"{partition.topic}-{partition.partition}: {why}")

@@ -1,0 +1,87 @@
+"""Who may be connected where there is not room for everybody.
+
+The address that has most connections makes way, with the one that was idle for longest, and none for an address that
+has more; who has said who it is never makes way for somebody who has not.  So nobody is kept out by connections that do
+nothing, however many they are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from kafkalog.server.connection import Connection
+from kafkalog.server.limits import NetworkLimits
+
+__all__ = ["Admission"]
+
+_UNKNOWN_SHARE = 4
+"""Those who have not said who they are have this part of all connections, where they are to say it."""
+
+
+class Admission:
+    """All connections; safe for several threads."""
+
+    def __init__(self, limits: NetworkLimits) -> None:
+        self._limits = limits
+        self._asks_who = limits.first_bytes is not None
+        self._drop: dict[Connection, Callable[[Connection], None]] = {}
+        self._of_host: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._drop)
+
+    def add(self, connection: Connection, drop: Callable[[Connection], None]) -> None:
+        """There is another one; `drop` closes it."""
+        with self._lock:
+            self._drop[connection] = drop
+            self._of_host[connection.host] += 1
+
+    def gone(self, connection: Connection) -> None:
+        """One has ended."""
+        with self._lock:
+            self._forget(connection)
+
+    def _forget(self, connection: Connection) -> Callable[[Connection], None] | None:
+        drop = self._drop.pop(connection, None)
+        if drop is not None:
+            self._of_host[connection.host] -= 1
+            if not self._of_host[connection.host]:
+                del self._of_host[connection.host]
+        return drop
+
+    def make_room(self, host: str) -> str | None:
+        """Make room for a client from there; why that is not possible, else None."""
+        with self._lock:
+            most = self._limits.connections
+            unknown = [each for each in self._drop if not each.authenticated] if self._asks_who else []
+            if len(unknown) >= max(1, most // _UNKNOWN_SHARE):
+                victim = self._of_heaviest(unknown)
+            elif len(self._drop) < most:
+                return None
+            else:
+                victim = self._of_heaviest(unknown) or self._that_makes_way(host)
+            drop = None if victim is None else self._forget(victim)
+        if victim is None or drop is None:
+            return f"{most} clients are connected, which is the most (--max-connections), and none of them is idle"
+        drop(victim)
+        return None
+
+    def _of_heaviest(self, some: Iterable[Connection]) -> Connection | None:
+        """Of the address that has most connections the oldest one of these."""
+        return min(some, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
+
+    def _that_makes_way(self, host: str) -> Connection | None:
+        own = self._of_host[host]
+        idle = [each for each in self._drop if each.is_idle and (each.host == host or self._of_host[each.host] > own)]
+        found = min(idle, key=lambda each: (-self._of_host[each.host], each.requests > 0, each.progress), default=None)
+        if found is not None:
+            return found
+        heaviest, count = self._of_host.most_common(1)[0]
+        if heaviest == host or count <= self._limits.connections // 2:
+            return None
+        return self._of_heaviest(each for each in self._drop if each.host == heaviest)

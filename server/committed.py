@@ -1,0 +1,71 @@
+"""What those who read committed data need to know of a log, derived from the log itself batch by batch."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from threading import Lock
+
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import AbortedTransaction, RecordBatch
+from kafkalog.log.partition import Partition
+from kafkalog.log.transactions import Transactions, TransactionTracker
+
+__all__ = ["Committed", "CommittedWalk"]
+
+_SLICE_S = 0.1
+"""Of a walk over a log, after which others have their turn; each begins with a look at an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What those who read committed data need to know of a log."""
+
+    end: int
+    """up to where this was found out"""
+    last_stable_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+    """by the offsets of their markers"""
+    markers: tuple[int, ...] = field(repr=False)
+    why_it_ends: str | None = None
+    """before the end of the log; None where no transaction is open"""
+
+    def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
+        """Those that matter to a consumer of the offsets below `upper` (`UnifiedLog.collectAbortedTransactions`)."""
+        found = []
+        for each in self.aborted[bisect_left(self.markers, offset) :]:
+            if each.first_offset < upper:
+                found.append(each)
+            if each.last_stable_offset >= upper:
+                break
+        return found
+
+
+class CommittedWalk:
+    """Transactions of a log, derived from it batch by batch, and from what is added only."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.lock = Lock()
+        self._limits = limits
+        self._tracker = TransactionTracker(limits)
+        self._next = 0
+
+    def go(self, partition: Partition, log_end: int) -> Committed | None:
+        """Read on for a while; None before the end.  From the start where the log was cut."""
+        if log_end < self._next:
+            self._tracker, self._next = TransactionTracker(self._limits), 0
+        until = time.monotonic() + _SLICE_S
+        reader = partition.batches(start_offset=self._next, through_damage=True, limits=self._limits)
+        for found in self._tracker.follow(reader, end=log_end):
+            reached = found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset
+            self._next = max(self._next, min(reached, log_end))
+            if time.monotonic() > until and self._next < log_end:
+                return None
+        self._next = log_end
+        aborted = tuple(self._tracker.aborted)
+        found_all = Transactions(aborted, self._tracker.open_first_offsets, log_end)
+        undecided = (each.first_offset for each in self._tracker.undecided)  # told of as damage is, and held back
+        stable = min([found_all.last_stable_offset, *undecided])
+        markers = tuple(each.last_offset for each in aborted)
+        return Committed(log_end, stable, aborted, markers, found_all.why_it_ends())

@@ -1,0 +1,79 @@
+"""DescribeProducers: what a log knows of its producers (`ProducerStateManager.activeProducers`), by a walk over it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+
+from kafkalog.cluster.producers import Producer, read_producers
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.server.catalog import Catalog
+from kafkalog.server.error_codes import Code, brief
+from kafkalog.server.handlers.metadata import missing_code
+from kafkalog.server.served_log import Bounds
+from kafkalog.server.wire import Fields, Request
+from kafkalog.server.workers import Sliced
+
+__all__ = ["ProducersHandler"]
+
+_NONE = -1
+_NOT_HERE = "This server does not host this topic-partition."
+_REMEMBERED = 100
+"""Partitions whose producers are kept for who asks again."""
+
+
+class ProducersHandler:
+    """Answers from the logs; a partition is a slice of the work."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._known: OrderedDict[tuple[str, int], tuple[Bounds, list[Fields]]] = OrderedDict()
+        self._lock = Lock()
+
+    def describe_producers(self, request: Request) -> Sliced[Fields]:
+        """`DescribeProducers`."""
+        topics: list[Fields] = []
+        for topic in request.body["topics"]:
+            partitions: list[Fields] = []
+            for number in dict.fromkeys(topic["partition_indexes"]):
+                partitions.append(self._one(topic["name"], number))
+                yield
+            topics.append({"name": topic["name"], "partitions": partitions})
+        return {"topics": topics}
+
+    def _one(self, topic: str, number: int) -> Fields:
+        answer: Fields = {"partition_index": number, "error_code": Code.NONE, "error_message": None,
+                          "active_producers": []}  # fmt: skip
+        log = self._catalog.log(topic, number)
+        if log is None:
+            code = missing_code(topic)
+            message: str | None = None  # of a partition that a known topic does not have, a broker says nothing
+            if code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
+                message = f"Topic name is invalid: {brief(topic)}"
+            elif topic not in self._catalog.topics:
+                message = _NOT_HERE
+            return {**answer, "error_code": code, "error_message": message}
+        try:
+            bounds = log.bounds()
+            with self._lock:
+                kept = self._known.get((topic, number))
+            if kept is None or kept[0] != bounds:
+                (found,) = read_producers([bounds.partition])
+                kept = bounds, [_fields(each) for each in found.producers]
+                with self._lock:
+                    self._known[topic, number] = kept
+                    while len(self._known) > _REMEMBERED:
+                        self._known.popitem(last=False)
+        except (KafkaLogError, OSError):
+            return {**answer, "error_code": Code.KAFKA_STORAGE_ERROR}
+        return {**answer, "active_producers": kept[1]}
+
+
+def _fields(producer: Producer) -> Fields:
+    epoch, start = producer.coordinator_epoch, producer.transaction_start
+    return {
+        "producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch,
+        "last_sequence": producer.last_sequence, "last_timestamp": producer.last_timestamp,
+        "coordinator_epoch": _NONE if epoch is None else epoch,
+        "current_txn_start_offset": _NONE if start is None else start,
+    }  # fmt: skip

@@ -1,0 +1,86 @@
+"""How much memory large requests may take, all together (Kafka's `MemoryPool`, `queued.max.request.bytes`).
+
+A request is admitted as a whole before more than its beginning is read, so that no two of them wait for each other's
+rest; what was admitted is given back when it is answered or its connection ends.  Whoever is not admitted is not read
+from, and its bytes stay with the client.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+
+__all__ = ["RequestMemory", "keep_little"]
+
+_LARGEST_KEPT = 8 << 20
+_TRIM_S = 5.0
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
+"""Of glibc's `mallopt`."""
+_MAPPED = 1 << 17
+
+
+def keep_little() -> None:
+    """Have large buffers go back to the system as soon as they are free, and threads share what is left."""
+    with suppress(OSError, AttributeError):
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_MMAP_THRESHOLD, _MAPPED)
+        library.mallopt(_M_ARENA_MAX, 2)
+
+
+def _trim() -> None:
+    """Give back to the system what is free; without glibc that is left to the allocator."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+class RequestMemory:
+    """`capacity` bytes for everybody; `on_release` is called when there is room again for who was not admitted."""
+
+    def __init__(self, capacity: int, on_release: Callable[[], None] = lambda: None) -> None:
+        self.capacity = capacity
+        self._left = capacity
+        self._refused = False
+        self._since_trim = 0
+        self._next_trim = 0.0
+        self._on_release = on_release
+        self._lock = Lock()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody was not admitted since the last release."""
+        return self._refused
+
+    @property
+    def taken(self) -> int:
+        """Bytes that are admitted now."""
+        return self.capacity - self._left
+
+    def admit(self, size: int) -> bool:
+        """Whether there is room for a request of so many bytes; then they are taken."""
+        with self._lock:
+            if size > self._left:
+                self._refused = True
+                return False
+            self._left -= size
+            return True
+
+    def release(self, size: int) -> None:
+        """Give back what `admit` took."""
+        with self._lock:
+            self._left += size
+            self._since_trim += size
+            told, self._refused = self._refused, False
+        if told:
+            self._on_release()
+
+    def trim(self) -> None:
+        """Have the process give back what large requests have left behind, if that may be much: it takes its time."""
+        with self._lock:
+            now = time.monotonic()
+            if self._since_trim < _LARGEST_KEPT or (self.taken and now < self._next_trim):
+                return
+            self._since_trim, self._next_trim = 0, now + _TRIM_S
+        _trim()

@@ -1,0 +1,69 @@
+"""What is kept in memory of walks over log files: places on the way, one for 4 KiB, as an offset index has them."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict
+from threading import Lock
+
+__all__ = ["Waypoints", "WaypointsOfFiles"]
+
+_EACH_BYTES = 4096
+_MOST = 1 << 21
+"""Places of all files together, 16 bytes each; those of the file that was not read for longest go."""
+
+
+class Waypoints:
+    """Places in one file: below a position all offsets are at most so large.  Grows as the file is walked over."""
+
+    def __init__(self) -> None:
+        self._largest = array("q")
+        self._positions = array("q")
+        self._highest = -1
+        self.reached = 0
+        """from the start of the file, without a gap"""
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def passed(self, start: int, end: int, last_offset: int) -> None:
+        """A batch was walked over."""
+        if start == self.reached:
+            self._highest = max(self._highest, last_offset)
+            self.skipped(start, end)
+
+    def skipped(self, start: int, end: int) -> None:
+        """There is no batch in between."""
+        if start != self.reached:
+            return
+        self.reached = end
+        if end - (self._positions[-1] if self._positions else 0) >= _EACH_BYTES:
+            self._largest.append(self._highest)
+            self._positions.append(end)
+
+    def before(self, offset: int) -> int:
+        """A position that is not behind the first batch that reaches `offset`."""
+        number = bisect_left(self._largest, offset) - 1
+        return self._positions[number] if number >= 0 else 0
+
+
+class WaypointsOfFiles:
+    """Those of all files, by what tells a file from others."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        self._most = most
+        self._all: OrderedDict[object, Waypoints] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, file: object) -> Waypoints:
+        """Those of a file, which is the most recently read one."""
+        with self._lock:
+            found = self._all.get(file)
+            if found is None:
+                found = self._all[file] = Waypoints()
+            self._all.move_to_end(file)
+            held = sum(map(len, self._all.values())) if len(self._all) > 1 else 0
+            while held > self._most and len(self._all) > 1:
+                held -= len(self._all.popitem(last=False)[1])
+            return found

@@ -1,0 +1,138 @@
+"""Who may connect to `kafkalog serve`: addresses, TLS, users, and what is declined because everybody could read."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import ssl
+import stat
+from collections.abc import Callable
+
+from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.properties import decode_properties
+from kafkalog.codec.wording import counted
+from kafkalog.log.files import read_small, status_of
+
+__all__ = ["Certificates", "check_access", "check_addresses", "users_of"]
+
+_LARGEST_PEM = 16 << 20
+_USER = re.compile(rb"\s*(?:\\.|[^\s=:\\])+\s*=\s*\S")
+_NAMED = 5
+"""topics that a refusal names"""
+
+
+def _is_wildcard(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() in ("localhost", "localhost.localdomain")
+
+
+def check_addresses(listen: tuple[str, int], advertise: tuple[str, int] | None) -> None:
+    """`UsageError` where clients would be told of an address that is none (`advertised.listeners`)."""
+    host = listen[0] if advertise is None else advertise[0]
+    if _is_wildcard(host):
+        how = "--listen" if advertise is None else "--advertise"
+        raise UsageError(
+            f"{how} {host} is all addresses, and no client can connect to that: --advertise HOST:PORT says where they "
+            "find this server"
+        )
+
+
+def check_access(
+    host: str, topics: list[str], *, with_tls: bool, with_users: bool, insecure: bool, complain: Callable[[str], None]
+) -> None:
+    """Decline to let everybody read who reaches an address, unless that is wanted; then it is said."""
+    if _is_loopback(host) or (with_tls and with_users):
+        return
+    named = ", ".join(topics[:_NAMED]) + (f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else "")
+    if not with_users:
+        what = f"everybody who reaches {host} can read {counted(len(topics), 'topic')}: {named}"
+    else:
+        what = f"passwords and the records of {counted(len(topics), 'topic')} ({named}) travel as they are"
+    if not insecure:
+        raise RecoveryRefused(
+            f"{what}. Give --tls-certificate, and --users or --tls-client-ca; or listen on 127.0.0.1; or pass "
+            "--insecure if that is as it should be.",
+            reason="insecure",
+        )
+    complain(f"{what} (--insecure)")
+
+
+class Certificates:
+    """What TLS is served with; looked at again from time to time, so that a new certificate needs no restart."""
+
+    def __init__(self, certificate: str, key: str | None, client_ca: str | None) -> None:
+        self._paths = certificate, key, client_ca
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._load(self.context)
+        self._stamp = self._stamps()
+
+    def _stamps(self) -> list[object]:
+        found = [status_of(path) for path in self._paths if path is not None]
+        return [None if each is None else (each.st_ino, each.st_size, each.st_mtime_ns) for each in found]
+
+    def reload(self, complain: Callable[[str], None]) -> None:
+        """Take what was changed; what cannot be read is told, and who connects gets what there was."""
+        stamp = self._stamps()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))  # a pair that does not fit would leave half of it
+            self._load(self.context)
+        except (UsageError, StorageError) as error:
+            complain(f"the certificate stays as it was: {error}")
+        else:
+            complain("the certificate was read again")
+
+    def _load(self, context: ssl.SSLContext) -> None:
+        certificate, key, client_ca = self._paths
+        try:
+            for path in self._paths:
+                if path is not None:
+                    read_small(path, _LARGEST_PEM)  # OpenSSL does not say which file it could not read
+            context.load_cert_chain(certificate, key, _no_password)
+        except ssl.SSLError as error:
+            with_key = certificate if key is None else f"{certificate} with {key}"
+            raise UsageError(f"{with_key} is not a certificate in PEM with its key: {_reason(error)}") from None
+        if client_ca is not None:
+            try:
+                context.load_verify_locations(client_ca)
+            except ssl.SSLError as error:
+                raise UsageError(f"{client_ca} holds no certificates in PEM: {_reason(error)}") from None
+            context.verify_mode = ssl.CERT_REQUIRED
+
+
+def _no_password() -> str:
+    raise UsageError("the key of the certificate is encrypted; give one that is not, readable by its owner alone")
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or "nothing in it is one").lower().replace("_", " ")
+
+
+def users_of(path: str, complain: Callable[[str], None]) -> dict[str, str]:
+    """Passwords by name; that others can read the file is told."""
+    try:
+        data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
+        users = decode_properties(data)
+    except FormatError as error:
+        raise UsageError(f"{path} is not a properties file: {error.message}") from None
+    if not users:
+        raise UsageError(f"{path} names nobody: a line is name=password")
+    for number, line in enumerate(data.splitlines(), 1):  # any text at all is a file of properties
+        if line.strip() and not line.lstrip().startswith((b"#", b"!")) and not _USER.match(line):
+            raise UsageError(f"{path}: line {number} is not name=password")
+    if stat.S_IMODE(os.stat(path).st_mode) & (stat.S_IRGRP | stat.S_IROTH):
+        complain(f"others on this machine can read the passwords in {path} (chmod 600 changes that)")
+    return dict(users)
