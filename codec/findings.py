@@ -71,6 +71,8 @@ class FindingCode(enum.StrEnum):
     """an offset more than 2^31 - 1 above the segment's base offset"""
     OFFSET_NOT_INCREASING = "offset_not_increasing"
     """an offset at or below that of the batch before"""
+    LOG_END_BELOW_OFFSET = "log_end_below_offset"
+    """the last batch of a log ends below an earlier one, and a broker takes the log's end from it"""
     OFFSET_DISPLACED = "offset_displaced"
     """a base offset that does not continue the log, where the next batch does"""
     OFFSET_GAP = "offset_gap"

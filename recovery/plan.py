@@ -136,10 +136,10 @@ class Plan:
 
     @property
     def is_hurt(self) -> bool:
-        """Whether something is wrong: found, lost, out of a consumer's reach, refused or not readable."""
+        """Whether something is wrong: found, lost, refused or not readable; what hides records is always found."""
         own = self.choice.own
         found = any(finding.severity is not Severity.INFO for finding in self.findings)
-        lost = own.records_lost or own.records_hidden or own.damage_left or own.markers_damaged or own.epoch_falls
+        lost = own.records_lost or own.damage_left or own.markers_damaged or own.epoch_falls
         return bool(self.refusal is not None or self.declined or lost or found)
 
     @property

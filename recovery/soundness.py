@@ -283,7 +283,7 @@ class _Walk:
         if self._front is not None and self._rest is not None:
             detail = f"offset {self._rest.first} after {self._front.last}, and nothing continues from there"
             self.result.ends_at_rest = self.result.cut is None
-            self._cut(self._rest.path, self._rest.position, FindingCode.OFFSET_NOT_INCREASING, detail)
+            self._cut(self._rest.path, self._rest.position, FindingCode.LOG_END_BELOW_OFFSET, detail)
 
 
 def end_of_last_sound(tree: Tree, directory: str) -> int | None:

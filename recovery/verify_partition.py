@@ -144,6 +144,8 @@ class _PartitionVerifier:
         self.report.findings.extend(partition.findings)
         self._epochs = _Epochs(partition.leader_epochs)
         self._deleted: tuple[str, int] | None = None
+        self._repeat: RecordBatch | None = None
+        """the batch that was seen last, if what it holds was there before"""
         self._deleted_batches = 0
         self._deleted_records = 0
 
@@ -206,6 +208,8 @@ class _PartitionVerifier:
                 last_offset = self._walked(batch, segment.path, cursor, checks, last_offset)
             if scanner.stop is not StopReason.END:
                 self._missing.damaged()
+            elif next_base is None and self._repeat is not None:
+                self._ends_at_repeat(self._repeat, last_offset, segment.path)
             ended = cursor.ended(scanner, through_damage=False)
             report.findings += [finding.in_file(segment.path) for finding in ended.findings]
             report.valid_bytes += scanner.valid_bytes
@@ -217,6 +221,12 @@ class _PartitionVerifier:
                 report.findings += check.findings
         report.log_bytes += segment.size
         report.log_end_offset = max(report.log_end_offset, last_offset + 1)
+
+    def _ends_at_repeat(self, batch: RecordBatch, last_offset: int, file: str) -> None:
+        """A broker takes the end of a log from its last batch (`LogSegment.readNextOffset`)."""
+        detail = f"the log ends with offset {batch.last_offset} after {last_offset}, so a broker appends from there"
+        finding = Finding(FindingCode.LOG_END_BELOW_OFFSET, Severity.ERROR, batch.position, batch.last_offset, detail)
+        self.report.findings.append(finding.in_file(file))
 
     def _behind_damage(self) -> None:
         """Say what comes after the first damage, which is where a consumer stops."""
@@ -247,6 +257,7 @@ class _PartitionVerifier:
         self.report.findings += [finding.in_file(file) for finding in cursor.found]
         self._of_each(checks, lambda check: check.batch(batch, last_offset))
         self._batch(batch, file)
+        self._repeat = batch if not is_displaced and batch.last_offset < last_offset else None
         return max(last_offset, cursor.next_offset - 1 if is_displaced else batch.last_offset)
 
     def _parts(self, segment: Segment, source: Source, cursor: Cursor) -> Iterator[HeaderRun | RecordBatch]:
@@ -260,6 +271,7 @@ class _PartitionVerifier:
 
     def _walked_run(self, run: HeaderRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
         """The walk has come to batches that continue each other; gives the largest offset up to there."""
+        self._repeat = None
         self.report.batches += len(run)
         if self.on_read is not None:
             self.on_read(run.end - int(run.positions[0]))

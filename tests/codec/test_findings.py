@@ -108,6 +108,7 @@ ELSEWHERE = {
     FindingCode.OFFSETS_BELOW_LOG_START: "recovery/test_verify.py",
     FindingCode.LOG_END_BELOW_LOG_START: "recovery/test_verify.py",
     FindingCode.LOG_END_BELOW_HIGH_WATERMARK: "recovery/test_verify.py",
+    FindingCode.LOG_END_BELOW_OFFSET: "recovery/test_verify.py",
     FindingCode.UNREADABLE: "cli/test_going_on.py",
     FindingCode.BROKER_REFUSES: "recovery/test_verify.py",
     FindingCode.FOREIGN_DIRECTORY: "recovery/test_verify.py",

@@ -12,10 +12,12 @@ import pytest
 
 from batches import batch, fix_crc, patch, record, simple
 from broker_dirs import STOPPED, brokers, own_copy
-from fixture_data import BrokerCase
+from fixture_data import BrokerCase, recovery_case
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.recovery import plan, recover
 from kafkalog.recovery.verify import verify
 from kafkalog.recovery.verify_report import DirectoryReport, VerifyReport
+from recovery_settings import given
 
 PARTITION = "orders-23-0"
 TRANSACTIONS = "4.1.1/txn"
@@ -330,3 +332,15 @@ def test_a_directory_without_a_segment(broker: Path) -> None:
     report = verify(broker)
     (found,) = [each for each in report.partitions if each.path == str(empty)]
     assert (found.segments, found.batches, found.log_end_offset) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("case_id", ["end_offset/older-batch-last-plain-clean", "end_offset/older-batch-last-gzip-clean"])
+def test_a_log_that_ends_with_what_was_there_before_is_cut_there(case_id: str, tmp_path: Path) -> None:
+    """A broker takes the end of a log from its last batch: it would append over offsets that are there."""
+    case = recovery_case(case_id)
+    root = case.unpack_before(tmp_path / "logs")
+    said = [each for each in verify(root).findings if each.code is FindingCode.LOG_END_BELOW_OFFSET]
+    assert [each.severity for each in said] == [Severity.ERROR]
+    recover(root, accept_loss=True, **given(case))
+    assert verify(root).is_clean
+    assert not plan(root, **given(case)).is_worth_a_look
