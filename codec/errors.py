@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafkalog.codec.advice import Advice, in_python
+from kafkalog.codec.advice import Advice, Sentence, in_python, said
 
 __all__ = [
     "FormatError",
@@ -40,6 +40,11 @@ def _restored(kind: type[PortableError], arguments: tuple[Any, ...], state: dict
 
 class KafkaLogError(PortableError):
     """Base class: the library raises nothing else."""
+
+    def worded(self, words: Callable[[Advice], str]) -> str:
+        """What it says, in the words of whoever asked."""
+        told = self.args[0] if len(self.args) == 1 else None
+        return told.worded(words) if isinstance(told, Sentence) else str(self)
 
 
 class UsageError(KafkaLogError, ValueError):
@@ -167,11 +172,11 @@ class RecoveryRefused(KafkaLogError):
         """The message with what would allow it, said in the words of whoever asked."""
         if self.each:
             return "; ".join(one.worded(words) for one in self.each)
-        return "; ".join([self.message, *map(words, self.advice)])
+        return "; ".join([said(self.message, words), *map(words, self.advice)])
 
     def about(self, directory: str) -> RecoveryRefused:
         """The same error with the log directory named, unless the message already names it."""
-        message = self.message if directory in str(self) else f"{directory}: {self.message}"
+        message = self.message if directory in str(self) else Sentence(f"{directory}: ", self.message)
         named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
         named.is_unreadable, named.directory = self.is_unreadable, directory
         return named

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafkalog import __version__
-from kafkalog.cli.advice_words import in_options
+from kafkalog.cli.advice_words import in_options, told
 from kafkalog.cli.report.advice import advice_for
 from kafkalog.cli.report.annotated import bytes_around
 from kafkalog.cli.report.asked import Asked, Watch
@@ -220,13 +220,13 @@ def _said(path: str, made: Plan, asked: Asked) -> Planned:
     return Planned(
         path,
         forecast=made.broker,
-        refusal=made.refusal,
+        refusal=told(made.refusal),
         files=len(made.actions),
         is_worth_a_look=made.is_worth_a_look,
         ways=tuple(made.choice.ways),
         best=made.choice.recommended,
         by_partition=made.choice.by_partition,
-        declined=made.declined,
+        declined=told(made.declined),
         deleted=made.deleted,
         command=_command(made, asked),
     )
