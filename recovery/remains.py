@@ -366,9 +366,11 @@ def _judged(
     segments: tuple[RemainsSegment, ...],
 ) -> Remains:
     """With what putting it back would do, or why that cannot be."""
+    outcome: str
     why_not: str | None
     if run_id is not None:
-        kind, outcome = RemainsKind.QUARANTINE, Sentence("can only be extracted, with ", Ask.INTO)
+        kind = RemainsKind.QUARANTINE
+        outcome = Sentence("can only be extracted, with ", Ask.INTO)
         undone = Advice("{} restores the whole run, if that is possible", Ask.UNDO, {"run": run_id})
         why_not = Sentence(undone)
     elif name.state in _UNWANTED:

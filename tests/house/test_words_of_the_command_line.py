@@ -34,7 +34,8 @@ def test_what_recovers_names_no_option() -> None:
 
 def test_the_search_finds_options() -> None:
     assert OPTION.findall("say so with --moved") == ["--moved"]
-    assert KAFKAS.search("as `kafka-topics --describe` shows it") and not KAFKAS.search("`kafkalog plan --full`")
+    assert KAFKAS.search("as `kafka-topics --describe` shows it")
+    assert not KAFKAS.search("`kafkalog plan --full`")
 
 
 def test_everything_that_can_be_asked_for_has_words_for_both() -> None:

@@ -151,7 +151,7 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
         elif plan.topics.configs or plan.topics.broker_configs:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
         for name, why in plan.declined.items():
-            writer.write(escape_controls(f"{name} is left as it is: {why}"))
+            writer.write(escape_controls(f"{name} is left as it is: {told(why)}"))
         if plan.note_of_identity is not None:
             writer.write(escape_controls(plan.note_of_identity))
         if plan.deleted is not None:
