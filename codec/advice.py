@@ -1,4 +1,4 @@
-"""What would allow what was declined, as a value: whoever called says it in the words of his own, Python or a command.
+"""What would allow what was declined, as a value: whoever called says it in words of their own, Python or a command.
 
 A sentence of the library never names an option of the command line; the command has a table of its own.
 """
@@ -6,11 +6,11 @@ A sentence of the library never names an option of the command line; the command
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Advice", "Ask", "in_python"]
+__all__ = ["Advice", "Ask", "Sentence", "in_python", "said"]
 
 
 class Ask(enum.StrEnum):
@@ -25,6 +25,26 @@ class Ask(enum.StrEnum):
     QUARANTINE = "quarantine"
     MOVED = "moved=True"
     ACCEPT_LOSS = "accept_loss=True"
+    RECOVER_TOPIC_ID = "recover(topic_id=...)"
+    PLAN_METADATA = "plan(cluster_metadata=True)"
+    LIST_DELETED = "deleted()"
+    REPAIR_BITS = "repair_bits"
+    TOPIC_ID = "topic_id"
+    AS_TOPIC = "as_topic"
+    SOURCE = "source"
+    HOLD = "hold=True"
+    INTO = "into"
+    CONFIG = "config"
+    NODE = "node"
+    LISTENER = "listener"
+    ENDPOINT = "endpoints"
+    VOTERS = "voters"
+    PROPERTIES = "properties"
+    BROKER = "brokers"
+    DYNAMIC = "becomes_dynamic=True"
+    OTHERS_ARE_GONE = "others_are_gone=True"
+    STANDALONE = "QuorumWay.STANDALONE"
+    FROM_BROKER = "QuorumWay.FROM_BROKER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +67,48 @@ def in_python(advice: Advice) -> str:
     if advice.values["needs_consent"]:
         given["accept_loss"] = True
     return advice.text.replace("{}", ", ".join(f"{name}={value!r}" for name, value in given.items()), 1)
+
+
+class Sentence(str):
+    """A sentence with things in it to be asked for; as text it is for those who call the library.
+
+    What is made of it by formatting is plain text: put it together with `Sentence` or `joined`.
+    """
+
+    parts: tuple[str | Advice, ...]
+
+    def __new__(cls, *parts: str | Advice) -> Sentence:
+        """Of text, of what can be asked for, and of other sentences."""
+        flat: list[str | Advice] = []
+        for part in parts:
+            if isinstance(part, Sentence):
+                flat += part.parts
+            else:
+                flat.append(Advice("{}", part) if isinstance(part, Ask) else part)
+        made = super().__new__(cls, "".join(in_python(each) if isinstance(each, Advice) else each for each in flat))
+        made.parts = tuple(flat)
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.parts
+
+    def worded(self, words: Callable[[Advice], str]) -> str:
+        """The sentence in other words."""
+        return "".join(words(each) if isinstance(each, Advice) else each for each in self.parts)
+
+    @classmethod
+    def joined(cls, separator: str, sentences: Iterable[str]) -> Sentence:
+        """Several in one."""
+        parts = [part for each in sentences for part in (separator, each)]
+        return cls(*parts[1:])
+
+
+def said(value: Any, words: Callable[[Advice], str]) -> Any:
+    """Plain values with every sentence in them in other words."""
+    if isinstance(value, Sentence):
+        return value.worded(words)
+    if isinstance(value, Mapping):
+        return {name: said(each, words) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [said(each, words) for each in value]
+    return value

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafkalog.codec.advice import Advice, in_python
+from kafkalog.codec.advice import Advice, Sentence, said
 
 __all__ = [
     "FormatError",
@@ -40,6 +40,16 @@ def _restored(kind: type[PortableError], arguments: tuple[Any, ...], state: dict
 
 class KafkaLogError(PortableError):
     """Base class: the library raises nothing else."""
+
+    @property
+    def sentence(self) -> str:
+        """What it says, with what would allow it as a value (`Sentence`)."""
+        told = self.args[0] if len(self.args) == 1 else None
+        return told if isinstance(told, Sentence) else str(self)
+
+    def worded(self, words: Callable[[Advice], str]) -> str:
+        """What it says, in the words of whoever asked."""
+        return str(said(self.sentence, words))
 
 
 class UsageError(KafkaLogError, ValueError):
@@ -161,17 +171,11 @@ class RecoveryRefused(KafkaLogError):
         self.reason = reason
         self.report = report
         self.advice = tuple(advice)
-        super().__init__(self.worded(in_python))
-
-    def worded(self, words: Callable[[Advice], str]) -> str:
-        """The message with what would allow it, said in the words of whoever asked."""
-        if self.each:
-            return "; ".join(one.worded(words) for one in self.each)
-        return "; ".join([self.message, *map(words, self.advice)])
+        super().__init__(Sentence.joined("; ", [message, *map(Sentence, advice)]))
 
     def about(self, directory: str) -> RecoveryRefused:
         """The same error with the log directory named, unless the message already names it."""
-        message = self.message if directory in str(self) else f"{directory}: {self.message}"
+        message = self.message if directory in str(self) else Sentence(f"{directory}: ", self.message)
         named = RecoveryRefused(message, reason=self.reason, report=self.report, advice=self.advice)
         named.is_unreadable, named.directory = self.is_unreadable, directory
         return named
@@ -181,6 +185,7 @@ class RecoveryRefused(KafkaLogError):
         """One error for all directories that were refused."""
         if len(each) == 1:
             return each[0]
-        refused = cls("; ".join(map(str, each)), reason=each[0].reason, report=each[0].report)
+        sentences = [one.sentence for one in each]
+        refused = cls(Sentence.joined("; ", sentences), reason=each[0].reason, report=each[0].report)
         refused.is_unreadable, refused.each = any(one.is_unreadable for one in each), tuple(each)
         return refused

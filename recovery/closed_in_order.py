@@ -16,7 +16,7 @@ from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, FileKind, parse_partition_directory
 from kafkalog.log.partition import Partition, read_partition
-from kafkalog.recovery.choice import are_counted
+from kafkalog.recovery.counting import are_counted
 from kafkalog.recovery.normalize import Checkpoints, read_high_watermarks
 from kafkalog.recovery.safe import InOrder, no_checks
 from kafkalog.recovery.survey import Survey

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import (
@@ -46,7 +47,7 @@ __all__ = ["CompactedPartition", "Compaction", "CompactionRules", "plan_director
 
 MODE = "compact"
 _ADVICE = "`kafkalog recover` repairs it"
-_GIVE_ID = "`kafkalog recover --topic-id` gives it one"
+_GIVE_ID = Sentence(Ask.RECOVER_TOPIC_ID, " gives it one")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +155,7 @@ class _LeftAloneError(Exception):
     """A partition that is not touched, and why."""
 
     def __init__(self, why: str, finding: Finding | None = None) -> None:
+        self.why = why
         super().__init__(why)
         self.finding = finding
 
@@ -189,7 +191,7 @@ def plan_directory(
         try:
             made.partitions.append(pass_over.run())
         except _LeftAloneError as left:
-            made.declined[name] = str(left)
+            made.declined[name] = left.why
             made.findings += [] if left.finding is None else [left.finding]
         else:
             groups[name] = pass_over.groups
@@ -331,7 +333,8 @@ class _Pass:
         if self._logs() != before:
             raise _LeftAloneError(f"a broker's start would change its log; {_ADVICE}")
         if is_kraft(self._tree) and topic_id_or_none(self._tree, self._directory) is None:
-            raise _LeftAloneError(f"it has no topic id, so that a broker would not recognize it as its own; {_GIVE_ID}")
+            unknown = "it has no topic id, so that a broker would not recognize it as its own; "
+            raise _LeftAloneError(Sentence(unknown, _GIVE_ID))
         return loader, loaded
 
     def _loader(self, tree: Tree, config: CleanerConfig) -> LogLoader:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directory import new_directory
 from kafkalog.log.lock import refuse_half_done
@@ -25,7 +26,9 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
     """
     root, only = root_of(path)
     if only is not None:
-        raise UsageError(f"{os.fspath(path)} is one partition directory; --into copies a whole log directory")
+        raise UsageError(
+            Sentence(f"{os.fspath(path)} is one partition directory; ", Ask.INTO, " copies a whole log directory")
+        )
     destination = new_directory(target, beside=root)
     refuse_if_locked(root)
     refuse_half_done(root)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kafkalog.codec.names import FileKind
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
-from kafkalog.recovery.choice import Counted, Units, are_counted, count_apart
+from kafkalog.recovery.counting import Counted, Units, are_counted, count_apart
 from kafkalog.recovery.forecast import Forecast, Started
 from kafkalog.recovery.rules import Rules
 from kafkalog.recovery.safe import InOrder, Recovered, SafeRecovery, SafeResult

@@ -141,12 +141,12 @@ class _Work:
             into.unreadable.append((str(name), str(error)))
             return None
         except RecoveryRefused as refused:
-            into.refused.append((str(name), str(refused)))
+            into.refused.append((str(name), refused.sentence))
             return None
         try:
             _write(read, log, target, settings, self._now_ms)
         except RecoveryRefused as refused:
-            into.refused.append((str(name), str(refused)))
+            into.refused.append((str(name), refused.sentence))
             return None
         into.unreadable += [
             (copy.path, copy.error)

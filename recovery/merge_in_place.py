@@ -82,7 +82,7 @@ def merge_in_place(found: Survey, tree: Tree, copies: Sequence[str], rules: Rule
         try:
             each = _merged(found, directory, name, there, rules) if there else None
         except (RecoveryRefused, UsageError) as error:
-            refusals[directory] = str(error)
+            refusals[directory] = error.sentence
             continue
         if each is not None:
             merged[directory] = each

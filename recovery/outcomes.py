@@ -10,7 +10,8 @@ from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult
-from kafkalog.recovery.choice import Choice, compare_ways
+from kafkalog.recovery.choice import Choice
+from kafkalog.recovery.choosing import compare_ways
 from kafkalog.recovery.examination import Examination, examine_apart
 from kafkalog.recovery.forecast import load_directory
 from kafkalog.recovery.modes import Mode

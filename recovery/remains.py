@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kafkalog.codec.advice import Advice, Ask, Sentence
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import StopReason
@@ -365,10 +366,13 @@ def _judged(
     segments: tuple[RemainsSegment, ...],
 ) -> Remains:
     """With what putting it back would do, or why that cannot be."""
+    outcome: str
     why_not: str | None
     if run_id is not None:
-        kind, outcome = RemainsKind.QUARANTINE, "can only be extracted, with --into"
-        why_not = f"`undo --run {run_id}` restores the whole run, if that is possible"
+        kind = RemainsKind.QUARANTINE
+        outcome = Sentence("can only be extracted, with ", Ask.INTO)
+        undone = Advice("{} restores the whole run, if that is possible", Ask.UNDO, {"run": run_id})
+        why_not = Sentence(undone)
     elif name.state in _UNWANTED:
         kind = RemainsKind.DIRECTORY if name.state is DirectoryState.DELETE else RemainsKind.STRAY
         outcome, why_not = _of_directory(found, files, str(name))
@@ -401,7 +405,8 @@ def _of_directory(found: Survey, files: Mapping[str, Sequence[str]], live: str) 
         return f"becomes {live} again", None
     if is_empty_log(found, live, files.get(live, ())):
         return f"takes the place of {live}, which is empty", None
-    return "", f"{live} exists and holds its own data: extract it with --into, or name another topic with --as"
+    own_data = f"{live} exists and holds its own data: extract it with "
+    return "", Sentence(own_data, Ask.INTO, ", or name another topic with ", Ask.AS_TOPIC)
 
 
 def _of_segments(names: Sequence[str], segments: Sequence[RemainsSegment]) -> tuple[str, str | None]:
@@ -435,13 +440,14 @@ def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment])
 def why_not_fitting(first_live: int | None, segment: RemainsSegment) -> str | None:
     """Why a deleted segment cannot be put back into a log that begins at `first_live`; None if it fits."""
     if segment.damage is not None:
-        return f"{segment.path} is damaged ({segment.damage}): extract what is sound with --into"
+        return Sentence(f"{segment.path} is damaged ({segment.damage}): extract what is sound with ", Ask.INTO)
     if segment.last_offset is None:
         return f"{segment.path} holds no record"
     if first_live is not None and segment.last_offset >= first_live:
-        return (
+        return Sentence(
             f"{segment.path} holds offsets {segment.first_offset} to {segment.last_offset}, and the log begins at "
             f"{first_live}: there are other records of these offsets, or compaction or a truncation removed them; "
-            "extract it with --into"
+            "extract it with ",
+            Ask.INTO,
         )
     return None

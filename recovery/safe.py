@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from types import MappingProxyType
 
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC
@@ -127,7 +128,11 @@ class SafeResult:
 
 
 class _CannotSettleError(Exception):
-    """A partition that no cut repairs; the message is the refusal."""
+    """A partition that no cut repairs."""
+
+    def __init__(self, refusal: str) -> None:
+        self.refusal = refusal
+        super().__init__(refusal)
 
 
 class _PartitionRun:
@@ -442,10 +447,11 @@ class _PartitionRun:
         try:
             read_topic_id(self.original, self.directory)
         except JavaError as error:
-            raise _CannotSettleError(
+            unknown = (
                 f"the topic id of {self.directory} cannot be read ({error}), and neither another partition of the "
-                "topic in this directory nor the metadata beside it knows it; name it with --topic-id"
-            ) from None
+                "topic in this directory nor the metadata beside it knows it; name it with "
+            )
+            raise _CannotSettleError(Sentence(unknown, Ask.TOPIC_ID)) from None
 
     def kept(self, sound: SoundLog) -> Tree:
         """The directory with the sound part of its logs."""
@@ -503,10 +509,11 @@ class _PartitionRun:
                 while high - low > 1:
                     middle = (low + high) // 2
                     low, high = (low, middle) if self.loads_with(tree, middle) else (middle, high)
-                return (
+                return Sentence(
                     f"the indexes of {self.directory} do not fit into segment.index.bytes="
-                    f"{settings.segment_index_bytes}: Kafka would not start; the smallest value that works is {high} "
-                    f"(--config segment.index.bytes={high}, and the same for the topic or broker)"
+                    f"{settings.segment_index_bytes}: Kafka would not start; the smallest value that works is {high} (",
+                    Ask.CONFIG,
+                    f" segment.index.bytes={high}, and the same for the topic or broker)",
                 )
         return f"the indexes of {self.directory} do not fit into any segment.index.bytes"
 
@@ -804,8 +811,8 @@ class SafeRecovery:
         run = _PartitionRun(_with_copy(tree, directory, name), directory, name, self._points, self._rules)
         try:
             loaded = run.run(self._is_clean, untouched, None if cleared else self._known.result(run, untouched))
-        except _CannotSettleError as refusal:
-            return self._as_it_is(run) or Recovered(directory, name, str(refusal))
+        except _CannotSettleError as error:
+            return self._as_it_is(run) or Recovered(directory, name, error.refusal)
         new = run.result_directory(loaded)
         files = changed_files(before, directory, loaded.tree, new)
         stays = None if cleared or not (files or changes) else self._as_it_is(run)

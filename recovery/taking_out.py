@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import (
@@ -119,8 +120,11 @@ def _chosen(
         for error in unreadable.values():
             raise error
         raise RecoveryRefused(
-            f"no deleted data of {wanted.topic} is in {places[0][0].root} or in a quarantine of its runs: "
-            "`undelete` without --topic lists what there is",
+            Sentence(
+                f"no deleted data of {wanted.topic} is in {places[0][0].root} or in a quarantine of its runs: ",
+                Ask.LIST_DELETED,
+                " lists what there is",
+            ),
             reason="nothing",
         )
     for number, several in sorted(by_partition.items()):

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
@@ -207,7 +208,9 @@ def _chosen(whole: Survey, wanted: Wanted) -> list[Remains]:
     if not found:
         of = "".join(f"-{number}" for number in wanted.partitions[:1])
         raise RecoveryRefused(
-            f"no deleted data of {wanted.topic}{of} is in {whole.root}: `undelete` without --topic lists what there is",
+            Sentence(
+                f"no deleted data of {wanted.topic}{of} is in {whole.root}: ", Ask.LIST_DELETED, " lists what there is"
+            ),
             reason="nothing",
         )
     by_partition: dict[int, list[Remains]] = {}
@@ -224,8 +227,11 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
     for each in chosen:
         if each.kind is RemainsKind.SEGMENTS:
             raise RecoveryRefused(
-                f"{each.directory} is live, and a broker that starts removes its deleted segments at once: restore "
-                "them, or extract them with --into",
+                Sentence(
+                    f"{each.directory} is live, and a broker that starts removes its deleted segments at once: restore "
+                    "them, or extract them with ",
+                    Ask.INTO,
+                ),
                 reason="segments",
             )
         if each.kind is RemainsKind.STRAY:
@@ -243,8 +249,12 @@ def _target(each: Remains, wanted: Wanted) -> str:
     if each.kind is RemainsKind.SEGMENTS:
         if wanted.as_topic is not None:
             raise UsageError(
-                f"{each.directory} is live, and only segments of it are deleted: those go back into it, or are taken "
-                "out with --into, but do not go to another topic"
+                Sentence(
+                    f"{each.directory} is live, and only segments of it are deleted: those go back into it, or are "
+                    "taken out with ",
+                    Ask.INTO,
+                    ", but do not go to another topic",
+                )
             )
         return each.directory
     return f"{wanted.target_topic}-{each.partition}"
@@ -292,11 +302,12 @@ class _Making:
         bases = {each.base_offset for each in fitting}
         left = [each for each in remains.segments if each.base_offset not in bases]
         self.left += [
-            why_not_fitting(first_live, each) or f"{each.path} overlaps the one before it: extract it with --into"
+            why_not_fitting(first_live, each)
+            or Sentence(f"{each.path} overlaps the one before it: extract it with ", Ask.INTO)
             for each in left
         ]
         if not fitting:
-            raise RecoveryRefused("; ".join(self.left[:3]), reason="overlap")
+            raise RecoveryRefused(Sentence.joined("; ", self.left[:3]), reason="overlap")
         for name in self.files[remains.directory]:
             parsed = parse_segment_file(name)
             if parsed is None or parsed.pending != DELETED or parsed.base_offset not in bases:
@@ -341,22 +352,34 @@ class _Making:
         chosen = self.wanted.topic_id or known or standing or remains.topic_id
         if is_told and known is None and self.wanted.topic_id is None:
             raise RecoveryRefused(
-                f"the cluster does not know {topic}, so a broker would rename {target} -stray: create the topic again "
-                "with as many partitions, stop the broker and undelete then (--hold first, and no broker removes it "
-                "meanwhile); or write it into a directory of its own with --into; or give it to another topic with "
-                "--as",
+                Sentence(
+                    f"the cluster does not know {topic}, so a broker would rename {target} -stray: create the topic "
+                    "again with as many partitions, stop the broker and undelete then (",
+                    Ask.HOLD,
+                    " first, and no broker removes it meanwhile); or write it into a directory of its own with ",
+                    Ask.INTO,
+                    "; or give it to another topic with ",
+                    Ask.AS_TOPIC,
+                ),
                 reason="topic_id",
             )
         if is_told and known is not None and self.facts.strays([target]):
             raise RecoveryRefused(
-                f"the cluster places {target} on other brokers, so this one would rename it -stray: write it into a "
-                "directory of its own with --into, and put it where it belongs",
+                Sentence(
+                    f"the cluster places {target} on other brokers, so this one would rename it -stray: write it into "
+                    "a directory of its own with ",
+                    Ask.INTO,
+                    ", and put it where it belongs",
+                ),
                 reason="topic_id",
             )
         if not is_told and chosen is not None and chosen == remains.topic_id and standing is None:
             self.notes.append(
-                f"{target} keeps the topic id {chosen}: a broker whose cluster does not know it any more renames the "
-                "directory -stray; create the topic again then, and undelete with its --topic-id"
+                Sentence(
+                    f"{target} keeps the topic id {chosen}: a broker whose cluster does not know it any more renames "
+                    "the directory -stray; create the topic again then, and undelete with its ",
+                    Ask.TOPIC_ID,
+                )
             )
         return chosen
 
@@ -392,23 +415,28 @@ class _Making:
         cut = result.cuts.get(target)
         if cut is not None and (cut.code not in _TAILS or remains.kind is RemainsKind.SEGMENTS):
             raise RecoveryRefused(
-                f"{cut.path} is damaged at byte {cut.position} ({cut.code}: {cut.detail}): "
-                + (
+                Sentence(
+                    f"{cut.path} is damaged at byte {cut.position} ({cut.code}: {cut.detail}): ",
                     "recover the partition first"
                     if remains.kind is RemainsKind.SEGMENTS
-                    else "extract what is sound with --into"
+                    else Sentence("extract what is sound with ", Ask.INTO),
                 ),
                 reason="damaged",
             )
         partition = next((each for each in result.partitions if each.name == target), None)
         if partition is None or partition.stray is not None:
             raise RecoveryRefused(
-                f"{target} has no topic id, so a broker would rename it -stray: name one with --topic-id",
+                Sentence(
+                    f"{target} has no topic id, so a broker would rename it -stray: name one with ", Ask.TOPIC_ID
+                ),
                 reason="topic_id",
             )
         if partition.log_start_offset > first:
             raise RecoveryRefused(
-                f"{target} would begin at {partition.log_start_offset} and not at {first}: extract it with --into",
+                Sentence(
+                    f"{target} would begin at {partition.log_start_offset} and not at {first}: extract it with ",
+                    Ask.INTO,
+                ),
                 reason="mode",
             )
         return PutBack(

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery.topic_ids import check_topic_id
 
@@ -49,7 +50,10 @@ class Wanted:
         """Raise `RecoveryRefused` where there is more than one to choose from."""
         if len(names) > 1:
             raise RecoveryRefused(
-                f"{self.topic}-{partition} was deleted more than once: {', '.join(names)}; choose one with --source",
+                Sentence(
+                    f"{self.topic}-{partition} was deleted more than once: {', '.join(names)}; choose one with ",
+                    Ask.SOURCE,
+                ),
                 reason="several",
             )
 

@@ -23,6 +23,7 @@ from kafkalog.cluster.groups import Group, read_groups
 from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.offsets import CommittedOffset
 from kafkalog.cluster.transactions import TransactionState, read_transactions
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState, parse_java_long
 from kafkalog.codec.wording import counted
@@ -126,8 +127,11 @@ def refuse_settings(given: Mapping[str, str]) -> None:
     for name, value in given.items():
         if name not in _KNOWN:
             raise UsageError(
-                f"--config {name[:60]!r} is not a setting of brokers by which data is deleted; those are "
-                f"{', '.join(_KNOWN)}"
+                Sentence(
+                    Ask.CONFIG,
+                    f" {name[:60]!r} is not a setting of brokers by which data is deleted; those are "
+                    f"{', '.join(_KNOWN)}",
+                )
             )
         if name == _POLICY:
             is_one = all(each.strip() in (_DELETE, _COMPACT) for each in value.split(","))
@@ -136,7 +140,7 @@ def refuse_settings(given: Mapping[str, str]) -> None:
             bits = 32 if name in _INTS or name.endswith((".minutes", ".hours")) else 64
             is_one, wanted = parse_java_long(value.strip(), bits) is not None, f"a whole number of {bits} bits"
         if not is_one:
-            raise UsageError(f"--config {name}={value[:60]} is not {wanted}")
+            raise UsageError(Sentence(Ask.CONFIG, f" {name}={value[:60]} is not {wanted}"))
 
 
 class _Rules:

@@ -12,6 +12,7 @@ from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.metadata_log import MetadataLog
 from kafkalog.cluster.quorum import KnownVoter, Quorum, read_quorum
 from kafkalog.cluster.quorum_log import QuorumLog, root_of_metadata
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.kraft import KRaftRecord, VoterNode
 from kafkalog.codec.names import (
@@ -434,16 +435,23 @@ class _Making:
         ]
         told += self.of_best()
         told += [
-            f"node {each.node} is a broker too: in its listeners only {self.listener}://{each.place} is new and the "
-            "others stay as they are (--properties FILE prints the whole line)"
+            Sentence(
+                f"node {each.node} is a broker too: in its listeners only {self.listener}://{each.place} is new and "
+                "the others stay as they are (",
+                Ask.PROPERTIES,
+                " FILE prints the whole line)",
+            )
             for each in self.members
             if each.node in self.wanted.endpoints and self.listens_beside(each)
         ]
         if made.is_static:
             told.append(
-                "the voters are static, so the configuration decides, and not the files: the line below must be in "
-                "the properties of every controller and broker before the first of them starts (--dynamic makes the "
-                "voters dynamic instead)"
+                Sentence(
+                    "the voters are static, so the configuration decides, and not the files: the line below must be in "
+                    "the properties of every controller and broker before the first of them starts (",
+                    Ask.DYNAMIC,
+                    " makes the voters dynamic instead)",
+                )
             )
         return told
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.properties import property_line
 
@@ -14,7 +15,7 @@ _COMMA = re.compile(r"\s*,\s*")
 _NAMES, _LISTENERS, _ADVERTISED = "controller.listener.names", "listeners", "advertised.listeners"
 
 
-def refuse_as_log_dir(option: str, path: str) -> None:
+def refuse_as_log_dir(asked: Ask, path: str) -> None:
     """`UsageError` for a directory that a broker's or controller's properties cannot name.
 
     Kafka splits `log.dirs` at commas and drops white space around each part (`Csv`); a path that is not UTF-8 has no
@@ -23,13 +24,13 @@ def refuse_as_log_dir(option: str, path: str) -> None:
     if "," in path or path != path.strip():
         why = "which Kafka takes for two" if "," in path else "and Kafka drops white space there"
         where = "a comma in its name" if "," in path else "white space at an end of its name"
-        raise UsageError(f"{option} {path!r} has {where}, {why} in log.dirs: choose another directory")
+        raise UsageError(Sentence(asked, f" {path!r} has {where}, {why} in log.dirs: choose another directory"))
     try:
         path.encode()
     except UnicodeEncodeError:
         shown = path.encode("utf-8", "backslashreplace").decode()
         raise UsageError(
-            f"{option} {shown} is not UTF-8, so that Kafka cannot open it: choose another directory"
+            Sentence(asked, f" {shown} is not UTF-8, so that Kafka cannot open it: choose another directory")
         ) from None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from kafkalog.cluster.metadata_image import MetadataImage
 from kafkalog.cluster.quorum import KnownVoter, Quorum
 from kafkalog.cluster.quorum_log import QuorumLog
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
@@ -83,8 +84,11 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
         return
     if log.node in image.brokers:
         raise RecoveryRefused(
-            f"{log.root} is of broker {log.node}, not of a controller: to make a controller of its copy, use "
-            f"--from-broker {log.root}",
+            Sentence(
+                f"{log.root} is of broker {log.node}, not of a controller: to make a controller of its copy, use ",
+                Ask.FROM_BROKER,
+                f" {log.root}",
+            ),
             reason="kind",
         )
     raise RecoveryRefused(
@@ -128,20 +132,28 @@ def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRequest) -> Non
     members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
     if wanted.voters is not None and set(wanted.voters) != members:
         raise RecoveryRefused(
-            f"--voters names {', '.join(map(str, wanted.voters))}, and the directories are of nodes "
-            f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
+            Sentence(
+                Ask.VOTERS,
+                f" names {', '.join(map(str, wanted.voters))}, and the directories are of nodes "
+                f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
+            ),
             reason="endpoint",
         )
     strangers = sorted(set(wanted.endpoints) - members)
     if strangers:
         raise RecoveryRefused(
-            f"--endpoint names node {strangers[0]}, of which no directory is given: give its log directory, or leave "
-            "the endpoint out",
+            Sentence(
+                Ask.ENDPOINT,
+                f" names node {strangers[0]}, of which no directory is given: give its log directory, or leave the "
+                "endpoint out",
+            ),
             reason="endpoint",
         )
     for node in sorted(set(wanted.properties) - members):
         raise RecoveryRefused(
-            f"--properties gives a file of node {node}, which is not one of the new quorum: leave it out",
+            Sentence(
+                Ask.PROPERTIES, f" gives a file of node {node}, which is not one of the new quorum: leave it out"
+            ),
             reason="properties",
         )
 
@@ -155,8 +167,11 @@ def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
     _refuse_as_of_another_broker(source, image)
     if _is_controller(source, image):
         raise RecoveryRefused(
-            f"{source.root} is of controller {source.node}, whose own log is worth more than a copy: use --standalone "
-            f"{source.root}",
+            Sentence(
+                f"{source.root} is of controller {source.node}, whose own log is worth more than a copy: use ",
+                Ask.STANDALONE,
+                f" {source.root}",
+            ),
             reason="kind",
         )
 
@@ -167,8 +182,12 @@ def refuse_majority(quorum: Quorum, wanted: QuorumRequest) -> None:
         return
     given = [str(each.node) for each in quorum.in_force if each.is_given]
     raise RecoveryRefused(
-        f"controllers {', '.join(given)} are {len(given)} of {len(quorum.in_force)} voters, a majority, and elect a "
-        "leader without this: start them together; where they have moved, give --endpoint for each instead",
+        Sentence(
+            f"controllers {', '.join(given)} are {len(given)} of {len(quorum.in_force)} voters, a majority, and elect "
+            "a leader without this: start them together; where they have moved, give ",
+            Ask.ENDPOINT,
+            " for each instead",
+        ),
         reason="majority",
     )
 
@@ -225,8 +244,11 @@ def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRequest) -> None:
         return
     names = ", ".join(_named(each) for each in alive)
     raise RecoveryRefused(
-        f"controllers that vote too may be alive: {names}; two quorums would tear the cluster apart, so make sure that "
-        "none of them runs or will ever be started again with its disk, and say so with --others-are-gone",
+        Sentence(
+            f"controllers that vote too may be alive: {names}; two quorums would tear the cluster apart, so make sure "
+            "that none of them runs or will ever be started again with its disk, and say so with ",
+            Ask.OTHERS_ARE_GONE,
+        ),
         reason="others",
     )
 
@@ -246,23 +268,33 @@ def refuse_contradictions(quorum: Quorum) -> None:
         )
 
 
-_OTHERWISE = (
-    "give another copy, as a further path or with --broker, or make a controller of a broker's copy with --from-broker"
+_OTHERWISE = Sentence(
+    "give another copy, as a further path or with ",
+    Ask.BROKER,
+    ", or make a controller of a broker's copy with ",
+    Ask.FROM_BROKER,
 )
 
 
 def refuse_damage(best: QuorumLog, wanted: QuorumRequest) -> None:
     """A start would cut the log at its first damage: what comes after it is not given up without consent."""
     if best.refusal is not None and not broken_snapshots(best):
-        raise RecoveryRefused(f"{best.root}: {best.refusal}; {_OTHERWISE}", reason="unusable")
+        raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
     if best.end == 0:
-        raise RecoveryRefused(f"{best.root}: its metadata log holds no record; {_OTHERWISE}", reason="unusable")
+        raise RecoveryRefused(
+            Sentence(f"{best.root}: its metadata log holds no record; ", _OTHERWISE), reason="unusable"
+        )
     if best.records_behind_damage and not wanted.accept_loss:
         raise RecoveryRefused(
-            f"the metadata log in {best.root} is damaged after offset {best.end}, and "
-            f"{counted(best.records_behind_damage, 'record')} behind the damage would be cut off: see what "
-            "`kafkalog plan --cluster-metadata` can do about it (--repair-bits), give another copy, or give these "
-            "records up with --accept-loss",
+            Sentence(
+                f"the metadata log in {best.root} is damaged after offset {best.end}, and "
+                f"{counted(best.records_behind_damage, 'record')} behind the damage would be cut off: see what ",
+                Ask.PLAN_METADATA,
+                " can do about it (",
+                Ask.REPAIR_BITS,
+                "), give another copy, or give these records up with ",
+                Ask.ACCEPT_LOSS,
+            ),
             reason="loss",
         )
 

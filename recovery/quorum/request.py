@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import UsageError
 from kafkalog.recovery.quorum.expiry import refuse_settings
 from kafkalog.recovery.quorum.properties import refuse_as_log_dir
@@ -78,8 +79,11 @@ class QuorumRequest:
                 raise UsageError(f"{host}:{port} is not an endpoint of node {node}: give HOST:PORT")
         if self.listener is not None and not _LISTENER.fullmatch(self.listener):
             raise UsageError(
-                f"--listener {self.listener[:60]!r} is not the name of a listener: give letters, digits, - and _, such "
-                "as CONTROLLER"
+                Sentence(
+                    Ask.LISTENER,
+                    f" {self.listener[:60]!r} is not the name of a listener: give letters, digits, - and _, such as "
+                    "CONTROLLER",
+                )
             )
         refuse_settings(self.config)
         if self.way is QuorumWay.FROM_BROKER:
@@ -91,20 +95,21 @@ class QuorumRequest:
 
     def _check_new_controller(self) -> None:
         if self.node is None or self.into is None or not self.brokers:
-            raise UsageError("a broker's copy becomes a controller with --node and --into")
+            raise UsageError(Sentence("a broker's copy becomes a controller with ", Ask.NODE, " and ", Ask.INTO))
         if set(self.endpoints) != {self.node}:
-            raise UsageError(f"--endpoint HOST:PORT says where controller {self.node} will listen")
+            raise UsageError(Sentence(Ask.ENDPOINT, f" HOST:PORT says where controller {self.node} will listen"))
         if not 0 <= self.node <= _LARGEST_ID:
             raise UsageError(f"node {self.node} is not a node id")
-        refuse_as_log_dir("--into", os.path.abspath(self.into))
+        refuse_as_log_dir(Ask.INTO, os.path.abspath(self.into))
 
     def _check_controllers(self) -> None:
         if not self.targets:
             raise UsageError("name the log directories of the controllers that will be the quorum")
-        given = {"--node": self.node, "--into": self.into}
-        for option, value in given.items():
+        for asked, value in ((Ask.NODE, self.node), (Ask.INTO, self.into)):
             if value is not None:
-                raise UsageError(f"{option} is for the controller that --from-broker makes: leave it out")
+                raise UsageError(
+                    Sentence(asked, " is for the controller that ", Ask.FROM_BROKER, " makes: leave it out")
+                )
 
     @property
     def now_ms(self) -> int:

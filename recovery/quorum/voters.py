@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kafkalog.cluster.quorum_log import QuorumLog
+from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.kraft import Endpoint, KRaftRecord, KRaftVersion, KRaftVoters, VoterNode
 from kafkalog.codec.text import decode_uuid, encode_uuid
@@ -95,7 +96,11 @@ def node_of(
     if moved:
         if member.host is None or member.port is None:
             raise RecoveryRefused(
-                f"no file says where controller {member.node} listens: give --endpoint {member.node}=HOST:PORT",
+                Sentence(
+                    f"no file says where controller {member.node} listens: give ",
+                    Ask.ENDPOINT,
+                    f" {member.node}=HOST:PORT",
+                ),
                 reason="endpoint",
             )
         endpoints: tuple[Endpoint, ...] = (Endpoint(listener_of(wanted, known), member.host, member.port),)

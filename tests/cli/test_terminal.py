@@ -89,7 +89,7 @@ def test_without_consent_the_choice_is_shown_and_nothing_asked(root: Path) -> No
     "moment",
     [
         "kafkalog.recovery.outcomes.load_directory",
-        "kafkalog.recovery.choice.census",
+        "kafkalog.recovery.counting.census",
         "kafkalog.recovery.preparing._Preparation:step",
         "click.confirm",
     ],
@@ -134,7 +134,8 @@ def test_interrupted_when_all_is_done(root: Path) -> None:
 
 
 MOMENTS = (
-    "kafkalog.recovery.outcomes.load_directory", "kafkalog.recovery.choice.census", "kafkalog.recovery.runner.prepare",
+    "kafkalog.recovery.outcomes.load_directory", "kafkalog.recovery.counting.census",
+    "kafkalog.recovery.runner.prepare",
     "kafkalog.recovery.preparing._Preparation:step", "kafkalog.recovery.preparing.write_document",
     "kafkalog.recovery.runner.roll_forward", "kafkalog.recovery.operations.Link:do",
     "kafkalog.recovery.operations.Replace:do", "kafkalog.recovery.apply.finish_document",

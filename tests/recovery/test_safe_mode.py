@@ -17,6 +17,7 @@ import pytest
 from fixture_data import RECOVERY, RecoveryCase, recovery_case, recovery_cases, recovery_families
 from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused
+from kafkalog.cli.advice_words import in_options
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory
@@ -177,7 +178,7 @@ def test_the_smallest_index_size_that_works_is_named(name: str, tmp_path: Path) 
     root = case.unpack_before(tmp_path / "logs")
     with pytest.raises(RecoveryRefused, match=r"segment\.index\.bytes=") as refused:
         recover(root, **given(case), accept_loss=True)
-    words = str(refused.value).split("--config segment.index.bytes=")[1]
+    words = refused.value.worded(in_options).split("--config segment.index.bytes=")[1]
     size = int(words.split(",")[0])
     options = given(case)
     options["config"]["segment.index.bytes"] = str(size)

@@ -235,7 +235,7 @@ def test_a_topic_id_that_is_none(root: Path, text: str) -> None:
 def test_several_of_one_partition(root: Path) -> None:
     gone = delete_directory(root, "sessions-20-0")
     other = copy_tree(gone, gone.with_name(gone.name.replace(UNIQUE, "f" * 32)))
-    with pytest.raises(RecoveryRefused, match="--source"):
+    with pytest.raises(RecoveryRefused, match="choose one with source"):
         undelete(root, "sessions-20")
     undelete(root, "sessions-20", source=other.name)
     assert gone.exists()
@@ -261,7 +261,7 @@ def test_damage(root: Path) -> None:
     data[len(data) // 2] ^= 1
     logs[0].write_bytes(data)
     before = stamps(root)
-    with pytest.raises(RecoveryRefused, match="--into"):
+    with pytest.raises(RecoveryRefused, match="with into"):
         undelete(root, "sessions-20")
     assert first_difference(dict(stamps(root)), dict(before)) == ""
     taken = undelete_into(root, root.with_name("new"), "sessions-20")
@@ -311,7 +311,7 @@ def test_a_segment_that_others_have_replaced_stays(root: Path) -> None:
             path.unlink()
     before = stamps(root)
     assert deleted(root)[0].why_not is not None
-    with pytest.raises(RecoveryRefused, match="--into"):
+    with pytest.raises(RecoveryRefused, match="with into"):
         undelete(root, "stock-41")
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.advice import Advice, Ask, said
 
-__all__ = ["WORDS", "in_options"]
+__all__ = ["WORDS", "in_options", "told"]
 
 WORDS: Mapping[Ask, str] = {
     Ask.ACCEPT_LOSS: "--accept-loss",
@@ -16,6 +17,26 @@ WORDS: Mapping[Ask, str] = {
     Ask.RECOVER_INTO: "`recover --into DIR`",
     Ask.COMPLETE: "`recover --complete {run}`",
     Ask.UNDO: "`undo --run {run}`",
+    Ask.RECOVER_TOPIC_ID: "`kafkalog recover --topic-id`",
+    Ask.PLAN_METADATA: "`kafkalog plan --cluster-metadata`",
+    Ask.LIST_DELETED: "`undelete` without --topic",
+    Ask.REPAIR_BITS: "--repair-bits",
+    Ask.TOPIC_ID: "--topic-id",
+    Ask.AS_TOPIC: "--as",
+    Ask.SOURCE: "--source",
+    Ask.HOLD: "--hold",
+    Ask.INTO: "--into",
+    Ask.CONFIG: "--config",
+    Ask.NODE: "--node",
+    Ask.LISTENER: "--listener",
+    Ask.ENDPOINT: "--endpoint",
+    Ask.VOTERS: "--voters",
+    Ask.PROPERTIES: "--properties",
+    Ask.BROKER: "--broker",
+    Ask.DYNAMIC: "--dynamic",
+    Ask.OTHERS_ARE_GONE: "--others-are-gone",
+    Ask.STANDALONE: "--standalone",
+    Ask.FROM_BROKER: "--from-broker",
 }
 
 
@@ -26,3 +47,8 @@ def in_options(advice: Advice) -> str:
     from kafkalog.cli.way_words import needs_in  # a table of ways: most advice is of no way
 
     return advice.text.replace("{}", " ".join(needs_in(advice.values)) or "nothing more", 1)
+
+
+def told(value: Any) -> Any:
+    """Plain values, or one sentence, as the command prints them."""
+    return said(value, in_options)

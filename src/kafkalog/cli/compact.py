@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from kafkalog.cli.acting import Acting, Declined
+from kafkalog.cli.advice_words import told
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
@@ -57,7 +58,7 @@ def _print_plan(made: Compaction) -> None:
         if made.topics.problem is not None:
             writer.write(escape_controls(made.topics.problem))
         for name, why in made.declined.items():
-            writer.write(f"{escape_controls(name)} is left as it is: {escape_controls(why)}")
+            writer.write(f"{escape_controls(name)} is left as it is: {escape_controls(told(why))}")
         for each in made.partitions:
             if each.problem is not None:
                 writer.write(f"{escape_controls(each.name)}: {escape_controls(each.problem)}")

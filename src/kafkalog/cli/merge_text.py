@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafkalog.cli.advice_words import told
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.wording import counted
@@ -58,7 +59,7 @@ def print_directory(merged: MergedDirectory) -> None:
         for each in merged.partitions:
             for line in _sentences(each):
                 writer.write(escape_controls(f"{each.topic}-{each.partition}: {line}"))
-        for name, reason in merged.refused:
+        for name, reason in told(merged.refused):
             writer.write(escape_controls(f"{name} was not merged: {reason}"))
         for path in merged.left_out:
             writer.write(escape_controls(f"left out: {path}"))

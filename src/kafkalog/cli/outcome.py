@@ -90,17 +90,17 @@ def sentence_of(error: BaseException) -> str:
         return str(told or "") or "interrupted"
     if isinstance(error, click.ClickException):
         return " ".join(error.format_message().split())
-    from kafkalog.codec.errors import RecoveryRefused, ReplicaError
+    from kafkalog.codec.errors import KafkaLogError, ReplicaError
 
     if isinstance(error, ReplicaError):
         return error.with_flag("--replica")
-    if isinstance(error, RecoveryRefused):
-        from kafkalog.cli.advice_words import in_options
-
-        return error.worded(in_options)
     if isinstance(error, MemoryError):
         why = f" ({error})" if str(error) else ""
         return f"there is not enough memory{why}: give this process more (ulimit -v, or the limit of its container)"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, KafkaLogError):
+        from kafkalog.cli.advice_words import in_options
+
+        return error.worded(in_options) or type(error).__name__
     return str(error) or type(error).__name__

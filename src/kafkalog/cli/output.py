@@ -146,8 +146,10 @@ class WritesBehind:
 
 def print_json(value: object) -> None:
     """One JSON object on one line."""
+    from kafkalog.cli.advice_words import told  # other output has no advice in it
+
     with LineWriter() as writer:
-        writer.write(json.dumps(value))
+        writer.write(json.dumps(told(value)))
 
 
 def behind_text(batches: int, records: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafkalog.cli.advice_words import told
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
@@ -150,7 +151,7 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
         elif plan.topics.configs or plan.topics.broker_configs:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
         for name, why in plan.declined.items():
-            writer.write(escape_controls(f"{name} is left as it is: {why}"))
+            writer.write(escape_controls(f"{name} is left as it is: {told(why)}"))
         if plan.note_of_identity is not None:
             writer.write(escape_controls(plan.note_of_identity))
         if plan.deleted is not None:
@@ -162,7 +163,7 @@ def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
         if _is_not_needed(plan):
             writer.write("the broker was stopped cleanly and would start on this as it is: a recovery is not needed")
         if plan.refusal is not None:
-            writer.write(escape_controls(f"refused: {plan.refusal}"))
+            writer.write(escape_controls(f"refused: {told(plan.refusal)}"))
         elif not plan.changes:
             hurt = plan.is_worth_a_look
             writer.write("this mode changes nothing" if hurt else "nothing to do")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
+from kafkalog.cli.advice_words import told
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.quorum import KnownVoter, LeftOut, Quorum, Survivor
@@ -209,7 +210,7 @@ def _plan_lines(made: QuorumPlan) -> Iterator[str]:
         yield from _action_lines(change)
     if made.identity is not None:
         yield f"{made.wanted.into}: new, controller {made.identity[0]} with directory id {made.identity[1]}"
-    yield from (f"warning: {each}" for each in made.warnings)
+    yield from (f"warning: {told(each)}" for each in made.warnings)
     yield from _expiry_lines(made)
     yield from _configuration_lines(made)
 

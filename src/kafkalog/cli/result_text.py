@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafkalog.cli.advice_words import told
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.ways_text import sentence_of_damage_left
 from kafkalog.codec.shell import shell_word
@@ -29,7 +30,7 @@ def print_result(result: RecoveryResult) -> None:
         if withheld is not None:
             writer.write(f"no clean-shutdown marker was written: {escape_controls(withheld)}")
         for name, why in result.declined.items():
-            writer.write(f"{escape_controls(name)} was left as it is: {escape_controls(why)}")
+            writer.write(f"{escape_controls(name)} was left as it is: {escape_controls(told(why))}")
         if result.run_id is None:
             writer.write(f"{root}: {_what_is_left(result)}")
             return

@@ -12,7 +12,7 @@ from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.order import START_ORDER
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.outcome import Outcome, outcome_of_findings
+from kafkalog.cli.outcome import Outcome, outcome_of_findings, sentence_of
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.triage_text import print_triage
 from kafkalog.codec.errors import RecoveryRefused, StorageError
@@ -28,7 +28,7 @@ def _refusal_printed(as_json: bool) -> Iterator[None]:
         yield
     except (RecoveryRefused, StorageError) as error:
         if as_json:
-            print_lines([refused(str(error))])
+            print_lines([refused(sentence_of(error))])
         raise
 
 

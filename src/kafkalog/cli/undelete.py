@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import click
 
 from kafkalog.cli.acting import Acting
+from kafkalog.cli.advice_words import told
 from kafkalog.cli.options.common import CONFIG, JSON, YES
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.numbers import PARTITION
@@ -129,8 +130,8 @@ def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> Outcome:
 def _outcome(each: Remains) -> str:
     where = f"{each.run_id}: {each.directory}" if each.run_id is not None else each.directory
     if each.why_not is not None:
-        return escape_controls(f"{where}: not restored: {each.why_not}")
-    return escape_controls(f"{where}: {each.outcome}")
+        return escape_controls(f"{where}: not restored: {told(each.why_not)}")
+    return escape_controls(f"{where}: {told(each.outcome)}")
 
 
 def _print(*lines: str) -> None:
@@ -150,8 +151,8 @@ def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]
         f"topic id {each.topic_id or 'none'}"
         for each in put_back
     ]
-    lines += [f"stays deleted: {each}" for each in left]
-    lines += [f"note: {each}" for each in notes]
+    lines += [f"stays deleted: {told(each)}" for each in left]
+    lines += [f"note: {told(each)}" for each in notes]
     return [escape_controls(line) for line in lines]
 
 

@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from kafkalog import __version__
-from kafkalog.cli.advice_words import in_options
+from kafkalog.cli.advice_words import in_options, told
+from kafkalog.cli.outcome import sentence_of
 from kafkalog.cli.report.advice import advice_for
 from kafkalog.cli.report.annotated import bytes_around
 from kafkalog.cli.report.asked import Asked, Watch
@@ -185,7 +186,7 @@ def _compared(
                 on_read=advance,
             ), None
     except (StorageError, UsageError) as error:
-        return None, str(error)
+        return None, sentence_of(error)
 
 
 def _planned(
@@ -207,7 +208,7 @@ def _planned(
                 try:
                     made = plan_one(path, options, jobs=asked.jobs, on_progress=update)
                 except (RecoveryRefused, StorageError, UsageError) as error:
-                    problem = problem or str(error)
+                    problem = problem or sentence_of(error)
                     continue
                 yield _said(path, made, asked)
                 break
@@ -220,13 +221,13 @@ def _said(path: str, made: Plan, asked: Asked) -> Planned:
     return Planned(
         path,
         forecast=made.broker,
-        refusal=made.refusal,
+        refusal=told(made.refusal),
         files=len(made.actions),
         is_worth_a_look=made.is_worth_a_look,
         ways=tuple(made.choice.ways),
         best=made.choice.recommended,
         by_partition=made.choice.by_partition,
-        declined=made.declined,
+        declined=told(made.declined),
         deleted=made.deleted,
         command=_command(made, asked),
     )
