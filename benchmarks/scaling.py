@@ -28,13 +28,13 @@ from support.corpora import CACHE, MIB, Shape, partition
 from support.machine import machine
 
 import kafkalog
+import kafkalog.recovery.checks.verify
 import kafkalog.recovery.run
-import kafkalog.recovery.verify
 from kafkalog.__main__ import main as kafkalog_command
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import open_partition
-from kafkalog.log.summary import summarize
+from kafkalog.log.walk.summary import summarize
 
 COLUMNS = ["key", "value", "offset", "timestamp", "headers"]
 GIB = 1024 * MIB

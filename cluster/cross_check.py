@@ -11,13 +11,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkalog.cluster.metadata_image import MetadataImage
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, META_PROPERTIES, DirectoryState
-from kafkalog.log.directory import LogDir
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.partition import Partition
 
 __all__ = ["KnownPartition", "KnownTopic", "cluster_ids", "cross_check", "known_from_image", "known_from_zookeeper"]
 

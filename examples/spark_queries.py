@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import kafkalog
-from kafkalog.cluster.offsets import read_offsets
+from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.spark import verify_many
 
 if TYPE_CHECKING:

@@ -8,46 +8,46 @@ if __name__ != "kafkalog.log":
 from kafkalog.codec.lazily import lazily
 
 if TYPE_CHECKING:
-    from kafkalog.log.config import LogConfig
-    from kafkalog.log.consumer_view import ISOLATION_LEVELS
-    from kafkalog.log.directory import LogDir, open_log_dir
-    from kafkalog.log.files import FileSource, read_small
-    from kafkalog.log.incoming import NewRecord
-    from kafkalog.log.inventory import Inventory, open_all
-    from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
-    from kafkalog.log.records import RecordReader
-    from kafkalog.log.segment import Segment
-    from kafkalog.log.transactions import Transactions
+    from kafkalog.log.directories.directory import LogDir, open_log_dir
+    from kafkalog.log.directories.inventory import Inventory, open_all
+    from kafkalog.log.directories.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
+    from kafkalog.log.disk.files import FileSource, read_small
+    from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS
+    from kafkalog.log.reading.records import RecordReader
+    from kafkalog.log.reading.transactions import Transactions
     from kafkalog.log.walk.batches import BatchReader
-    from kafkalog.log.writer import Log
+    from kafkalog.log.walk.segment import Segment
+    from kafkalog.log.writing.config import LogConfig
+    from kafkalog.log.writing.incoming import NewRecord
+    from kafkalog.log.writing.writer import Log
 
 _HOMES = {
-    "config": ("LogConfig",),
-    "consumer_view": ("ISOLATION_LEVELS",),
-    "directory": (
+    "writing.config": ("LogConfig",),
+    "reading.consumer_view": ("ISOLATION_LEVELS",),
+    "directories.directory": (
         "LogDir",
         "open_log_dir",
     ),
-    "files": (
+    "disk.files": (
         "FileSource",
         "read_small",
     ),
-    "incoming": ("NewRecord",),
-    "inventory": (
+    "writing.incoming": ("NewRecord",),
+    "directories.inventory": (
         "Inventory",
         "open_all",
     ),
-    "partition": (
+    "directories.partition": (
         "OffsetAndTimestamp",
         "Partition",
         "open_partition",
         "open_segment",
     ),
-    "records": ("RecordReader",),
-    "segment": ("Segment",),
-    "transactions": ("Transactions",),
+    "reading.records": ("RecordReader",),
+    "walk.segment": ("Segment",),
+    "reading.transactions": ("Transactions",),
     "walk.batches": ("BatchReader",),
-    "writer": ("Log",),
+    "writing.writer": ("Log",),
 }
 """Module -> names that are imported when somebody asks for them: who reads needs nothing that writes."""
 

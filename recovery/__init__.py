@@ -6,35 +6,35 @@ if __name__ != "kafkalog.recovery":
     raise ImportError("this folder is kafkalog.recovery; import that name")
 
 from kafkalog.codec.lazily import lazily
-from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.plan import Plan
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
 
 if TYPE_CHECKING:
-    from kafkalog.recovery.compaction import CompactedPartition, Compaction
-    from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
-    from kafkalog.recovery.comparison import Comparison
-    from kafkalog.recovery.history import RunInfo, RunState, runs
-    from kafkalog.recovery.merge import merge_directories, merge_replicas
-    from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
-    from kafkalog.recovery.preview import merge_preview
-    from kafkalog.recovery.purging import PurgeResult, purge
-    from kafkalog.recovery.remains import Remains, RemainsKind, deleted
-    from kafkalog.recovery.taking_out import TakenOut, undelete_into
-    from kafkalog.recovery.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
+    from kafkalog.recovery.act.history import RunInfo, RunState, runs
+    from kafkalog.recovery.act.purging import PurgeResult, purge
+    from kafkalog.recovery.compaction.cleaning import CompactedPartition, Compaction
+    from kafkalog.recovery.compaction.run import CompactionResult, compact, plan_compaction
+    from kafkalog.recovery.copies.comparison import Comparison
+    from kafkalog.recovery.copies.merge_result import MergedDirectory, MergeResult
+    from kafkalog.recovery.copies.preview import merge_preview
+    from kafkalog.recovery.merging.merge import merge_directories, merge_replicas
+    from kafkalog.recovery.undelete.remains import Remains, RemainsKind, deleted
+    from kafkalog.recovery.undelete.taking_out import TakenOut, undelete_into
+    from kafkalog.recovery.undelete.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
 
 _HOMES = {
-    "compaction": ("CompactedPartition", "Compaction"),
-    "compaction_run": ("CompactionResult", "compact", "plan_compaction"),
-    "comparison": ("Comparison",),
-    "history": ("RunInfo", "RunState", "runs"),
-    "merge": ("merge_directories", "merge_replicas"),
-    "preview": ("merge_preview",),
-    "merge_result": ("MergeResult", "MergedDirectory"),
-    "purging": ("PurgeResult", "purge"),
-    "remains": ("Remains", "RemainsKind", "deleted"),
-    "taking_out": ("TakenOut", "undelete_into"),
-    "undeletion": ("UndeleteResult", "Undeletion", "plan_undelete", "undelete"),
+    "compaction.cleaning": ("CompactedPartition", "Compaction"),
+    "compaction.run": ("CompactionResult", "compact", "plan_compaction"),
+    "copies.comparison": ("Comparison",),
+    "act.history": ("RunInfo", "RunState", "runs"),
+    "merging.merge": ("merge_directories", "merge_replicas"),
+    "copies.preview": ("merge_preview",),
+    "copies.merge_result": ("MergeResult", "MergedDirectory"),
+    "act.purging": ("PurgeResult", "purge"),
+    "undelete.remains": ("Remains", "RemainsKind", "deleted"),
+    "undelete.taking_out": ("TakenOut", "undelete_into"),
+    "undelete.undeletion": ("UndeleteResult", "Undeletion", "plan_undelete", "undelete"),
 }
 """Module -> names that are imported when somebody asks for them: most who examine a directory need none."""
 

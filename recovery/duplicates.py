@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.codec.wording import counted
-from kafkalog.log.files import scan_directory
+from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.broker.manager import Outcome
-from kafkalog.recovery.plan import Plan
-from kafkalog.recovery.topic_facts import node_id_of
-from kafkalog.recovery.ways import WayName
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.decide.ways import WayName
+from kafkalog.recovery.facts.topic_facts import node_id_of
 
 __all__ = ["refuse_duplicates", "tell_duplicates"]
 

@@ -12,30 +12,30 @@ from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
-from kafkalog.log.chosen import ALL, Chosen
-from kafkalog.log.directory import is_log_dir, is_partition_dir
-from kafkalog.log.files import exists
-from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.choice import advice_on_loss, sentence_of_loss
-from kafkalog.recovery.closed_in_order import checks_of
-from kafkalog.recovery.copied import copy_for
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
+from kafkalog.log.disk.files import exists
+from kafkalog.recovery.act.journal import JOURNAL
+from kafkalog.recovery.act.quarantine import Runs
+from kafkalog.recovery.act.runner import Completed, Earlier
+from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
+from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
+from kafkalog.recovery.act.working_copy import copy_for
+from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.decide.choice import advice_on_loss, sentence_of_loss
+from kafkalog.recovery.decide.closed_in_order import checks_of
+from kafkalog.recovery.decide.outcomes import find_out
+from kafkalog.recovery.decide.plan import Plan, plan_of
+from kafkalog.recovery.decide.safe import InOrder, no_checks
 from kafkalog.recovery.duplicates import refuse_duplicates
-from kafkalog.recovery.journal import JOURNAL
-from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.outcomes import find_out
-from kafkalog.recovery.places import PathLike, chosen_directories, holding, root_of
-from kafkalog.recovery.plan import Plan, plan_of
-from kafkalog.recovery.quarantine import Runs
-from kafkalog.recovery.rules import Rules, mode_named
-from kafkalog.recovery.runner import Completed, Earlier
-from kafkalog.recovery.safe import InOrder, no_checks
-from kafkalog.recovery.standing import sentence_of_stranger
-from kafkalog.recovery.survey import Survey, survey
-from kafkalog.recovery.topic_facts import TopicFacts, read_topic_facts
-from kafkalog.recovery.transaction import Keeping, Transaction, transaction
-from kafkalog.recovery.unreadable import around_unreadable
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.places import PathLike, chosen_directories, holding, root_of
+from kafkalog.recovery.facts.rules import Rules, mode_named
+from kafkalog.recovery.facts.survey import Survey, survey
+from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.facts.unreadable import around_unreadable
+from kafkalog.recovery.facts.workers import OnProgress, Workers
 from kafkalog.recovery.vouching import why_not_clean
-from kafkalog.recovery.workers import OnProgress, Workers
 
 __all__ = [
     "RecoveryOptions",
@@ -268,7 +268,7 @@ def _refuse_copies(options: RecoveryOptions) -> None:
     if options.rules.mode is Mode.MERGE and not options.copies:
         raise UsageError("mode merge takes what other copies hold: say where they are")
     if options.copies:
-        from kafkalog.recovery.merge_in_place import refuse_no_copies  # merges: most plans know no other copy
+        from kafkalog.recovery.decide.merge_in_place import refuse_no_copies  # merges: most plans know no other copy
 
         refuse_no_copies(options.copies)
 

@@ -11,15 +11,15 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
-from kafkalog.log.chosen import ALL, Chosen
-from kafkalog.log.files import PathLike, exists
-from kafkalog.log.follow import settled
-from kafkalog.log.inventory import Inventory
-from kafkalog.log.partition import Partition
+from kafkalog.log.consuming.follow import settled
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.inventory import Inventory
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.server.files import OpenLogs
 from kafkalog.server.served_log import ServedLog
 

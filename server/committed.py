@@ -9,8 +9,8 @@ from threading import Lock
 
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import AbortedTransaction, RecordBatch
-from kafkalog.log.partition import Partition
-from kafkalog.log.transactions import Transactions, TransactionTracker
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.transactions import Transactions, TransactionTracker
 
 __all__ = ["Committed", "CommittedWalk"]
 

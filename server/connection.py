@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 
-from kafkalog.log.sending import send_some
+from kafkalog.log.reading.sending import send_some
 from kafkalog.server.answers import Later
 from kafkalog.server.files import FileRange
 from kafkalog.server.memory import RequestMemory

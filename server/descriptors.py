@@ -9,7 +9,7 @@ from __future__ import annotations
 import resource
 from dataclasses import dataclass
 
-from kafkalog.log.held_files import keep_free
+from kafkalog.log.disk.held_files import keep_free
 
 __all__ = ["Descriptors", "descriptors_for"]
 

@@ -15,8 +15,8 @@ from threading import RLock
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.index_files import OFFSET_ENTRY
-from kafkalog.log.files import FileSource, status_of
-from kafkalog.log.segment import Segment
+from kafkalog.log.disk.files import FileSource, status_of
+from kafkalog.log.walk.segment import Segment
 from kafkalog.server.waypoints import Waypoints, WaypointsOfFiles
 
 __all__ = ["Answered", "Asked", "Fact", "FileRange", "NoneLeftError", "OpenLog", "OpenLogs"]

@@ -21,12 +21,12 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.follow import Follower, Unread
-from kafkalog.log.locate import locate, newest
-from kafkalog.log.partition import Partition
-from kafkalog.log.readable import OffsetAndTimestamp
-from kafkalog.log.segment import Segment, index_of
+from kafkalog.log.consuming.follow import Follower, Unread
+from kafkalog.log.directories.locate import locate, newest
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.walk.resync import Expected, Resync
+from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.server.committed import Committed, CommittedWalk
 from kafkalog.server.files import Answered, Fact, FileRange, OpenLog, OpenLogs
 from kafkalog.server.headers import DamagedError, Place, places

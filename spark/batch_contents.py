@@ -23,7 +23,7 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.names import without_surrogates
 from kafkalog.log import Partition
-from kafkalog.log.batch_words import batch_words
+from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.spark.contents_files import named
 from kafkalog.spark.contents_rows import LARGEST_MS, MICROSECONDS, ROWS, Row, arrow_batches
 from kafkalog.spark.schema import arrow_schema

@@ -15,11 +15,12 @@ from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
-from kafkalog.log import Log, fs
-from kafkalog.log.checkpoint_files import forget
-from kafkalog.log.files import scan_directory
-from kafkalog.log.partition import read_partition
-from kafkalog.log.session import locked_directory
+from kafkalog.log import Log
+from kafkalog.log.directories.partition import read_partition
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.writing.checkpoint_files import forget
+from kafkalog.log.writing.session import locked_directory
 from kafkalog.spark.journal import (
     Journal,
     Planned,

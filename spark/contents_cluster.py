@@ -6,16 +6,20 @@ import base64
 import json
 from collections.abc import Iterator, Sequence
 
-from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
-from kafkalog.cluster.group_lines import group_line, offset_line
-from kafkalog.cluster.groups import read_groups
-from kafkalog.cluster.metadata_log import MetadataEvent, MetadataLog
-from kafkalog.cluster.offsets import read_offsets
-from kafkalog.cluster.producers import read_producers
-from kafkalog.cluster.record_json import control_json, framed_json
-from kafkalog.cluster.rederive import partition_counts
-from kafkalog.cluster.transaction_lines import producer_lines, transaction_partitions, transactional_id_line
-from kafkalog.cluster.transactions import open_transactions, read_transactions
+from kafkalog.cluster.groups.group_lines import group_line, offset_line
+from kafkalog.cluster.groups.groups import read_groups
+from kafkalog.cluster.groups.offsets import read_offsets
+from kafkalog.cluster.groups.rederive import partition_counts
+from kafkalog.cluster.kraft.metadata_log import MetadataEvent, MetadataLog
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.record_json import control_json, framed_json
+from kafkalog.cluster.transactions.producers import read_producers
+from kafkalog.cluster.transactions.transaction_lines import (
+    producer_lines,
+    transaction_partitions,
+    transactional_id_line,
+)
+from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.node_lines import znode_line
 from kafkalog.codec.errors import UsageError

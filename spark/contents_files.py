@@ -17,14 +17,14 @@ from kafkalog.codec.names import (
     FileKind,
 )
 from kafkalog.log import Inventory, LogDir, Partition, open_log_dir, open_segment
-from kafkalog.log.checkpoint_findings import checkpoint_findings
-from kafkalog.log.files import is_directory, is_file
-from kafkalog.log.partition import read_partition
-from kafkalog.log.side_files import read_side_file
-from kafkalog.log.summary import SegmentSummary, summarize
-from kafkalog.recovery.missing_partitions import missing_partitions_of
-from kafkalog.recovery.verify import broker_start
-from kafkalog.recovery.verify_partition import verify_partition
+from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directories.partition import read_partition
+from kafkalog.log.directories.side_files import read_side_file
+from kafkalog.log.disk.files import is_directory, is_file
+from kafkalog.log.walk.summary import SegmentSummary, summarize
+from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.partition import verify_partition
+from kafkalog.recovery.checks.verify import broker_start
 from kafkalog.spark.contents_rows import Row
 
 __all__ = [

@@ -15,13 +15,13 @@ from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import NO_END
-from kafkalog.log.consumer_view import READ_COMMITTED, ConsumerView
-from kafkalog.log.follow import Follower
-from kafkalog.log.header_walk import Span, batch_spans, spans_from
-from kafkalog.log.inventory import open_all
-from kafkalog.log.partition import Partition
-from kafkalog.log.segment import Segment, index_of
-from kafkalog.log.spans import spans
+from kafkalog.log.consuming.follow import Follower
+from kafkalog.log.directories.inventory import open_all
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView
+from kafkalog.log.walk.header_walk import Span, batch_spans, spans_from
+from kafkalog.log.walk.segment import Segment, index_of
+from kafkalog.log.walk.spans import spans
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.left_out import check_left_out
 from kafkalog.spark.options import ReadOptions

@@ -45,7 +45,7 @@ def _finding(found: Finding) -> Row:
 
 
 def _verify(path: str, *, deep: bool) -> list[Row]:
-    from kafkalog.recovery.verify import verify
+    from kafkalog.recovery.checks.verify import verify
 
     try:
         report = verify(path, deep=deep)
@@ -68,7 +68,7 @@ def _verify(path: str, *, deep: bool) -> list[Row]:
 def _recover(
     group: Group, *, mode: str, config: Mapping[str, str], full: bool, quarantine: str | None, accept_loss: bool
 ) -> list[Row]:
-    from kafkalog.recovery.rules import Rules, mode_named
+    from kafkalog.recovery.facts.rules import Rules, mode_named
     from kafkalog.recovery.run import RecoveryOptions, recover_all
 
     rules = Rules(mode=mode_named(mode), config=config, full=full)
@@ -134,7 +134,7 @@ def recover_many(
     `kafkalog.recover`.  If Spark runs a task again, it completes what the first one began: the lock and the journal in
     the directory ensure that.  Raises `UsageError` for paths named twice.
     """
-    from kafkalog.recovery.rules import mode_named
+    from kafkalog.recovery.facts.rules import mode_named
 
     mode_named(mode)  # refused before anything starts
     groups = [[each] if isinstance(each, (str, os.PathLike)) else list(each) for each in paths]

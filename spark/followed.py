@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import AbortedTransaction
-from kafkalog.log.consumer_view import READ_COMMITTED
-from kafkalog.log.files import MissingFileError
-from kafkalog.log.follow import Follower, settled
-from kafkalog.log.header_walk import spans_from
-from kafkalog.log.partition import Partition
-from kafkalog.log.segment import index_of
+from kafkalog.log.consuming.follow import Follower, settled
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import MissingFileError
+from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.walk.header_walk import spans_from
+from kafkalog.log.walk.segment import index_of
 from kafkalog.spark.bounds import LATEST, TopicPartition
 from kafkalog.spark.discovery import (
     Range,

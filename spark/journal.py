@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.limits import MIB
-from kafkalog.log import fs
-from kafkalog.log.commits import COMMIT_JOURNAL
-from kafkalog.log.files import read_small
+from kafkalog.log.directories.commits import COMMIT_JOURNAL
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import read_small
 
 __all__ = ["Journal", "Planned", "committed_batch", "load_journal", "note_batch", "remove_journal", "save_journal"]
 

@@ -8,7 +8,7 @@ import re
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.names import parse_partition_directory, parse_segment_file
-from kafkalog.log.inventory import Inventory
+from kafkalog.log.directories.inventory import Inventory
 from kafkalog.spark.bounds import TopicPartition
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.told import tell

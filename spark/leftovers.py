@@ -12,9 +12,9 @@ import time
 from dataclasses import dataclass
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.log import fs
-from kafkalog.log.commits import work_directory
-from kafkalog.log.files import PathLike, scan_directory
+from kafkalog.log.directories.commits import work_directory
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import PathLike, scan_directory
 from kafkalog.spark.journal import load_journal
 
 __all__ = ["OLD_SECONDS", "Leftover", "clear_leftovers", "leftovers", "work_directory"]

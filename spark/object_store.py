@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.limits import KIB
-from kafkalog.log.files import MissingFileError, exists, scan_directory
-from kafkalog.log.remote import RemoteEntry, is_uri, mount
+from kafkalog.log.disk.files import MissingFileError, exists, scan_directory
+from kafkalog.log.disk.remote import RemoteEntry, is_uri, mount
 
 __all__ = ["STORAGE_OPTIONS", "StorageOptions", "matching"]
 
@@ -166,7 +166,7 @@ class _Store:
             shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
             raise StorageError(getattr(error, "errno", None), f"{doing}: {shown}", path) from None
 
-    # -- what `log.remote.Storage` asks for ---------------------------------------------------------------------------
+    # -- what `log.disk.remote.Storage` asks for ------------------------------------------------------------------
 
     def open(self, path: str) -> _File:
         """A file, for reading."""

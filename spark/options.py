@@ -15,7 +15,7 @@ from difflib import get_close_matches
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
-from kafkalog.log.consumer_view import ISOLATION_LEVELS, READ_UNCOMMITTED
+from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS, READ_UNCOMMITTED
 from kafkalog.spark.bounds import (
     EARLIEST,
     LATEST,

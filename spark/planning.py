@@ -12,8 +12,8 @@ from itertools import accumulate
 
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_END, AbortedTransaction
-from kafkalog.log.header_walk import Span
-from kafkalog.log.slices import Slice
+from kafkalog.log.reading.slices import Slice
+from kafkalog.log.walk.header_walk import Span
 
 __all__ = ["PartitionFacts", "Piece", "SegmentFacts", "plan", "target_bytes"]
 

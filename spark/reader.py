@@ -19,9 +19,9 @@ from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.names import without_surrogates
-from kafkalog.log.files import MissingFileError
-from kafkalog.log.held_files import HeldFiles
-from kafkalog.log.slices import Damage, SliceReader
+from kafkalog.log.disk.files import MissingFileError
+from kafkalog.log.disk.held_files import HeldFiles
+from kafkalog.log.reading.slices import Damage, SliceReader
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import Piece
 from kafkalog.spark.schema import Layout

@@ -17,9 +17,9 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.model import BATCH, BatchHeader, RecordBatch
-from kafkalog.log import fs
-from kafkalog.log.files import FileSource, scan_directory
-from kafkalog.log.incoming import parse_batch
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import FileSource, scan_directory
+from kafkalog.log.writing.incoming import parse_batch
 from kafkalog.spark.batch_building import BuiltBatch
 from kafkalog.spark.leftovers import work_directory
 

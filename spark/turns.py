@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kafkalog.codec.errors import StorageError, UsageError
-from kafkalog.log import fs
-from kafkalog.log.holders import is_under_its_name
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.holders import is_under_its_name
 
 __all__ = ["in_turn"]
 

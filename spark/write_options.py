@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from urllib.parse import unquote, urlsplit
 
+from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import Codec
 from kafkalog.codec.text import decode_uuid
-from kafkalog.log.config import LogConfig
-from kafkalog.log.incoming import as_codec
 from kafkalog.log.producing.columns import COLUMN_PARTITIONERS
+from kafkalog.log.writing.config import LogConfig
 
 __all__ = ["WriteOptions", "parse_write_options"]
 

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from kafkalog.log import open_partition
-from kafkalog.log.header_walk import batch_spans
+from kafkalog.log.walk.header_walk import batch_spans
 
 _OFFSET_FROM_END = 26
 """Bytes from a fetch's offset to its end, in version 11 with one partition: two offsets, bytes, no names behind."""

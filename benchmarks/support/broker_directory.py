@@ -34,8 +34,8 @@ from kafkalog.codec.text import (
     encode_partition_metadata,
     encode_uuid,
 )
-from kafkalog.log.config import LogConfig
-from kafkalog.log.writer import Log
+from kafkalog.log.writing.config import LogConfig
+from kafkalog.log.writing.writer import Log
 from support.corpora import CACHE
 
 __all__ = ["broker_directory", "one_partition"]

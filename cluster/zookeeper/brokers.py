@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafkalog.cluster.secrets import HIDDEN, is_secret_config
+from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 
 __all__ = ["BrokerRegistration", "ConfigEntity", "Endpoint", "broker_registration", "config_entity"]

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kafkalog.cluster.configuration import effective_of_topic
-from kafkalog.cluster.departures import UNCLEAN, Departure, outcome_of, refuse_unregistered
+from kafkalog.cluster.rules.configuration import effective_of_topic
+from kafkalog.cluster.rules.departures import UNCLEAN, Departure, outcome_of, refuse_unregistered
 from kafkalog.cluster.zookeeper.configs import zookeeper_configs
 from kafkalog.cluster.zookeeper.election import without_broker
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, controller_id, partition_state, replicas_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import ZOOKEEPER_DIRECTORY
-from kafkalog.log.files import PathLike, scan_directory
+from kafkalog.log.disk.files import PathLike, scan_directory
 
 __all__ = ["ZooKeeperDirectory", "open_zookeeper"]
 

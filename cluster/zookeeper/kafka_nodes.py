@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalog.cluster.secrets import HIDDEN, is_secret_config
+from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 from kafkalog.cluster.zookeeper.tree import Tree
 
 __all__ = [

@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Iterator
 
 from kafkalog.cluster.layout import zookeeper as layout
-from kafkalog.cluster.messages import decode
+from kafkalog.cluster.records.messages import decode
 from kafkalog.cluster.zookeeper.transaction import Transaction, parse_transaction
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.log.files import FileSource
+from kafkalog.log.disk.files import FileSource
 
 __all__ = ["MAX_ENTRY_BYTES", "LogFileReader"]
 

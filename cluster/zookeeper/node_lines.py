@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from dataclasses import asdict
 
-from kafkalog.cluster.secrets import HIDDEN
+from kafkalog.cluster.rules.secrets import HIDDEN
 from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
 from kafkalog.cluster.zookeeper.kafka_nodes import shown_data
 from kafkalog.cluster.zookeeper.tree import Node

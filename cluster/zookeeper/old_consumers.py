@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafkalog.cluster.assignors import TopicPartition
-from kafkalog.cluster.old_assignors import OldConsumer, Owners, old_range, old_round_robin
+from kafkalog.cluster.assignors.assignors import TopicPartition
+from kafkalog.cluster.assignors.old_assignors import OldConsumer, Owners, old_range, old_round_robin
 from kafkalog.cluster.zookeeper.kafka_nodes import consumer_chroots, replicas_of
 from kafkalog.cluster.zookeeper.registered_consumers import RegisteredConsumer, registered_consumer, streams_by_topic
 from kafkalog.cluster.zookeeper.tree import Node, Tree

@@ -10,7 +10,7 @@ import zlib
 from dataclasses import dataclass, replace
 
 from kafkalog.cluster.layout import zookeeper as layout
-from kafkalog.cluster.messages import read
+from kafkalog.cluster.records.messages import read
 from kafkalog.cluster.zookeeper.tree import OPEN_ACL, Acl, Node, Tree
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
@@ -19,7 +19,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.messages.leaves import Input
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.model import Codec
-from kafkalog.log.files import read_small
+from kafkalog.log.disk.files import read_small
 
 __all__ = ["Snapshot", "read_snapshot"]
 

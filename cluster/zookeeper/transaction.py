@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.cluster.layout import zookeeper as layout
-from kafkalog.cluster.messages import decode
+from kafkalog.cluster.records.messages import decode
 from kafkalog.codec.errors import FormatError
 
 __all__ = ["Operation", "Transaction", "TransactionType", "parse_transaction"]

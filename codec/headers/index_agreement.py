@@ -1,4 +1,4 @@
-"""Whether index entries describe a run of batches, in one go: for the checks of `recovery.index_check`.
+"""Whether index entries describe a run of batches, in one go: for the checks of `recovery.checks.indexes`.
 
 Batches come in order, their offsets increasing; `before` is the largest offset that is before the first of them.
 """

@@ -11,14 +11,14 @@ from typing import Self
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log.consumer_view import READ_UNCOMMITTED, Reset, check_isolation_level
 from kafkalog.log.consuming.offset_store import OffsetsFile, OffsetStore, TopicPartition
 from kafkalog.log.consuming.positions import Positions
 from kafkalog.log.consuming.sharing import in_ranges, least_loaded
 from kafkalog.log.consuming.stream import ConsumerStream
-from kafkalog.log.files import PathLike
-from kafkalog.log.partition import Partition
-from kafkalog.log.streams import INTERNAL_TOPICS, MessageAndMetadata, balanced, topic_chooser
+from kafkalog.log.consuming.streams import INTERNAL_TOPICS, MessageAndMetadata, balanced, topic_chooser
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Reset, check_isolation_level
 
 __all__ = ["Consumer", "follow"]
 

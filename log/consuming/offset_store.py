@@ -9,8 +9,8 @@ from typing import Protocol
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
-from kafkalog.log import fs
-from kafkalog.log.files import PathLike, read_small
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import PathLike, read_small
 
 __all__ = ["OffsetStore", "OffsetsFile", "TopicPartition"]
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.names import DirectoryState
-from kafkalog.log.consumer_view import READ_COMMITTED, Reset
+from kafkalog.log.consuming.follow import Followed, Follower, settled
 from kafkalog.log.consuming.offset_store import TopicPartition
-from kafkalog.log.fetch import OffsetOutOfRangeError
-from kafkalog.log.follow import Followed, Follower, settled
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, Reset
+from kafkalog.log.reading.fetch import OffsetOutOfRangeError
 
 __all__ = ["Positions"]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.consumer_view import raised
 from kafkalog.log.consuming.offset_store import TopicPartition
-from kafkalog.log.files import MissingFileError
-from kafkalog.log.streams import MessageAndMetadata
+from kafkalog.log.consuming.streams import MessageAndMetadata
+from kafkalog.log.disk.files import MissingFileError
+from kafkalog.log.reading.consumer_view import raised
 
 if TYPE_CHECKING:
     from kafkalog.log.consuming.positions import Positions

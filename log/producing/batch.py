@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kafkalog.codec.encode.sizes import MAX_RECORD_OVERHEAD, content_size, record_size
 from kafkalog.codec.model import BATCH, Record
-from kafkalog.log.incoming import NewRecord
+from kafkalog.log.writing.incoming import NewRecord
 
 __all__ = ["OpenBatch", "ReadyBatch", "RecordMetadata", "Waiting"]
 

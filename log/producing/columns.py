@@ -1,7 +1,7 @@
 """The partitions of many records at once, for whoever writes columns: `build` and Spark.
 
-`log.partitioners.murmur2` over a column, word by word for all rows together.  Records without a key take turns, so that
-the same columns always give the same places.
+`log.writing.partitioners.murmur2` over a column, word by word for all rows together.  Records without a key take
+turns, so that the same columns always give the same places.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.partitioners import murmur2
 from kafkalog.log.producing.partitioners import Partitioner, by_key
+from kafkalog.log.writing.partitioners import murmur2
 
 __all__ = ["COLUMN_PARTITIONERS", "ColumnPartitions", "hashes", "partitions_of"]
 

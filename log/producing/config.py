@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog.codec.arguments import check_fields
+from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import KIB, MIB
-from kafkalog.log.incoming import as_codec
 
 __all__ = ["ProducerConfig"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kafkalog.log.incoming import NewRecord
 from kafkalog.log.producing.batch import ReadyBatch
+from kafkalog.log.writing.incoming import NewRecord
 
 __all__ = ["CallbackHandler", "EventHandler", "Outgoing"]
 

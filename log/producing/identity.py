@@ -6,7 +6,7 @@ from kafkalog.codec.encode import ProducerState
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import NO_PRODUCER_ID
-from kafkalog.log.writer import Log
+from kafkalog.log.writing.writer import Log
 
 __all__ = ["Identity"]
 

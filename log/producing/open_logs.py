@@ -15,15 +15,16 @@ from kafkalog.codec.names import (
     PartitionName,
     parse_partition_directory,
 )
-from kafkalog.log import checkpoint_files, fs
-from kafkalog.log.config import LogConfig
-from kafkalog.log.directory import existing_log_directory, is_partition_dir, refuse_inside
-from kafkalog.log.files import PathLike, scan_directory
-from kafkalog.log.loading import refuse_unfit
-from kafkalog.log.partition import read_partition
+from kafkalog.log.directories.directory import existing_log_directory, is_partition_dir, refuse_inside
+from kafkalog.log.directories.partition import read_partition
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import PathLike, scan_directory
 from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, partition_counts
-from kafkalog.log.session import locked_directory
-from kafkalog.log.writer import Log, check_topic
+from kafkalog.log.writing import checkpoint_files
+from kafkalog.log.writing.config import LogConfig
+from kafkalog.log.writing.loading import refuse_unfit
+from kafkalog.log.writing.session import locked_directory
+from kafkalog.log.writing.writer import Log, check_topic
 
 __all__ = ["OpenLogs", "made_log_directory", "now_ms"]
 

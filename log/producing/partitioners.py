@@ -12,7 +12,7 @@ from typing import Any
 
 from kafkalog.codec.arguments import shown
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.partitioners import legacy_partition, partition_for_key
+from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
 
 __all__ = ["PARTITIONERS", "ByKey", "Partitioner", "StickyPartitions", "by_key", "random_number"]
 

@@ -16,13 +16,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from kafkalog.codec.arguments import checked
+from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.encode.given import check_record, is_bytes
 from kafkalog.codec.errors import KafkaLogError, UsageError
 from kafkalog.codec.model import NO_TIMESTAMP, Codec, Record, TimestampType
-from kafkalog.log.config import LogConfig
-from kafkalog.log.files import PathLike
-from kafkalog.log.incoming import NewRecord, as_codec
-from kafkalog.log.process import OwnProcess
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.disk.process import OwnProcess
 from kafkalog.log.producing.accumulator import Accumulator
 from kafkalog.log.producing.batch import OpenBatch, ReadyBatch, RecordMetadata, Waiting
 from kafkalog.log.producing.config import ProducerConfig
@@ -31,6 +30,8 @@ from kafkalog.log.producing.identity import Identity
 from kafkalog.log.producing.open_logs import OpenLogs, made_log_directory, now_ms
 from kafkalog.log.producing.partitioners import Partitioner, StickyPartitions, by_key, random_number
 from kafkalog.log.producing.room import QueueFullError, Room
+from kafkalog.log.writing.config import LogConfig
+from kafkalog.log.writing.incoming import NewRecord
 
 __all__ = ["Encoder", "OnDelivery", "Producer", "TransactionAbortedError"]
 

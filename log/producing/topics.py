@@ -9,7 +9,7 @@ from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import PARTITION_METADATA, DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.codec.text import decode_partition_metadata
-from kafkalog.log.files import MissingFileError, read_small, scan_directory
+from kafkalog.log.disk.files import MissingFileError, read_small, scan_directory
 
 __all__ = ["PartitionCounts", "known_topic_id", "partition_counts"]
 

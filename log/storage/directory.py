@@ -13,8 +13,8 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
 from kafkalog.codec.names import is_seen_by_java
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.thresholds import headers_are_worth_it
-from kafkalog.log import fs
-from kafkalog.log.files import (
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import (
     FileSource,
     MissingFileError,
     NotRegularFileError,

@@ -23,8 +23,8 @@ from kafkalog.log.storage.java import (
 )
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
 from kafkalog.log.storage.log_file import LogBatch
-from kafkalog.log.storage.producer_snapshots import Snapshots
-from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.producers.known_producers import ProducerStateManager
+from kafkalog.log.storage.producers.snapshots import Snapshots
 from kafkalog.log.storage.replay import rebuild_producer_state
 from kafkalog.log.storage.segment import LogLossError, LogSegment
 from kafkalog.log.storage.segments import LogSegments

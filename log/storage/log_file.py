@@ -43,7 +43,7 @@ from kafkalog.log.storage.java import (
     KafkaError,
     int64,
 )
-from kafkalog.log.storage.producer_state import Marker
+from kafkalog.log.storage.producers.state import Marker
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun, HeaderTable

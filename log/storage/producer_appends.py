@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.storage.indexes import TransactionIndex
 from kafkalog.log.storage.java import JavaHashMap
-from kafkalog.log.storage.producer_state import AppendOrigin, CompletedTransaction, Marker, ProducerAppendInfo
-from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.producers.known_producers import ProducerStateManager
+from kafkalog.log.storage.producers.state import AppendOrigin, CompletedTransaction, Marker, ProducerAppendInfo
 
 if TYPE_CHECKING:
     from kafkalog.log.storage.log_file import LogBatch

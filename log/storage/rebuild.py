@@ -16,7 +16,7 @@ from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
 from kafkalog.log.storage.log_file import LogBatch, LogFile
 from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producer_runs import ProducerError, StretchEnd, take_producers
-from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.rebuild_segment import IndexLimits, Progress, RecoveredRun

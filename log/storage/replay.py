@@ -6,7 +6,7 @@ from kafkalog.codec.names import FileKind
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producer_runs import ProducerError, take_producers
-from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogSegment
 from kafkalog.log.storage.segments import LogSegments
 

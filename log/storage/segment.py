@@ -23,7 +23,7 @@ from kafkalog.log.storage.java import (
 )
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
 from kafkalog.log.storage.log_file import LogBatch, LogFile
-from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.rebuild import Rebuild
 from kafkalog.log.storage.settings import StorageSettings
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkalog.log import retention
-from kafkalog.log.storage.cleanable_log import CleanableLog
+from kafkalog.log.storage import retention
+from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog
 from kafkalog.log.storage.segment import LogSegment
 
 __all__ = ["delete_old_segments"]

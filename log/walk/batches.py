@@ -16,13 +16,13 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it, kernel_is_worth_it
-from kafkalog.log.batch_filter import BatchFilter
-from kafkalog.log.files import FileSource
-from kafkalog.log.held_files import HeldFiles
-from kafkalog.log.segment import Segment, index_of
-from kafkalog.log.time_lookup import position_for_timestamp
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.disk.held_files import HeldFiles
+from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.ending import EndOfWalk
+from kafkalog.log.walk.segment import Segment, index_of
+from kafkalog.log.walk.time_lookup import position_for_timestamp
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner

@@ -6,7 +6,7 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
-from kafkalog.log.identities import refused_id
+from kafkalog.log.directories.identities import refused_id
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome

@@ -41,7 +41,7 @@ from kafkalog.log.storage.java import (
 )
 from kafkalog.log.storage.loader import LoadedLog, LoadRequest, LogLoader
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.facts.broker_settings import LogSettings
 
 __all__ = [
     "BrokerResult",

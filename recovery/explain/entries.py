@@ -23,7 +23,7 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source, used_end
 from kafkalog.codec.trace import Span, read_spans
 from kafkalog.codec.whole import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Sequence
-from kafkalog.log.files import FileSource
+from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.explain.explanation import ExplainedPart, PartRole
 
 __all__ = ["explain_index"]

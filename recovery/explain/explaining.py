@@ -22,8 +22,8 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.trace import read_spans
 from kafkalog.codec.whole import PRODUCER_SNAPSHOT
-from kafkalog.log.files import FileSource, absolute, is_directory, read_small
-from kafkalog.recovery.bitrepair import flipped_bit
+from kafkalog.log.disk.files import FileSource, absolute, is_directory, read_small
+from kafkalog.recovery.damage.bit_repair import flipped_bit
 from kafkalog.recovery.explain.entries import explain_index
 from kafkalog.recovery.explain.explanation import ExplainedPart, Explanation, PartRole
 from kafkalog.recovery.explain.logs import Wanted, broken_fields, explain_log, one_bit

@@ -14,7 +14,7 @@ from kafkalog.codec.source import Source, zeros_end
 from kafkalog.codec.trace import Span, read_spans
 from kafkalog.codec.whole import ENTRY
 from kafkalog.log.walk.resync import Expected, Resync
-from kafkalog.recovery.bitrepair import BitRepair, Neighbors, outside_checksum, repair_at
+from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, outside_checksum, repair_at
 from kafkalog.recovery.explain.explanation import ExplainedPart, PartRole
 from kafkalog.recovery.explain.nested import read_contents
 from kafkalog.recovery.explain.suspects import blame_suspects

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from construct import Construct, Container, Int16sb, Struct
 
-from kafkalog.cluster.coordinator_records import TOPICS, decode_record
-from kafkalog.cluster.framed_records import decode_metadata
-from kafkalog.cluster.messages import Decoded
+from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
+from kafkalog.cluster.records.framed_records import decode_metadata
+from kafkalog.cluster.records.messages import Decoded
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import UnsignedVarint

@@ -12,24 +12,24 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from kafkalog.cluster.configuration import (
+from kafkalog.cluster.groups.groups import Group, read_groups
+from kafkalog.cluster.groups.offsets import CommittedOffset
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.rules.configuration import (
     TOPIC_SYNONYMS,
     ConfigSource,
     Setting,
     effective_of_broker,
     effective_of_topic,
 )
-from kafkalog.cluster.groups import Group, read_groups
-from kafkalog.cluster.metadata_image import MetadataImage
-from kafkalog.cluster.offsets import CommittedOffset
-from kafkalog.cluster.transactions import TransactionState, read_transactions
+from kafkalog.cluster.transactions.transactions import TransactionState, read_transactions
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState, parse_java_long
 from kafkalog.codec.wording import counted
-from kafkalog.log.directory import LogDir, open_log_dir
-from kafkalog.log.partition import Partition
-from kafkalog.log.retention import beyond_size
+from kafkalog.log.directories.directory import LogDir, open_log_dir
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.storage.retention import beyond_size
 
 __all__ = ["PREVENTION", "Expiry", "expiry_of", "refuse_settings"]
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kafkalog.cluster.quorum_log import QuorumLog
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.kraft import KRaftRecord, encode_kraft_value
@@ -26,12 +26,12 @@ from kafkalog.codec.names import (
 from kafkalog.codec.quorum_state import QuorumState, encode_quorum_state
 from kafkalog.log.storage.content import Content, Literal, Slice, join
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.actions import WRITTEN_AT_STOP, Action, difference
+from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, Action, difference
+from kafkalog.recovery.decide.safe import SafeResult, recover_safely
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.quorum.request import QuorumRequest
-from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.safe import SafeResult, recover_safely
-from kafkalog.recovery.survey import Survey
-from kafkalog.recovery.topic_facts import NO_FACTS
 
 __all__ = ["NewMetadata", "actions_of", "broken_snapshots", "content_elsewhere", "make_metadata"]
 

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafkalog.cluster.metadata_image import MetadataImage
-from kafkalog.cluster.metadata_log import MetadataLog
-from kafkalog.cluster.quorum import KnownVoter, Quorum, read_quorum
-from kafkalog.cluster.quorum_log import QuorumLog, root_of_metadata
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum, read_quorum
+from kafkalog.cluster.kraft.quorum_log import QuorumLog, root_of_metadata
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.kraft import KRaftRecord, VoterNode
@@ -24,11 +24,14 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.quorum_state import QuorumState
 from kafkalog.codec.wording import counted
-from kafkalog.log.directory import is_log_dir
-from kafkalog.log.files import scan_directory
-from kafkalog.log.partition import open_partition
+from kafkalog.log.directories.directory import is_log_dir
+from kafkalog.log.directories.partition import open_partition
+from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.storage.content import Content
-from kafkalog.recovery.actions import Action
+from kafkalog.recovery.decide.actions import Action
+from kafkalog.recovery.decide.refusals import refuse_unsafe
+from kafkalog.recovery.facts.survey import Survey, survey
+from kafkalog.recovery.facts.topic_facts import node_id_of
 from kafkalog.recovery.quorum.expiry import PREVENTION, Expiry, expiry_of
 from kafkalog.recovery.quorum.metadata_tree import (
     NOBODY,
@@ -65,9 +68,6 @@ from kafkalog.recovery.quorum.voters import (
     node_of,
     static_line,
 )
-from kafkalog.recovery.refusals import refuse_unsafe
-from kafkalog.recovery.survey import Survey, survey
-from kafkalog.recovery.topic_facts import node_id_of
 
 __all__ = ["DirectoryChange", "QuorumPlan", "make_plan"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.cluster.metadata_image import MetadataImage
-from kafkalog.cluster.quorum import KnownVoter, Quorum
-from kafkalog.cluster.quorum_log import QuorumLog
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import FindingCode, Severity

@@ -9,21 +9,21 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkalog.cluster.quorum_log import root_of_metadata
+from kafkalog.cluster.kraft.quorum_log import root_of_metadata
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.codec.text import encode_meta_properties, encode_uuid, meta_properties
-from kafkalog.log.directory import new_directory
+from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
-from kafkalog.recovery.fs import PIECE, FileSystem, Owner
-from kafkalog.recovery.lock import refuse_if_locked
+from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
+from kafkalog.recovery.act.lock import refuse_if_locked
+from kafkalog.recovery.act.runner import Completed
+from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
+from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.quorum.metadata_tree import content_elsewhere
 from kafkalog.recovery.quorum.plan import DirectoryChange, QuorumPlan, make_plan
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
-from kafkalog.recovery.runner import Completed
-from kafkalog.recovery.survey import survey
-from kafkalog.recovery.transaction import Keeping, Transaction, transaction
 
 __all__ = ["QuorumResult", "plan_quorum", "recover_quorum"]
 

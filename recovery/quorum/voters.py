@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog.cluster.quorum_log import QuorumLog
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.kraft import Endpoint, KRaftRecord, KRaftVersion, KRaftVoters, VoterNode
@@ -14,7 +14,7 @@ from kafkalog.codec.text import decode_uuid, encode_uuid
 from kafkalog.recovery.quorum.request import QuorumRequest
 
 if TYPE_CHECKING:
-    from kafkalog.cluster.metadata_image import MetadataImage
+    from kafkalog.cluster.kraft.metadata_image import MetadataImage
 
 __all__ = ["Member", "endpoints_known", "new_records", "node_of", "static_line"]
 

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafkalog.cluster.fencing import fencing_order, software_level
-from kafkalog.cluster.kraft_departures import TopicRules, topic_rules
-from kafkalog.cluster.kraft_starts import Starts, possible_leaders
-from kafkalog.cluster.metadata_image import Broker, MetadataImage, PartitionImage
-from kafkalog.cluster.metadata_log import MetadataLog
-from kafkalog.cluster.quorum import Quorum, best_first, read_quorum
-from kafkalog.cluster.quorum_log import QuorumLog
+from kafkalog.cluster.kraft.departures import TopicRules, topic_rules
+from kafkalog.cluster.kraft.fencing import fencing_order, software_level
+from kafkalog.cluster.kraft.metadata_image import Broker, MetadataImage, PartitionImage
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.quorum import Quorum, best_first, read_quorum
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.cluster.kraft.starts import Starts, possible_leaders
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.log.partition import open_partition
+from kafkalog.log.directories.partition import open_partition
 from kafkalog.recovery.triage.logs import BrokerDisks
 from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, Memory, Replicas
 

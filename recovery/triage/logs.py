@@ -15,18 +15,18 @@ from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, parse_partition_directory
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
-from kafkalog.log.directory import LogDir
+from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome, PartitionResult
-from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.copies import reason
-from kafkalog.recovery.forecast import load_directory
-from kafkalog.recovery.lineage import Lineage
-from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.rules import Rules
-from kafkalog.recovery.survey import survey
-from kafkalog.recovery.workers import OnProgress, Workers
+from kafkalog.recovery.copies.common_history import Lineage
+from kafkalog.recovery.copies.volumes import reason
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import survey
+from kafkalog.recovery.facts.workers import OnProgress, Workers
 
 __all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "unread"]
 

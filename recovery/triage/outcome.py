@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.cluster.zookeeper.election import NO_LEADER
-from kafkalog.recovery.lineage import common_past
+from kafkalog.recovery.copies.common_history import common_past
 from kafkalog.recovery.triage.logs import ReplicaLog
 from kafkalog.recovery.triage.memory import Replicas
 

@@ -14,17 +14,17 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.wording import counted
-from kafkalog.log.chosen import Chosen
-from kafkalog.log.directory import LogDir
-from kafkalog.log.files import PathLike, absolute
-from kafkalog.recovery.copies import Shelf, gather
-from kafkalog.recovery.lineage import Lineage
-from kafkalog.recovery.lock import refuse_if_locked
+from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.disk.files import PathLike, absolute
+from kafkalog.recovery.act.lock import refuse_if_locked
+from kafkalog.recovery.copies.common_history import Lineage
+from kafkalog.recovery.copies.volumes import Shelf, gather
+from kafkalog.recovery.facts.workers import OnProgress
 from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers, unread
 from kafkalog.recovery.triage.memory import Memory, Replicas
 from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
 from kafkalog.recovery.triage.sources import memory_of
-from kafkalog.recovery.workers import OnProgress
 
 __all__ = ["Triage", "refused", "triage"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.recovery.copies import Shelf
+from kafkalog.recovery.copies.volumes import Shelf
 from kafkalog.recovery.triage.kraft import kraft_memory
 from kafkalog.recovery.triage.memory import Memory
 from kafkalog.recovery.triage.zookeeper import zookeeper_memory

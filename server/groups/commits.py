@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from threading import Lock
 
-from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
-from kafkalog.cluster.groups import Group, read_groups
-from kafkalog.cluster.replay import Until
+from kafkalog.cluster.groups.groups import Group, read_groups
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.replay import Until
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.log import fs
-from kafkalog.log.directory import refuse_inside
-from kafkalog.log.files import is_directory, read_small
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.directory import refuse_inside
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import is_directory, read_small
 
 __all__ = ["Commit", "Commits", "CommitsFile", "TooManyCommitsError"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkalog.cluster.groups import Group as RecordedGroup
+from kafkalog.cluster.groups.groups import Group as RecordedGroup
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code, brief

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.log.readable import OffsetAndTimestamp
+from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
 from kafkalog.server.handlers.leader_epochs import epoch_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from threading import Lock
 
-from kafkalog.cluster.producers import Producer, read_producers
+from kafkalog.cluster.transactions.producers import Producer, read_producers
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code, brief

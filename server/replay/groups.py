@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kafkalog.cluster.offsets import CommittedOffset
+from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.server.replay.offset_map import OffsetMap
 
 __all__ = ["Moved", "moved_offsets"]

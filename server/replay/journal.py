@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.fs import AppendFile, remove
+from kafkalog.log.disk.fs import AppendFile, remove
 from kafkalog.server.replay.offset_map import OffsetMap, Run
 
 __all__ = ["Journal"]

@@ -114,7 +114,7 @@ def write_parquet(path: str, maps: Mapping[tuple[str, int], OffsetMap], renamed:
     with needed("the offset map", "replay"):
         import pyarrow as pa
 
-    from kafkalog.log.columns_file import ColumnsFile
+    from kafkalog.log.writing.columns_file import ColumnsFile
 
     words = pa.dictionary(pa.int32(), pa.string())
     schema = pa.schema(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.partition import Partition
 
 __all__ = ["Settings", "settings_for"]
 

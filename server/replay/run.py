@@ -8,22 +8,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from kafkalog.cluster.offsets import CommittedOffset, read_offsets
-from kafkalog.cluster.transactions import read_transactions
-from kafkalog.cluster.undecided import DecidedPartition, Waiting
+from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
+from kafkalog.cluster.transactions.transactions import read_transactions
+from kafkalog.cluster.transactions.undecided import DecidedPartition, Waiting
 from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.model import Record
 from kafkalog.codec.names import INDEX_KINDS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind
 from kafkalog.codec.unknown import unknown
-from kafkalog.log import fs
-from kafkalog.log.chosen import ALL, Chosen
-from kafkalog.log.consumer_view import READ_COMMITTED
-from kafkalog.log.files import PathLike, exists
-from kafkalog.log.outside import require_outside
-from kafkalog.log.records import RecordReader
-from kafkalog.log.writer import check_topic
-from kafkalog.recovery.verify import verify
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.outside import require_outside
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import PathLike, exists
+from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.records import RecordReader
+from kafkalog.log.writing.writer import check_topic
+from kafkalog.recovery.checks.verify import verify
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.replay.groups import Moved, moved_offsets
 from kafkalog.server.replay.journal import Journal

@@ -12,8 +12,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from kafkalog.cli.report.making import Report, report
-    from kafkalog.cluster.commit_offsets import GroupOffsets, OffsetAndMetadata, commit_offsets
-    from kafkalog.cluster.quorum import Quorum, read_quorum
+    from kafkalog.cluster.groups.commit_offsets import GroupOffsets, OffsetAndMetadata, commit_offsets
+    from kafkalog.cluster.kraft.quorum import Quorum, read_quorum
     from kafkalog.codec.encode import ProducerState
     from kafkalog.codec.errors import (
         FormatError,
@@ -41,51 +41,51 @@ if TYPE_CHECKING:
     )
     from kafkalog.codec.records import DecodedBatch, decode_batch, iter_records
     from kafkalog.codec.scan import ScanResult, scan
-    from kafkalog.log.config import LogConfig
     from kafkalog.log.consuming.consumer import Consumer, follow
+    from kafkalog.log.consuming.multifetch import Fetched, multifetch
     from kafkalog.log.consuming.offset_store import OffsetsFile
     from kafkalog.log.consuming.stream import ConsumerStream
-    from kafkalog.log.directory import LogDir
-    from kafkalog.log.directory import open_log_dir as open
-    from kafkalog.log.fetch import Chunk, OffsetOutOfRangeError
-    from kafkalog.log.incoming import NewRecord
-    from kafkalog.log.inventory import Inventory, open_all
-    from kafkalog.log.multifetch import Fetched, multifetch
-    from kafkalog.log.offsets import EARLIEST, LATEST
-    from kafkalog.log.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
-    from kafkalog.log.partitioners import legacy_partition, partition_for_key
+    from kafkalog.log.consuming.streams import Stream, open_streams
+    from kafkalog.log.directories.directory import LogDir
+    from kafkalog.log.directories.directory import open_log_dir as open
+    from kafkalog.log.directories.inventory import Inventory, open_all
+    from kafkalog.log.directories.partition import OffsetAndTimestamp, Partition, open_partition, open_segment
     from kafkalog.log.producing.batch import ReadyBatch, RecordMetadata
     from kafkalog.log.producing.config import ProducerConfig
     from kafkalog.log.producing.hooks import CallbackHandler, Outgoing
     from kafkalog.log.producing.producer import Producer, TransactionAbortedError
     from kafkalog.log.producing.room import QueueFullError
-    from kafkalog.log.retention import DeletableSegment, by_file_time
-    from kafkalog.log.segment import Segment
-    from kafkalog.log.streams import Stream, open_streams
-    from kafkalog.log.writer import Log
-    from kafkalog.recovery.compaction import CompactedPartition, Compaction
-    from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
-    from kafkalog.recovery.compare import compare
-    from kafkalog.recovery.comparison import Comparison
+    from kafkalog.log.reading.fetch import Chunk, OffsetOutOfRangeError
+    from kafkalog.log.reading.offsets import EARLIEST, LATEST
+    from kafkalog.log.storage.retention import DeletableSegment, by_file_time
+    from kafkalog.log.walk.segment import Segment
+    from kafkalog.log.writing.config import LogConfig
+    from kafkalog.log.writing.incoming import NewRecord
+    from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
+    from kafkalog.log.writing.writer import Log
+    from kafkalog.recovery.act.history import RunInfo, RunState, runs
+    from kafkalog.recovery.act.purging import PurgeResult, purge
+    from kafkalog.recovery.checks.report import VerifyReport
+    from kafkalog.recovery.checks.verify import verify
+    from kafkalog.recovery.compaction.cleaning import CompactedPartition, Compaction
+    from kafkalog.recovery.compaction.run import CompactionResult, compact, plan_compaction
+    from kafkalog.recovery.copies.compare import compare
+    from kafkalog.recovery.copies.comparison import Comparison
+    from kafkalog.recovery.copies.merge_result import MergedDirectory, MergeResult
+    from kafkalog.recovery.copies.preview import merge_preview
+    from kafkalog.recovery.decide.plan import Plan
     from kafkalog.recovery.explain import ExplainedPart, Explanation, PartRole, explain
-    from kafkalog.recovery.history import RunInfo, RunState, runs
-    from kafkalog.recovery.merge import merge_directories, merge_replicas
-    from kafkalog.recovery.merge_result import MergedDirectory, MergeResult
-    from kafkalog.recovery.modes import Mode
-    from kafkalog.recovery.plan import Plan
-    from kafkalog.recovery.preview import merge_preview
-    from kafkalog.recovery.purging import PurgeResult, purge
+    from kafkalog.recovery.facts.modes import Mode
+    from kafkalog.recovery.merging.merge import merge_directories, merge_replicas
     from kafkalog.recovery.quorum.plan import QuorumPlan
     from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
     from kafkalog.recovery.quorum.run import QuorumResult, plan_quorum, recover_quorum
-    from kafkalog.recovery.remains import Remains, RemainsKind, deleted
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
-    from kafkalog.recovery.taking_out import TakenOut, undelete_into
     from kafkalog.recovery.triage.outcome import PartitionTriage
     from kafkalog.recovery.triage.run import Triage, triage
-    from kafkalog.recovery.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
-    from kafkalog.recovery.verify import verify
-    from kafkalog.recovery.verify_report import VerifyReport
+    from kafkalog.recovery.undelete.remains import Remains, RemainsKind, deleted
+    from kafkalog.recovery.undelete.taking_out import TakenOut, undelete_into
+    from kafkalog.recovery.undelete.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
 
 _HOMES = {
     "AbortedTransaction": "kafkalog.codec.model",
@@ -102,49 +102,49 @@ _HOMES = {
     "FindingCode": "kafkalog.codec.findings",
     "FormatError": "kafkalog.codec.errors",
     "Header": "kafkalog.codec.model",
-    "Inventory": "kafkalog.log.inventory",
+    "Inventory": "kafkalog.log.directories.inventory",
     "KafkaLogError": "kafkalog.codec.errors",
     "LegacyHeader": "kafkalog.codec.model",
     "LimitExceeded": "kafkalog.codec.errors",
     "Limits": "kafkalog.codec.limits",
-    "LogDir": "kafkalog.log.directory",
-    "OffsetAndTimestamp": "kafkalog.log.partition",
-    "Partition": "kafkalog.log.partition",
+    "LogDir": "kafkalog.log.directories.directory",
+    "OffsetAndTimestamp": "kafkalog.log.directories.partition",
+    "Partition": "kafkalog.log.directories.partition",
     "ProducerEntry": "kafkalog.codec.model",
     "Record": "kafkalog.codec.model",
     "RecordBatch": "kafkalog.codec.model",
     "RecoveryRefused": "kafkalog.codec.errors",
     "ScanResult": "kafkalog.codec.scan",
-    "Segment": "kafkalog.log.segment",
+    "Segment": "kafkalog.log.walk.segment",
     "Severity": "kafkalog.codec.findings",
     "StopReason": "kafkalog.codec.findings",
     "StorageError": "kafkalog.codec.errors",
     "TimestampType": "kafkalog.codec.model",
     "UsageError": "kafkalog.codec.errors",
-    "Log": "kafkalog.log.writer",
-    "LogConfig": "kafkalog.log.config",
-    "NewRecord": "kafkalog.log.incoming",
+    "Log": "kafkalog.log.writing.writer",
+    "LogConfig": "kafkalog.log.writing.config",
+    "NewRecord": "kafkalog.log.writing.incoming",
     "ProducerState": "kafkalog.codec.encode",
-    "Chunk": "kafkalog.log.fetch",
-    "OffsetOutOfRangeError": "kafkalog.log.fetch",
-    "EARLIEST": "kafkalog.log.offsets",
-    "LATEST": "kafkalog.log.offsets",
-    "open_streams": "kafkalog.log.streams",
-    "Stream": "kafkalog.log.streams",
-    "partition_for_key": "kafkalog.log.partitioners",
+    "Chunk": "kafkalog.log.reading.fetch",
+    "OffsetOutOfRangeError": "kafkalog.log.reading.fetch",
+    "EARLIEST": "kafkalog.log.reading.offsets",
+    "LATEST": "kafkalog.log.reading.offsets",
+    "open_streams": "kafkalog.log.consuming.streams",
+    "Stream": "kafkalog.log.consuming.streams",
+    "partition_for_key": "kafkalog.log.writing.partitioners",
     "CallbackHandler": "kafkalog.log.producing.hooks",
     "Consumer": "kafkalog.log.consuming.consumer",
     "ConsumerStream": "kafkalog.log.consuming.stream",
     "OffsetsFile": "kafkalog.log.consuming.offset_store",
     "follow": "kafkalog.log.consuming.consumer",
-    "DeletableSegment": "kafkalog.log.retention",
+    "DeletableSegment": "kafkalog.log.storage.retention",
     "ErrorCode": "kafkalog.codec.fetch_result",
-    "Fetched": "kafkalog.log.multifetch",
-    "GroupOffsets": "kafkalog.cluster.commit_offsets",
-    "OffsetAndMetadata": "kafkalog.cluster.commit_offsets",
-    "by_file_time": "kafkalog.log.retention",
-    "commit_offsets": "kafkalog.cluster.commit_offsets",
-    "multifetch": "kafkalog.log.multifetch",
+    "Fetched": "kafkalog.log.consuming.multifetch",
+    "GroupOffsets": "kafkalog.cluster.groups.commit_offsets",
+    "OffsetAndMetadata": "kafkalog.cluster.groups.commit_offsets",
+    "by_file_time": "kafkalog.log.storage.retention",
+    "commit_offsets": "kafkalog.cluster.groups.commit_offsets",
+    "multifetch": "kafkalog.log.consuming.multifetch",
     "Outgoing": "kafkalog.log.producing.hooks",
     "Producer": "kafkalog.log.producing.producer",
     "ProducerConfig": "kafkalog.log.producing.config",
@@ -152,17 +152,17 @@ _HOMES = {
     "ReadyBatch": "kafkalog.log.producing.batch",
     "RecordMetadata": "kafkalog.log.producing.batch",
     "TransactionAbortedError": "kafkalog.log.producing.producer",
-    "legacy_partition": "kafkalog.log.partitioners",
-    "CompactedPartition": "kafkalog.recovery.compaction",
-    "Compaction": "kafkalog.recovery.compaction",
-    "CompactionResult": "kafkalog.recovery.compaction_run",
-    "Comparison": "kafkalog.recovery.comparison",
-    "MergeResult": "kafkalog.recovery.merge_result",
-    "MergedDirectory": "kafkalog.recovery.merge_result",
-    "Mode": "kafkalog.recovery.modes",
-    "Plan": "kafkalog.recovery.plan",
-    "PurgeResult": "kafkalog.recovery.purging",
-    "Quorum": "kafkalog.cluster.quorum",
+    "legacy_partition": "kafkalog.log.writing.partitioners",
+    "CompactedPartition": "kafkalog.recovery.compaction.cleaning",
+    "Compaction": "kafkalog.recovery.compaction.cleaning",
+    "CompactionResult": "kafkalog.recovery.compaction.run",
+    "Comparison": "kafkalog.recovery.copies.comparison",
+    "MergeResult": "kafkalog.recovery.copies.merge_result",
+    "MergedDirectory": "kafkalog.recovery.copies.merge_result",
+    "Mode": "kafkalog.recovery.facts.modes",
+    "Plan": "kafkalog.recovery.decide.plan",
+    "PurgeResult": "kafkalog.recovery.act.purging",
+    "Quorum": "kafkalog.cluster.kraft.quorum",
     "QuorumPlan": "kafkalog.recovery.quorum.plan",
     "QuorumRequest": "kafkalog.recovery.quorum.request",
     "QuorumResult": "kafkalog.recovery.quorum.run",
@@ -171,43 +171,43 @@ _HOMES = {
     "Triage": "kafkalog.recovery.triage.run",
     "triage": "kafkalog.recovery.triage.run",
     "RecoveryResult": "kafkalog.recovery.run",
-    "Remains": "kafkalog.recovery.remains",
-    "RemainsKind": "kafkalog.recovery.remains",
+    "Remains": "kafkalog.recovery.undelete.remains",
+    "RemainsKind": "kafkalog.recovery.undelete.remains",
     "Report": "kafkalog.cli.report.making",
-    "RunInfo": "kafkalog.recovery.history",
-    "RunState": "kafkalog.recovery.history",
-    "TakenOut": "kafkalog.recovery.taking_out",
-    "UndeleteResult": "kafkalog.recovery.undeletion",
-    "Undeletion": "kafkalog.recovery.undeletion",
+    "RunInfo": "kafkalog.recovery.act.history",
+    "RunState": "kafkalog.recovery.act.history",
+    "TakenOut": "kafkalog.recovery.undelete.taking_out",
+    "UndeleteResult": "kafkalog.recovery.undelete.undeletion",
+    "Undeletion": "kafkalog.recovery.undelete.undeletion",
     "UndoResult": "kafkalog.recovery.run",
-    "VerifyReport": "kafkalog.recovery.verify_report",
-    "compact": "kafkalog.recovery.compaction_run",
-    "compare": "kafkalog.recovery.compare",
+    "VerifyReport": "kafkalog.recovery.checks.report",
+    "compact": "kafkalog.recovery.compaction.run",
+    "compare": "kafkalog.recovery.copies.compare",
     "decode_batch": "kafkalog.codec.records",
     "iter_records": "kafkalog.codec.records",
-    "merge_directories": "kafkalog.recovery.merge",
-    "merge_preview": "kafkalog.recovery.preview",
-    "merge_replicas": "kafkalog.recovery.merge",
-    "open": "kafkalog.log.directory:open_log_dir",
-    "open_all": "kafkalog.log.inventory",
-    "open_partition": "kafkalog.log.partition",
-    "open_segment": "kafkalog.log.partition",
-    "deleted": "kafkalog.recovery.remains",
+    "merge_directories": "kafkalog.recovery.merging.merge",
+    "merge_preview": "kafkalog.recovery.copies.preview",
+    "merge_replicas": "kafkalog.recovery.merging.merge",
+    "open": "kafkalog.log.directories.directory:open_log_dir",
+    "open_all": "kafkalog.log.directories.inventory",
+    "open_partition": "kafkalog.log.directories.partition",
+    "open_segment": "kafkalog.log.directories.partition",
+    "deleted": "kafkalog.recovery.undelete.remains",
     "report": "kafkalog.cli.report.making",
     "plan": "kafkalog.recovery.run",
-    "plan_compaction": "kafkalog.recovery.compaction_run",
+    "plan_compaction": "kafkalog.recovery.compaction.run",
     "plan_quorum": "kafkalog.recovery.quorum.run",
-    "plan_undelete": "kafkalog.recovery.undeletion",
-    "purge": "kafkalog.recovery.purging",
-    "read_quorum": "kafkalog.cluster.quorum",
+    "plan_undelete": "kafkalog.recovery.undelete.undeletion",
+    "purge": "kafkalog.recovery.act.purging",
+    "read_quorum": "kafkalog.cluster.kraft.quorum",
     "recover": "kafkalog.recovery.run",
     "recover_quorum": "kafkalog.recovery.quorum.run",
-    "runs": "kafkalog.recovery.history",
+    "runs": "kafkalog.recovery.act.history",
     "scan": "kafkalog.codec.scan",
-    "undelete": "kafkalog.recovery.undeletion",
-    "undelete_into": "kafkalog.recovery.taking_out",
+    "undelete": "kafkalog.recovery.undelete.undeletion",
+    "undelete_into": "kafkalog.recovery.undelete.taking_out",
     "undo": "kafkalog.recovery.run",
-    "verify": "kafkalog.recovery.verify",
+    "verify": "kafkalog.recovery.checks.verify",
 }
 """Public name -> module, with `:name` where it is called otherwise there."""
 

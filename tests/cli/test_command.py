@@ -19,7 +19,7 @@ from fixture_data import BrokerCase, broker_case
 from kafkalog.cli.main import COMMANDS
 from kafkalog.cli.output import escape_controls
 from kafkalog.codec.errors import ReplicaError
-from kafkalog.log.inventory import open_all
+from kafkalog.log.directories.inventory import open_all
 
 TXN = "4.1.1/txn"
 SEGMENTS = "4.1.1/segments"

@@ -180,7 +180,7 @@ def test_a_topic_that_is_no_text_is_refused(options: list[str], tmp_path: Path) 
 
 def test_an_error_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out.parquet"
-    monkeypatch.setattr("kafkalog.log.fs.os.pwrite", _full_disk)
+    monkeypatch.setattr("kafkalog.log.disk.fs.os.pwrite", _full_disk)
     finished = kafkalog("dump", BROKER, "--parquet", out)
     assert finished.code == 4
     assert "No space left on device" in finished.err
@@ -193,7 +193,8 @@ def _full_disk(*_: object) -> int:
 
 
 def test_the_extra_is_named_where_it_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name in ("kafkalog.cli.dump.columns", "kafkalog.log.columns_file")]:
+    users = {"kafkalog.cli.dump.columns", "kafkalog.log.writing.columns_file"}
+    for name in users & sys.modules.keys():
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     finished = kafkalog("dump", BROKER, "--parquet", tmp_path / "out.parquet")

@@ -11,7 +11,7 @@ import pytest
 from broker_dirs import brokers, own_copy
 from command import kafkalog
 from kafkalog.codec.errors import StorageError
-from kafkalog.log import files
+from kafkalog.log.disk import files
 
 COMMANDS = ["metadata", "elections", "offsets", "groups", "transactions"]
 

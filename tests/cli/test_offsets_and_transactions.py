@@ -12,10 +12,10 @@ import kafkalog as library
 from broker_dirs import brokers, own_copy
 from command import kafkalog
 from kafkalog.cli.reset_csv import reset_lines
-from kafkalog.cluster.abort_command import abort_command, abort_command_before_3_0
-from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
-from kafkalog.cluster.producers import Producer
-from kafkalog.cluster.transactions import OpenTransaction
+from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
+from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
+from kafkalog.cluster.transactions.producers import Producer
+from kafkalog.cluster.transactions.transactions import OpenTransaction
 
 GROUPS = "4.1.1/groups"
 

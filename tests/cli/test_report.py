@@ -412,7 +412,7 @@ def test_what_came_to_be_meanwhile_is_not_replaced(
         raise OSError(errno.EPERM, "Operation not permitted")
 
     if not has_links:
-        monkeypatch.setattr("kafkalog.log.fs.os.link", refused)
+        monkeypatch.setattr("kafkalog.log.disk.fs.os.link", refused)
     target = tmp_path / "out.html"
     place(str(target), "a report", overwrite=False)
     with pytest.raises(UsageError, match="was created by another process meanwhile"):

@@ -13,7 +13,7 @@ import kafkalog
 from batches import simple
 from kafkalog.cli.report.stretches import BatchFacts, Kind, segment_maps
 from kafkalog.cli.report.timeline import Timeline
-from kafkalog.log.partition import open_partition
+from kafkalog.log.directories.partition import open_partition
 from page import data_of, parsed, table_named
 
 PAGE_BYTES = 4_000_000

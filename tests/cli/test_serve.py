@@ -13,7 +13,7 @@ import pytest
 
 from broker_dirs import brokers, own_copy, unpacked
 from command import kafkalog
-from kafkalog.log.chosen import Chosen
+from kafkalog.log.directories.chosen import Chosen
 from kafkalog.server.catalog import Catalog
 from raw_client import RawClient, fetching
 from self_signed import self_signed

@@ -11,14 +11,14 @@ import pytest
 from command import kafkalog
 from every_byte import Originals
 from fixture_data import recovery_case
-from kafkalog.recovery.journal import JOURNAL, MANIFEST
+from kafkalog.recovery.act.journal import JOURNAL, MANIFEST
 from recovery_settings import given
 from terminal import interrupted_at, on_a_terminal
 from trees import stamps
 
 CASE = recovery_case("random_mix/025")
 SLOWLY = """
-import kafkalog.recovery.workers as workers
+import kafkalog.recovery.facts.workers as workers
 told = workers.Workers._tell
 def slowly(self):
     told(self)
@@ -88,9 +88,9 @@ def test_without_consent_the_choice_is_shown_and_nothing_asked(root: Path) -> No
 @pytest.mark.parametrize(
     "moment",
     [
-        "kafkalog.recovery.outcomes.load_directory",
-        "kafkalog.recovery.counting.census",
-        "kafkalog.recovery.preparing._Preparation:step",
+        "kafkalog.recovery.decide.outcomes.load_directory",
+        "kafkalog.recovery.decide.counting.census",
+        "kafkalog.recovery.act.preparing._Preparation:step",
         "click.confirm",
     ],
 )
@@ -106,8 +106,9 @@ def test_interrupted_before_anything_is_changed(moment: str, root: Path) -> None
 
 
 @pytest.mark.parametrize("then", ["recover", "undo"])
-@pytest.mark.parametrize("moment", ["kafkalog.recovery.operations.Link:do", "kafkalog.recovery.operations.Replace:do"])
-def test_interrupted_while_files_change(moment: str, then: str, root: Path) -> None:
+@pytest.mark.parametrize("kind", ["Link", "Replace"])
+def test_interrupted_while_files_change(kind: str, then: str, root: Path) -> None:
+    moment = f"kafkalog.recovery.act.operations.{kind}:do"
     before, originals = stamps(root), Originals(root)
     words: list[str | Path] = ["recover", root, "--mode", "salvage", "--yes", *settings()]
     seen = on_a_terminal(*words, setup=interrupted_at(moment))
@@ -134,11 +135,11 @@ def test_interrupted_when_all_is_done(root: Path) -> None:
 
 
 MOMENTS = (
-    "kafkalog.recovery.outcomes.load_directory", "kafkalog.recovery.counting.census",
-    "kafkalog.recovery.runner.prepare",
-    "kafkalog.recovery.preparing._Preparation:step", "kafkalog.recovery.preparing.write_document",
-    "kafkalog.recovery.runner.roll_forward", "kafkalog.recovery.operations.Link:do",
-    "kafkalog.recovery.operations.Replace:do", "kafkalog.recovery.apply.finish_document",
+    "kafkalog.recovery.decide.outcomes.load_directory", "kafkalog.recovery.decide.counting.census",
+    "kafkalog.recovery.act.runner.prepare",
+    "kafkalog.recovery.act.preparing._Preparation:step", "kafkalog.recovery.act.preparing.write_document",
+    "kafkalog.recovery.act.runner.roll_forward", "kafkalog.recovery.act.operations.Link:do",
+    "kafkalog.recovery.act.operations.Replace:do", "kafkalog.recovery.act.apply.finish_document",
     "kafkalog.cli.recover.print_result",
 )  # fmt: skip
 

@@ -97,8 +97,8 @@ def test_ctrl_c_at_the_question_of_undelete(deleted: Path) -> None:
 @pytest.mark.parametrize(
     "moment",
     [
-        "kafkalog.recovery.undeletion.recover_safely",
-        "kafkalog.recovery.preparing._Preparation:step",
+        "kafkalog.recovery.undelete.undeletion.recover_safely",
+        "kafkalog.recovery.act.preparing._Preparation:step",
     ],
 )
 def test_undelete_interrupted_before_anything_is_changed(moment: str, deleted: Path) -> None:
@@ -112,8 +112,8 @@ def test_undelete_interrupted_before_anything_is_changed(moment: str, deleted: P
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("then", ["recover", "undo"])
-@pytest.mark.parametrize("moment", ["kafkalog.recovery.operations.Replace:do",
-                                    "kafkalog.recovery.apply.finish_document"])  # fmt: skip
+@pytest.mark.parametrize("moment", ["kafkalog.recovery.act.operations.Replace:do",
+                                    "kafkalog.recovery.act.apply.finish_document"])  # fmt: skip
 def test_undelete_interrupted_while_files_change(moment: str, then: str, deleted: Path) -> None:
     before = stamps(deleted)
     seen = on_a_terminal("undelete", deleted, "--topic", "sessions-20", "--yes", setup=interrupted_at(moment))
@@ -141,7 +141,7 @@ def test_undelete_interrupted_when_all_is_done(deleted: Path) -> None:
 def test_undelete_into_interrupted_leaves_no_half(deleted: Path, tmp_path: Path) -> None:
     before = stamps(deleted)
     seen = on_a_terminal("undelete", deleted, "--topic", "sessions-20", "--into", tmp_path / "new" / "logs",
-                         setup=interrupted_at("kafkalog.recovery.taking_out._copy"))  # fmt: skip
+                         setup=interrupted_at("kafkalog.recovery.undelete.taking_out._copy"))  # fmt: skip
     assert seen.code == 130
     assert "interrupted; nothing was changed" in whole(seen)
     assert stamps(deleted) == before
@@ -178,7 +178,7 @@ def test_purge_takes_no_for_no(recovered: tuple[Path, str], answer: bytes) -> No
 
 
 @pytest.mark.parametrize(
-    "moment", ["kafkalog.recovery.fs.FileSystem:remove_tree", "kafkalog.recovery.fs.FileSystem:remove"]
+    "moment", ["kafkalog.recovery.act.fs.FileSystem:remove_tree", "kafkalog.recovery.act.fs.FileSystem:remove"]
 )
 def test_purge_interrupted_while_it_removes(moment: str, recovered: tuple[Path, str]) -> None:
     root, run = recovered
@@ -199,13 +199,13 @@ def test_purge_interrupted_before_and_behind(recovered: tuple[Path, str]) -> Non
     kept = root.with_name("logs.recovery")
     before = stamps(kept)
     seen = on_a_terminal(
-        "runs", root, "--purge", run, "--yes", setup=interrupted_at("kafkalog.recovery.purging._remove")
+        "runs", root, "--purge", run, "--yes", setup=interrupted_at("kafkalog.recovery.act.purging._remove")
     )
     assert seen.code == 130
     assert "interrupted; nothing was changed" in whole(seen)
     assert stamps(kept) == before
     seen = on_a_terminal("runs", root, "--purge", run, "--yes",
-                         setup=interrupted_at("kafkalog.recovery.purging._needs_pointer"))  # fmt: skip
+                         setup=interrupted_at("kafkalog.recovery.act.purging._needs_pointer"))  # fmt: skip
     assert seen.code == 130
     assert f"run {run} on {root} is permanently deleted" in whole(seen)
 
@@ -226,7 +226,8 @@ def test_undo_takes_no_for_no(recovered: tuple[Path, str], answer: bytes) -> Non
 
 def test_undo_interrupted_while_files_change(recovered: tuple[Path, str]) -> None:
     root, run = recovered
-    seen = on_a_terminal("undo", root, "--yes", setup=interrupted_at("kafkalog.recovery.operations.Replace:take_back"))
+    moment = interrupted_at("kafkalog.recovery.act.operations.Replace:take_back")
+    seen = on_a_terminal("undo", root, "--yes", setup=moment)
     assert seen.code == 130, seen.text
     said = whole(seen)
     (command,) = re.findall(r"kafkalog (undo \S+ --run \S+) completes it", said)

@@ -10,10 +10,10 @@ import pytest
 from broker_dirs import brokers
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
-from kafkalog.cluster.assignors import GroupMember, assign, violations
-from kafkalog.cluster.groups import read_groups
-from kafkalog.cluster.rederive import partition_counts, verdict
-from kafkalog.cluster.replay import Until
+from kafkalog.cluster.assignors.assignors import GroupMember, assign, violations
+from kafkalog.cluster.groups.groups import read_groups
+from kafkalog.cluster.groups.rederive import partition_counts, verdict
+from kafkalog.cluster.records.replay import Until
 from kafkalog.log import open_all
 
 Note = Callable[[str, int], None]

@@ -9,8 +9,8 @@ import pytest
 import kafkalog
 from broker_dirs import brokers, own_copy
 from command import kafkalog as command
-from kafkalog.cluster.java import coordinator_partition
-from kafkalog.cluster.offsets import read_offsets
+from kafkalog.cluster.groups.offsets import read_offsets
+from kafkalog.cluster.rules.java import coordinator_partition
 
 T0 = 1_700_000_000_000
 

@@ -11,11 +11,11 @@ import pytest
 from broker_dirs import KILLED, brokers, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
-from kafkalog.cluster.config_defaults import default_settings
-from kafkalog.cluster.configuration import ConfigSource, effective_of_broker, effective_of_topic
-from kafkalog.cluster.metadata_log import MetadataLog
-from kafkalog.cluster.producer_ids import next_block_of_zookeeper, not_given_out
-from kafkalog.cluster.producers import read_producers
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.rules.config_defaults import default_settings
+from kafkalog.cluster.rules.configuration import ConfigSource, effective_of_broker, effective_of_topic
+from kafkalog.cluster.transactions.producer_ids import next_block_of_zookeeper, not_given_out
+from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.tree import Node, Tree
 from kafkalog.log import open_all, open_partition

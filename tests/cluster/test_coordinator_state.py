@@ -12,13 +12,13 @@ import pytest
 from broker_dirs import KILLED, STOPPED, brokers, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_case
-from kafkalog.cluster.coordinator_records import decode_record
-from kafkalog.cluster.groups import read_groups
-from kafkalog.cluster.java import coordinator_partition, string_hash, topic_partition_hash
-from kafkalog.cluster.offsets import OffsetsState, read_offsets
-from kafkalog.cluster.producers import read_producers
-from kafkalog.cluster.replay import Entry, Marker, Until
-from kafkalog.cluster.transactions import open_transactions, read_transactions
+from kafkalog.cluster.groups.groups import read_groups
+from kafkalog.cluster.groups.offsets import OffsetsState, read_offsets
+from kafkalog.cluster.records.coordinator_records import decode_record
+from kafkalog.cluster.records.replay import Entry, Marker, Until
+from kafkalog.cluster.rules.java import coordinator_partition, string_hash, topic_partition_hash
+from kafkalog.cluster.transactions.producers import read_producers
+from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_all
 

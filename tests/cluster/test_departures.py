@@ -13,11 +13,11 @@ from broker_dirs import brokers, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
 from kafkalog import Log
-from kafkalog.cluster.framed_records import FramedRecord, encode_framed
-from kafkalog.cluster.kraft_departures import kraft_departures
+from kafkalog.cluster.kraft.departures import kraft_departures
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.layout import cluster_metadata
-from kafkalog.cluster.messages import Decoded
-from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.records.framed_records import FramedRecord, encode_framed
+from kafkalog.cluster.records.messages import Decoded
 from kafkalog.cluster.zookeeper import open_zookeeper
 from kafkalog.cluster.zookeeper.departures import zookeeper_departures
 from kafkalog.cluster.zookeeper.election import without_broker

@@ -13,7 +13,7 @@ from broker_dirs import KILLED, brokers, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_case, broker_cases
 from kafkalog.cluster.cross_check import cluster_ids, cross_check, known_from_image, known_from_zookeeper
-from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 from kafkalog.cluster.zookeeper.timeline import Timeline, cause_of, timeline

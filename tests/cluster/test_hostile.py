@@ -11,10 +11,10 @@ import pytest
 
 from broker_dirs import brokers, unpacked
 from command import kafkalog
-from kafkalog.cluster.metadata_history import partition_changes
-from kafkalog.cluster.metadata_json import state_json
-from kafkalog.cluster.metadata_log import MetadataLog
-from kafkalog.cluster.old_group_lines import old_group_line
+from kafkalog.cluster.groups.old_group_lines import old_group_line
+from kafkalog.cluster.kraft.metadata_history import partition_changes
+from kafkalog.cluster.kraft.metadata_json import state_json
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.old_consumers import old_groups
 from kafkalog.cluster.zookeeper.snapshot import parse_snapshot

@@ -13,13 +13,13 @@ from broker_dirs import KILLED, brokers
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
 from kafka_jars import number
-from kafkalog.cluster.framed_records import FramedRecord, decode_metadata, encode_framed
+from kafkalog.cluster.kraft.metadata_history import partition_changes
+from kafkalog.cluster.kraft.metadata_image import MIGRATING, MetadataImage
+from kafkalog.cluster.kraft.metadata_json import image_json, state_json
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.layout import cluster_metadata
-from kafkalog.cluster.messages import Decoded
-from kafkalog.cluster.metadata_history import partition_changes
-from kafkalog.cluster.metadata_image import MIGRATING, MetadataImage
-from kafkalog.cluster.metadata_json import image_json, state_json
-from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.records.framed_records import FramedRecord, decode_metadata, encode_framed
+from kafkalog.cluster.records.messages import Decoded
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.log import open_partition, open_segment
 

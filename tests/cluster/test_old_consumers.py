@@ -13,9 +13,9 @@ import pytest
 from broker_dirs import brokers, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
-from kafkalog.cluster.assignors import GroupMember, assign
-from kafkalog.cluster.old_assignors import OldConsumer, old_range, old_round_robin, threads_of
-from kafkalog.cluster.old_group_lines import as_derived, as_group, by_thread, old_group_line
+from kafkalog.cluster.assignors.assignors import GroupMember, assign
+from kafkalog.cluster.assignors.old_assignors import OldConsumer, old_range, old_round_robin, threads_of
+from kafkalog.cluster.groups.old_group_lines import as_derived, as_group, by_thread, old_group_line
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.java_pattern import JavaPattern
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, old_groups

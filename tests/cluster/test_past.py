@@ -14,8 +14,8 @@ import kafkalog as library
 from broker_dirs import brokers, unpacked
 from command import kafkalog
 from kafkalog import Log, LogConfig, NewRecord
-from kafkalog.cluster.offsets import read_offsets
-from kafkalog.cluster.replay import Until
+from kafkalog.cluster.groups.offsets import read_offsets
+from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, consumer_chroots
 from kafkalog.cluster.zookeeper.old_consumers import old_groups
 from kafkalog.cluster.zookeeper.tree import Node, Tree

@@ -15,8 +15,8 @@ from broker_dirs import brokers
 from command import kafkalog
 from fixture_data import quorum_expected
 from kafkalog import StorageError
-from kafkalog.cluster.quorum import Quorum, read_quorum
-from kafkalog.cluster.quorum_log import read_quorum_log
+from kafkalog.cluster.kraft.quorum import Quorum, read_quorum
+from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import KRaftRecord, KRaftVoters, LeaderChange, Voter, encode_kraft_value

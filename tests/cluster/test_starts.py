@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from kafkalog.cluster import kraft_starts
-from kafkalog.cluster.kraft_departures import TopicRules
-from kafkalog.cluster.kraft_election import NO_LEADER
-from kafkalog.cluster.kraft_starts import Starts, possible_leaders
-from kafkalog.cluster.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage
+from kafkalog.cluster.kraft import starts as kraft_starts
+from kafkalog.cluster.kraft.departures import TopicRules
+from kafkalog.cluster.kraft.election import NO_LEADER
+from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage
+from kafkalog.cluster.kraft.starts import Starts, possible_leaders
 from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
 
 SAFE = TopicRules(unclean=False, min_isr=1)

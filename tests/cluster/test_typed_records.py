@@ -15,17 +15,17 @@ from hypothesis import strategies as st
 
 from broker_dirs import STOPPED, brokers
 from fixture_data import BrokerCase, broker_cases
-from kafkalog.cluster.coordinator_records import TOPICS, decode_record, encode_record
-from kafkalog.cluster.framed_records import (
+from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
+from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record, encode_record
+from kafkalog.cluster.records.framed_records import (
     FramedRecord,
     decode_control,
     decode_metadata,
     decode_remote_log_metadata,
     encode_framed,
 )
-from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
-from kafkalog.cluster.messages import decode, encode
-from kafkalog.cluster.record_json import control_json, coordinator_json, framed_json
+from kafkalog.cluster.records.messages import decode, encode
+from kafkalog.cluster.records.record_json import control_json, coordinator_json, framed_json
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import FindingCode

@@ -16,7 +16,7 @@ from broker_dirs import KILLED, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.layout import zookeeper as layout
-from kafkalog.cluster.messages import encode
+from kafkalog.cluster.records.messages import encode
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import controller_id, json_object, shown_data
 from kafkalog.cluster.zookeeper.log_file import LogFileReader

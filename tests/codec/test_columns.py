@@ -14,7 +14,7 @@ from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import Column, record_schema
 from kafkalog.codec.kernels.tables import HeaderColumn
 from kafkalog.codec.model import TRANSACTIONAL_FLAG
-from kafkalog.log.slices import Damage, Slice, SliceReader
+from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 from record_bytes import Fields, batch, payload
 
 NEW = Column(

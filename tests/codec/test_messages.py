@@ -145,8 +145,8 @@ def test_every_layout_is_made_of_leaves_that_know_their_bounds() -> None:
 
 def test_a_schema_is_read_when_its_type_is_met() -> None:
     program = """if True:
-        import kafkalog.cluster.record_json
-        from kafkalog.cluster.framed_records import decode_metadata
+        import kafkalog.cluster.records.record_json
+        from kafkalog.cluster.records.framed_records import decode_metadata
         from kafkalog.codec.messages import published
         opened = []
         read = published._read

@@ -15,8 +15,8 @@ import pytest
 
 import kafkalog
 from command import kafkalog as command
-from kafkalog.log import fs
-from kafkalog.log.files import FileSource, NotRegularFileError, read_small
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import FileSource, NotRegularFileError, read_small
 from side_file_names import PLACES, RUN, small_log_dir
 from sockets import make_socket
 

@@ -26,7 +26,7 @@ from batches import simple
 from broker_dirs import brokers
 from fixture_data import broker_case
 from kafkalog.codec.records import records_payload
-from kafkalog.recovery.broker.headers import HeaderTables
+from kafkalog.recovery.facts.headers import HeaderTables
 
 HELD = {
     "kafkalog.cli.dump.decoders.DecoderClasses": "functions that are asked",
@@ -34,21 +34,21 @@ HELD = {
     "kafkalog.cli.dump.sinks.JsonSink": "where a command writes",
     "kafkalog.cli.dump.kcat_sink.KcatSink": "where a command writes",
     "kafkalog.cli.dump.sinks.TextSink": "where a command writes",
-    "kafkalog.log.loading.Loaded": "a log that is open",
-    "kafkalog.log.side_files.SideFile": "entries that are read when they are asked for",
-    "kafkalog.recovery.apply.Located": "operations, each of which is tried by itself",
-    "kafkalog.recovery.operations.Script": "operations, each of which is tried by itself",
-    "kafkalog.log.storage.batch_retention.BatchRetention": "a log that is being cleaned",
-    "kafkalog.log.storage.cleanable_log.CleanableLog": "a log that is open",
+    "kafkalog.log.writing.loading.Loaded": "a log that is open",
+    "kafkalog.log.directories.side_files.SideFile": "entries that are read when they are asked for",
+    "kafkalog.recovery.act.apply.Located": "operations, each of which is tried by itself",
+    "kafkalog.recovery.act.operations.Script": "operations, each of which is tried by itself",
+    "kafkalog.log.storage.cleaning.batch_retention.BatchRetention": "a log that is being cleaned",
+    "kafkalog.log.storage.cleaning.cleanable_log.CleanableLog": "a log that is open",
     "kafkalog.log.storage.loader.LoadRequest": "a function that is asked",
     "kafkalog.log.storage.loader.LoadedLog": "a tree, which reads its originals",
     "kafkalog.recovery.broker.manager.BrokerResult": "a tree, which reads its originals",
-    "kafkalog.recovery.safe.SafeResult": "a tree, which reads its originals",
-    "kafkalog.recovery.examination.Examination": "a tree, which reads its originals",
-    "kafkalog.recovery.outcomes.Outcomes": "a tree, which reads its originals",
-    "kafkalog.recovery.refusals.Decided": "a tree, which reads its originals",
-    "kafkalog.recovery.choosing._Outcome": "a tree, which reads its originals",
-    "kafkalog.recovery.counting.Result": "a tree, which reads its originals",
+    "kafkalog.recovery.decide.safe.SafeResult": "a tree, which reads its originals",
+    "kafkalog.recovery.decide.examination.Examination": "a tree, which reads its originals",
+    "kafkalog.recovery.decide.outcomes.Outcomes": "a tree, which reads its originals",
+    "kafkalog.recovery.decide.refusals.Decided": "a tree, which reads its originals",
+    "kafkalog.recovery.decide.choosing._Outcome": "a tree, which reads its originals",
+    "kafkalog.recovery.decide.counting.Result": "a tree, which reads its originals",
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",
     "kafkalog.codec.columnar.schema.Column": "functions that are asked",
     "kafkalog.codec.kernels.tables.Rows": "an enumeration without members",

@@ -11,16 +11,16 @@ METHODS = {"read_bytes", "read_text", "fromfile", "memmap", "memory_map", "copyf
 OPENERS = {"os", "io", "Path", "codecs", "gzip", "bz2", "lzma", "shelve", "tarfile", "zipfile"}
 CLASSES = {"FileIO", "OSFile", "ParquetFile", "ORCFile", "TextFileReader"}
 ALLOWED = {
-    "log/files.py": "the opener: without blocking, links not followed, a regular file or an error",
-    "log/fs.py": "what `log` writes: links not followed; who appends or replaces examines the kind first",
-    "recovery/fs.py": "recovery's own, relative to the directory's descriptor",
-    "recovery/lock.py": "the broker's lock, which is locked; of it a note of ours is read, of 64 bytes at most",
-    "recovery/machine.py": "the name of the machine, which the kernel tells",
-    "log/holders.py": "the broker's lock, which is examined and never read, and the kernel's list of locks",
-    "log/lending.py": "the kernel's list of mounts; the file itself was opened by `log/files.py`",
+    "log/disk/files.py": "the opener: without blocking, links not followed, a regular file or an error",
+    "log/disk/fs.py": "what `log` writes: links not followed; who appends or replaces examines the kind first",
+    "recovery/act/fs.py": "recovery's own, relative to the directory's descriptor",
+    "recovery/act/lock.py": "the broker's lock, which is locked; of it a note of ours is read, of 64 bytes at most",
+    "recovery/act/machine_id.py": "the name of the machine, which the kernel tells",
+    "log/disk/holders.py": "the broker's lock, which is examined and never read, and the kernel's list of locks",
+    "log/disk/lending.py": "the kernel's list of mounts; the file itself was opened by `log/disk/files.py`",
     "src/kafkalog/machine_code/stored.py": "the program's own compiled code; a regular file of whom it may trust",
     "src/kafkalog/cli/main.py": "the null device, to write to where the reader of a pipe went away",
-    "log/record_files.py": "records that a user gives `build` to write, not a directory under examination",
+    "log/writing/record_files.py": "records that a user gives `build` to write, not a directory under examination",
     "server/replay/offset_map.py": "the map that an earlier replay wrote, which the user names",
 }
 

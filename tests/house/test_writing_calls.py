@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ALLOWED = {ROOT / "log" / "fs.py", ROOT / "log" / "sending.py", ROOT / "recovery" / "fs.py"}
+ALLOWED = {ROOT / "log/disk/fs.py", ROOT / "log/reading/sending.py", ROOT / "recovery/act/fs.py"}
 CHANGING = {
     "chmod", "chown", "copy_file_range", "fchmod", "fchown", "ftruncate", "link", "makedirs", "mkdir",
     "posix_fallocate", "pwrite", "pwritev", "remove", "removedirs", "rename", "renames", "replace", "rmdir",

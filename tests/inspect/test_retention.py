@@ -13,8 +13,8 @@ from command import kafkalog
 from kafkalog import Log, LogConfig, NewRecord, UsageError
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_log_dir
+from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.run import known_topics
-from kafkalog.recovery.topic_facts import NO_FACTS
 
 HOUR = 3_600_000
 START = 1_700_000_000_000

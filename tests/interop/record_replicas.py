@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafkalog.cluster.metadata_image import PartitionImage
+from kafkalog.cluster.kraft.metadata_image import PartitionImage
 from real_cluster import CONTROLLER, RealCluster
 
 if TYPE_CHECKING:

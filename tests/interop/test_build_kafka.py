@@ -10,8 +10,8 @@ import pytest
 from kafka_oracle import KafkaOracle
 from kafkalog.codec import thresholds
 from kafkalog.codec.model import Codec
-from kafkalog.log.building import build_partitions
-from kafkalog.log.config import LogConfig
+from kafkalog.log.producing.building import build_partitions
+from kafkalog.log.writing.config import LogConfig
 
 META = "#\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\ndirectory.id=AAAAAAAAAAMAAAAAAAAABA\n"
 NOW_MS = 1_700_000_100_000

@@ -15,12 +15,12 @@ from broker_dirs import brokers
 from fixture_data import BrokerCase, broker_cases
 from kafka_oracle import KafkaOracle
 from kafkalog import Log, NewRecord
-from kafkalog.cluster.assignors import ASSIGNORS, GroupMember, assign
-from kafkalog.cluster.framed_records import FramedRecord, encode_framed
+from kafkalog.cluster.assignors.assignors import ASSIGNORS, GroupMember, assign
+from kafkalog.cluster.kraft.metadata_json import state_json
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.layout.consumer_protocol import COOPERATIVE_STICKY_USER_DATA, STICKY_USER_DATA
-from kafkalog.cluster.messages import Decoded, encode
-from kafkalog.cluster.metadata_json import state_json
-from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.records.framed_records import FramedRecord, encode_framed
+from kafkalog.cluster.records.messages import Decoded, encode
 from kafkalog.codec.messages.published import newest, record_types
 from kafkalog.log import open_partition
 

@@ -13,9 +13,9 @@ from command import kafkalog
 from dump_lines import as_lines
 from fixture_data import broker_cases
 from kafka_oracle import KafkaOracle
-from kafkalog.cluster.coordinator_records import SHARE_GROUP_STATE_TOPIC, TOPICS
 from kafkalog.cluster.layout import remote_log_metadata
-from kafkalog.cluster.messages import encode
+from kafkalog.cluster.records.coordinator_records import SHARE_GROUP_STATE_TOPIC, TOPICS
+from kafkalog.cluster.records.messages import encode
 
 Compared = Callable[[str, int], None]
 DECODERS = {

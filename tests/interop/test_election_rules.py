@@ -13,11 +13,11 @@ import pytest
 
 import kafka_jars
 from kafka_needed import kafka_needed
-from kafkalog.cluster.configuration import TOPIC_SYNONYMS, effective_of_topic
-from kafkalog.cluster.fencing import fencing_order
-from kafkalog.cluster.kraft_departures import kraft_departures
-from kafkalog.cluster.kraft_election import ElectionRules, after_unclean_restart, with_live_replica
-from kafkalog.cluster.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.kraft.departures import kraft_departures
+from kafkalog.cluster.kraft.election import ElectionRules, after_unclean_restart, with_live_replica
+from kafkalog.cluster.kraft.fencing import fencing_order
+from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.rules.configuration import TOPIC_SYNONYMS, effective_of_topic
 from kafkalog.cluster.zookeeper.election import offline_leader
 from kafkalog.cluster.zookeeper.removal import removal_order
 

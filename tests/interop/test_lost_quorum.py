@@ -15,7 +15,7 @@ import pytest
 
 from command import kafkalog
 from kafka_needed import kafka_needed
-from kafkalog.cluster.quorum import read_quorum
+from kafkalog.cluster.kraft.quorum import read_quorum
 from quorum_trials import Setting, Stage, Trial, run_trial, set_stage
 from real_quorum import RealQuorum
 

@@ -13,8 +13,8 @@ import pytest
 
 import kafka_jars
 from kafka_needed import kafka_needed
-from kafkalog.cluster.java import string_hash
-from kafkalog.cluster.old_assignors import old_round_robin
+from kafkalog.cluster.assignors.old_assignors import old_round_robin
+from kafkalog.cluster.rules.java import string_hash
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, consumer_of_thread, old_groups
 from kafkalog.cluster.zookeeper.tree import Node, Tree
 from kafkalog.codec.errors import UsageError

@@ -25,7 +25,7 @@ from kafka_schemas import (
     record_types,
     wanted,
 )
-from kafkalog.cluster.messages import Decoded, encode, json_of
+from kafkalog.cluster.records.messages import Decoded, encode, json_of
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, encode_transaction_index
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.messages.published import layouts, newest

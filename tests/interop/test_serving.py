@@ -16,7 +16,7 @@ from broker_dirs import KILLED, brokers, expected_offsets, expected_records
 from fixture_data import BrokerCase, broker_cases
 from kafka_needed import kafka_needed
 from kafka_oracle import KafkaOracle
-from kafkalog.log.consumer_view import ISOLATION_LEVELS
+from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS
 from serving import CLIENTS, Given, Place, bootstrap, serving
 
 pytestmark = pytest.mark.interop

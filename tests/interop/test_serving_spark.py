@@ -11,7 +11,7 @@ import spark_kafka
 from broker_dirs import brokers, expected_records
 from fixture_data import broker_case
 from kafka_needed import kafka_needed
-from kafkalog.log.consumer_view import ISOLATION_LEVELS
+from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS
 from serving import bootstrap, serving
 
 pytestmark = [pytest.mark.interop, pytest.mark.java]

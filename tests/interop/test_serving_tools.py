@@ -14,7 +14,7 @@ import kafka_jars
 from broker_dirs import brokers, expected_records
 from fixture_data import broker_case
 from kafka_needed import kafka_needed
-from kafkalog.log.consumer_view import ISOLATION_LEVELS
+from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS
 from kcat import consumed, kcat
 from serving import bootstrap, serving
 

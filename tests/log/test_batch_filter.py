@@ -18,7 +18,7 @@ from kafkalog.codec.compression import compress
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.model import AnyHeader, Codec
 from kafkalog.log import Partition, open_all, open_partition
-from kafkalog.log.batch_filter import batch_filter
+from kafkalog.log.walk.batch_filter import batch_filter
 from record_bytes import batch, payload
 
 CONDITIONS: list[dict[str, Any]] = [

@@ -6,7 +6,7 @@ import pytest
 
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.unknown import nearest, quoted, unknown
-from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 
 KEYS = [("orders", 0), ("orders", 1), ("orders-eu", 0), ("payments", 0), ("Payments", 3), ("__consumer_offsets", 12)]
 

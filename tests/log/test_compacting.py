@@ -13,7 +13,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.model import BatchHeader
-from kafkalog.log import fs
+from kafkalog.log.disk import fs
 from scripted import Clock
 from trees import contents
 

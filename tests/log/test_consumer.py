@@ -11,7 +11,7 @@ import pytest
 
 import kafkalog
 from kafkalog.log.consuming.sharing import in_ranges
-from kafkalog.log.streams import MessageAndMetadata
+from kafkalog.log.consuming.streams import MessageAndMetadata
 
 SYNC = kafkalog.ProducerConfig(producer_type="sync")
 TOPICS = {"orders": 5, "clicks": 1, "orders-old": 2, "__consumer_offsets": 1}

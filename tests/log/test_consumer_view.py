@@ -15,8 +15,8 @@ from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log import open_partition
-from kafkalog.log.batch_filter import batch_filter
-from kafkalog.log.consumer_view import ConsumerView
+from kafkalog.log.reading.consumer_view import ConsumerView
+from kafkalog.log.walk.batch_filter import batch_filter
 
 
 def some(offset: int, count: int = 2, content: bytes = b"") -> bytes:

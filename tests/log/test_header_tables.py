@@ -14,7 +14,7 @@ from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log import open_all
-from kafkalog.log.files import FileSource
+from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.content import Content, ContentSource, Slice
 
 CASES = ("0.9.0.1/codecs", "2.8.2/txn", "4.1.1/segments", "4.1.1/codecs")

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kafkalog.codec import Codec
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
-from kafkalog.log import header_walk
-from kafkalog.log.files import FileSource
-from kafkalog.log.header_walk import Span, joined_spans
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.walk import header_walk
+from kafkalog.log.walk.header_walk import Span, joined_spans
 
 CREATE = TimestampType.CREATE_TIME
 

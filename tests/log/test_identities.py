@@ -9,7 +9,7 @@ import pytest
 
 from command import kafkalog
 from kafkalog.codec.findings import FindingCode, Severity
-from kafkalog.log.inventory import open_all
+from kafkalog.log.directories.inventory import open_all
 
 CLUSTER, OTHER_CLUSTER = "FbTPGvzJRKyeOjIRxN5zDg", "gcwMtSbTS3WNg7-c9YtFNQ"
 DIRECTORY, OTHER_DIRECTORY = "Oy4mAOvGTHuQH0zjUHPUEQ", "iyXFAOkBQPeYlPLoVqwZEg"

@@ -20,11 +20,12 @@ from batches import simple
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode.columns import build_batches
 from kafkalog.codec.errors import FormatError
-from kafkalog.log import holders, lending, lending_cost, open_partition
-from kafkalog.log.files import FileSource
-from kafkalog.log.fs import AppendFile
-from kafkalog.log.lending import lent, withdrawn
-from kafkalog.log.session import locked_directory
+from kafkalog.log import open_partition
+from kafkalog.log.disk import holders, lending, lending_cost
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.disk.fs import AppendFile
+from kafkalog.log.disk.lending import lent, withdrawn
+from kafkalog.log.writing.session import locked_directory
 
 CONTENT = bytes(range(256)) * 100
 
@@ -141,7 +142,7 @@ def test_nothing_is_held_while_a_reader_waits(folder: Path, monkeypatch: pytest.
         calls.append(position)
         return lent(descriptor, position, length)
 
-    monkeypatch.setattr("kafkalog.log.files.lent", counted)
+    monkeypatch.setattr("kafkalog.log.disk.files.lent", counted)
     reader = open_partition(directory).to_arrow(["offset"], batch_rows=50)
     offsets = []
     for batch in reader:
@@ -182,7 +183,7 @@ sys.stdin.read()
 """
 READER = """
 import sys, time
-from kafkalog.log.files import FileSource
+from kafkalog.log.disk.files import FileSource
 with FileSource(sys.argv[1]) as source, source.lent(0, 10) as part:
     print(part is not None, flush=True)
     sys.stdin.readline()

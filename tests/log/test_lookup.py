@@ -14,7 +14,7 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log import Segment, open_all
-from kafkalog.log.lookup import start_position
+from kafkalog.log.walk.lookup import start_position
 
 
 @cache

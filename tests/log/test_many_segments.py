@@ -13,7 +13,7 @@ from counting import bytes_read, calls_of
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import Log, LogConfig, NewRecord, open_partition
-from kafkalog.log.fetch import OffsetOutOfRangeError
+from kafkalog.log.reading.fetch import OffsetOutOfRangeError
 
 LONG_AGO_S = 1_700_000_000
 

@@ -18,7 +18,7 @@ from kafkalog.codec.fetch_result import (
     encode_message_set_send,
     encode_multi_message_set_send,
 )
-from kafkalog.log import fetch, sending
+from kafkalog.log.reading import fetch, sending
 
 T0 = 1_700_000_000_000
 

@@ -7,7 +7,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafkalog.log.storage.offset_map import SLOT_BYTES, OffsetMap
+from kafkalog.log.storage.cleaning.offset_map import SLOT_BYTES, OffsetMap
 
 
 @given(st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2**63 - 1)), max_size=200), st.integers(1, 300))

@@ -16,10 +16,10 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
-from kafkalog.log import fs
-from kafkalog.log.partitioners import java_hash_code
+from kafkalog.log.disk import fs
 from kafkalog.log.producing.open_logs import OpenLogs
 from kafkalog.log.producing.partitioners import StickyPartitions
+from kafkalog.log.writing.partitioners import java_hash_code
 from scripted import Clock
 
 T0 = 1_700_000_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafkalog.log.files import FileSource
+from kafkalog.log.disk.files import FileSource
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "posix_fadvise"), reason="this system takes no advice on files")
 

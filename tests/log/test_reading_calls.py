@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import kafkalog
 from broker_dirs import brokers, own_copy
-from kafkalog.log.partitioners import java_hash_code, murmur2
+from kafkalog.log.writing.partitioners import java_hash_code, murmur2
 
 with warnings.catch_warnings():  # what it does while it is imported is not ours to mend
     warnings.simplefilter("ignore")
@@ -98,7 +98,7 @@ def test_a_time_index_is_followed_only_where_the_log_confirms_it(
 
 
 def test_the_time_index_spares_reading(partition: kafkalog.Partition, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkalog.log.time_lookup import position_for_timestamp
+    from kafkalog.log.walk.time_lookup import position_for_timestamp
 
     seen: list[int] = []
 

@@ -24,9 +24,10 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers import run_scanner
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import Codec, Record, TimestampType
-from kafkalog.log import open_all, open_partition, to_arrow
-from kafkalog.log.in_order import InOrder
-from kafkalog.log.partition import Partition
+from kafkalog.log import open_all, open_partition
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading import to_arrow
+from kafkalog.log.reading.in_order import InOrder
 from record_bytes import Fields, batch, payload
 
 RECORDED = [case for case in STOPPED if case.has("read_uncommitted")]

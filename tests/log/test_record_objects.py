@@ -16,8 +16,8 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import Header, Record, TimestampType
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log import open_all, open_partition
-from kafkalog.log import records as reading
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading import records as reading
 
 FAMILIES = [name for name in recovery_families() if name != "checkpoints"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.log.retention import DeletableSegment
+from kafkalog.log.storage.retention import DeletableSegment
 
 NOW = 1_700_000_000_000
 CONFIG = kafkalog.LogConfig(segment_bytes=200, retention_ms=-1, file_delete_delay_ms=0)

@@ -11,12 +11,12 @@ from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.names import FileKind
 from kafkalog.log import open_all, open_partition
-from kafkalog.log.files import FileSource
-from kafkalog.log.header_walk import batch_spans
-from kafkalog.log.partition import Partition
-from kafkalog.log.slices import Damage, Slice, SliceReader
-from kafkalog.log.spans import spans
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.reading.slices import Damage, Slice, SliceReader
+from kafkalog.log.walk.header_walk import batch_spans
 from kafkalog.log.walk.resync import Expected, Resync
+from kafkalog.log.walk.spans import spans
 
 ANYTHING = Expected(0, 1 << 31)
 CASES = ("0.8.2.2/segments", "0.11.0.3/segments", "4.1.1/segments", "4.1.1/compact", "2.8.2/codecs")
@@ -52,7 +52,7 @@ def test_what_a_live_broker_reserved_of_an_index_is_not_read(tmp_path: Path, mon
             read.append(length)
             return super().read(position, length)
 
-    monkeypatch.setattr("kafkalog.log.spans.FileSource", Counted)
+    monkeypatch.setattr("kafkalog.log.walk.spans.FileSource", Counted)
     checked = 0
     for original, number in segments_of("4.1.1/segments"):
         target = tmp_path / f"{checked}" / Path(original.path).name

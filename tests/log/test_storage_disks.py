@@ -15,17 +15,17 @@ from kafkalog.codec.model import TRANSACTIONAL_FLAG, BatchHeader, ControlType, E
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
 from kafkalog.codec.source import BufferSource
 from kafkalog.log import Log, LogConfig
-from kafkalog.log.incoming import parse_batch
+from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
 from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.producer_appends import ProducerAppends
-from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogSegment, change_suffixes
 from kafkalog.log.storage.tree import Tree
-from kafkalog.log.transactions import marker_of
+from kafkalog.log.writing.incoming import parse_batch
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(index_interval_bytes=150, segment_index_bytes=4096)

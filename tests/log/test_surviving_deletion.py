@@ -18,10 +18,11 @@ from kafkalog.codec import thresholds
 from kafkalog.codec.encode import ProducerState
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.records import decode_batch
-from kafkalog.log import Log, LogConfig, Partition, open_partition, to_arrow
-from kafkalog.log.fetch import OffsetOutOfRangeError
-from kafkalog.log.files import MissingFileError
-from kafkalog.log.held_files import HeldFiles
+from kafkalog.log import Log, LogConfig, Partition, open_partition
+from kafkalog.log.disk.files import MissingFileError
+from kafkalog.log.disk.held_files import HeldFiles
+from kafkalog.log.reading import to_arrow
+from kafkalog.log.reading.fetch import OffsetOutOfRangeError
 
 SEGMENTS, OF_A_SEGMENT = 30, 4
 ALL = list(range(SEGMENTS * OF_A_SEGMENT))
@@ -181,8 +182,8 @@ import os, resource, sys
 from pathlib import Path
 import pyarrow
 from kafkalog.log import open_partition
-from kafkalog.log.fetch import OffsetOutOfRangeError
-from kafkalog.log.files import MissingFileError
+from kafkalog.log.reading.fetch import OffsetOutOfRangeError
+from kafkalog.log.disk.files import MissingFileError
 directory, way, delete = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "delete"
 partition = open_partition(directory)
 assert len(partition.segments) > 200
@@ -271,7 +272,7 @@ def test_what_is_forgotten_in_a_circle_is_closed_once(way: str, directory: Path)
 
 
 def test_reads_share_what_the_process_may_hold(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkalog.log.held_files.resource.getrlimit", lambda _: (40, 40))
+    monkeypatch.setattr("kafkalog.log.disk.held_files.resource.getrlimit", lambda _: (40, 40))
     before = open_files()
     partition = open_partition(directory)
     first, second = partition.batches(), partition.batches()
@@ -299,8 +300,8 @@ def test_what_is_read_last_is_closed_where_another_file_cannot_be_opened(
     def refused_copy(_: int) -> int:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr("kafkalog.log.files.os.open", refused)
-    monkeypatch.setattr("kafkalog.log.files.os.dup", refused_copy)
+    monkeypatch.setattr("kafkalog.log.disk.files.os.open", refused)
+    monkeypatch.setattr("kafkalog.log.disk.files.os.dup", refused_copy)
     with files.open(paths[0]) as source, files.open(paths[0]) as again:
         assert again.read(0, again.size) == source.read(0, source.size) != b""
         assert open_files() == before + held - 2 + 1

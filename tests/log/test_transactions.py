@@ -10,12 +10,12 @@ from batches import batch, record
 from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.index_files import decode_transaction_index
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, AbortedTransaction, BatchHeader, ControlType, EndTransactionMarker
-from kafkalog.log.incoming import parse_batch
+from kafkalog.log.reading.transactions import TransactionTracker, marker_of
 from kafkalog.log.storage.indexes import TransactionIndex
 from kafkalog.log.storage.producer_appends import ProducerAppends
-from kafkalog.log.storage.producers import ProducerStateManager
+from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.tree import Tree
-from kafkalog.log.transactions import TransactionTracker, marker_of
+from kafkalog.log.writing.incoming import parse_batch
 
 EVENTS = st.sampled_from(["data", "data", "emptied", "commit", "abort", "nobody's"])
 HISTORIES = st.lists(st.tuples(EVENTS, st.integers(1, 4), st.integers(0, 1)), max_size=40)

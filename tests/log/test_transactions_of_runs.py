@@ -21,7 +21,7 @@ from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, AbortedTransaction, ControlType, EndTransactionMarker
 from kafkalog.codec.records import decode_batch
 from kafkalog.log import open_partition
-from kafkalog.log.transactions import AbortedFilter, Transactions
+from kafkalog.log.reading.transactions import AbortedFilter, Transactions
 
 KINDS = ["plain", "data", "data", "emptied", "commit", "abort", "broken marker"]
 

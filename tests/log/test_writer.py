@@ -13,10 +13,10 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.names import parse_segment_file
-from kafkalog.log import fs
-from kafkalog.log.incoming import Appendable
+from kafkalog.log.disk import fs
 from kafkalog.log.storage.java import IllegalArgumentError
 from kafkalog.log.storage.segment import LogSegment
+from kafkalog.log.writing.incoming import Appendable
 from scripted import Clock
 from trees import contents
 

@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import crashed_writer
 import kafkalog
-from kafkalog.log import fs
+from kafkalog.log.disk import fs
 from scripted import Clock
 
 T0 = 1_700_000_000_000

@@ -13,13 +13,13 @@ from kafkalog.cli.main import run
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.model import Record, TimestampType
-from kafkalog.log.files import FileSource
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.log_file import LogFile
-from kafkalog.recovery.broker.headers import HeaderTables
-from kafkalog.recovery.census import census
-from kafkalog.recovery.survey import survey
-from kafkalog.recovery.verify_partition import header_tables
+from kafkalog.recovery.checks.partition import header_tables
+from kafkalog.recovery.damage.census import census
+from kafkalog.recovery.facts.headers import HeaderTables
+from kafkalog.recovery.facts.survey import survey
 
 
 def log_dir(root: Path) -> Path:
@@ -123,7 +123,7 @@ def test_what_goes_after_it_was_listed(
             os.truncate(path, 100)
         return tables
 
-    monkeypatch.setattr("kafkalog.recovery.verify.header_tables", goes)
+    monkeypatch.setattr("kafkalog.recovery.checks.verify.header_tables", goes)
     page = tmp_path / "page.html"
     code = run([*words, *(["--output", str(page)] if words == ["report"] else []), str(root)])
     shown = capsys.readouterr()

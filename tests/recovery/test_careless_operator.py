@@ -11,8 +11,8 @@ import pytest
 
 from batches import fix_crc
 from command import Finished, kafkalog
-from kafkalog.cluster.quorum import read_quorum
-from kafkalog.cluster.quorum_log import read_quorum_log
+from kafkalog.cluster.kraft.quorum import read_quorum
+from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.kraft import KRaftVoters, encode_kraft_value

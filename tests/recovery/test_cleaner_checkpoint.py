@@ -8,7 +8,7 @@ import pytest
 
 from fixture_data import broker_case
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.cleaner_checkpoint import CleanerCheckpoint
+from kafkalog.recovery.compaction.cleaner_checkpoint import CleanerCheckpoint
 
 NAME = "cleaner-offset-checkpoint"
 

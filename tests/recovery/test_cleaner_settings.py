@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafkalog import UsageError
-from kafkalog.recovery.cleaner_settings import CleanerConfig, known_settings
+from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
 
 
 def test_without_any_nothing_is_compacted() -> None:

@@ -17,7 +17,7 @@ from elsewhere import PLACES, quarantine_at
 from every_byte import Originals
 from fixture_data import RecoveryCase, broker_case, recovery_cases, recovery_families
 from kafkalog import FindingCode, RecoveryRefused, StorageError
-from kafkalog.log.pointer import POINTER
+from kafkalog.log.disk.pointer import POINTER
 from stopping import Failure, Stopped, beside, complete_what_began, disturbed, killed_at, take_back_all
 from trees import contents, copy_tree, first_difference, stamps
 

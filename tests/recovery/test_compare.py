@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog.recovery.copy_walk as copy_walk
+import kafkalog.recovery.copies.copy_walk as copy_walk
 from batches import message, records_batch
 from command import Finished
 from command import kafkalog as run
@@ -19,8 +19,8 @@ from kafkalog import Comparison, FindingCode, UsageError, compare
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.recovery.comparison import CopyReport
-from kafkalog.recovery.lineage import CommonPast, Lineage, common_past
+from kafkalog.recovery.copies.common_history import CommonPast, Lineage, common_past
+from kafkalog.recovery.copies.comparison import CopyReport
 from trees import stamps
 
 ROLES = replica_roles()

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog.recovery.copy_walk as copy_walk
+import kafkalog.recovery.copies.copy_walk as copy_walk
 from batches import record, records_batch
 from fixture_data import broker_case
 from kafkalog import compare, merge_directories, plan, verify
-from kafkalog.recovery.ways import WayName
+from kafkalog.recovery.decide.ways import WayName
 
 NAME = "invoices-25-0"
 START, END = 97, 120

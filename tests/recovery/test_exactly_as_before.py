@@ -15,7 +15,7 @@ from elsewhere import PLACES, quarantine_at
 from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.rules import Rules
+from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, recover_into
 from recovery_settings import given
 from trees import first_difference, stamps
@@ -132,7 +132,8 @@ def test_a_kill_leaves_no_lock_for_ever(tmp_path: Path) -> None:
     root = CASES[0].unpack_before(tmp_path / "logs")
     before = stamps(root)
     program = (
-        "import sys, time; from kafkalog.recovery.fs import FileSystem; from kafkalog.recovery.lock import BrokerLock;"
+        "import sys, time; from kafkalog.recovery.act.fs import FileSystem;"
+        "from kafkalog.recovery.act.lock import BrokerLock;"
         "lock = BrokerLock(FileSystem(sys.argv[1])); lock.__enter__(); print('held', flush=True); time.sleep(60)"
     )
     holder = subprocess.Popen([sys.executable, "-c", program, str(root)], stdout=subprocess.PIPE, text=True)

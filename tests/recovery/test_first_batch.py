@@ -9,7 +9,7 @@ import pytest
 
 from broker_dirs import brokers, own_copy
 from kafkalog import open_partition, recover
-from kafkalog.recovery.bitrepair import Proof
+from kafkalog.recovery.damage.bit_repair import Proof
 
 CASES = ("4.1.1/groups", "4.1.1/segments", "3.9.1/segments", "2.8.2/codecs")
 

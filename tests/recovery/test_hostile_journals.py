@@ -19,9 +19,9 @@ from command import kafkalog
 from fixture_data import recovery_cases
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
-from kafkalog.log.pointer import POINTER, Pointer
+from kafkalog.log.disk.pointer import POINTER, Pointer
 from kafkalog.recovery import recover
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, Journal
+from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING, Journal
 from recovery_settings import given
 from trees import first_difference, stamps
 
@@ -259,7 +259,7 @@ def test_a_run_of_another_machine_is_completed_only_when_named(
 
     root = CASE.unpack_before(tmp_path / "parent" / "logs")
     looked = stamps(root)
-    monkeypatch.setattr("kafkalog.recovery.runner.machine_id", lambda: "0123456789abcdef")
+    monkeypatch.setattr("kafkalog.recovery.act.runner.machine_id", lambda: "0123456789abcdef")
     number = 1
     while not list(root.parent.glob(f"logs.recovery/*/{JOURNAL}")):
         number += 1

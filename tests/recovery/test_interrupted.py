@@ -21,9 +21,9 @@ from elsewhere import PLACES, quarantine_at
 from every_byte import Originals
 from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog import StorageError
-from kafkalog.log.pointer import POINTER
+from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.quarantine import Runs
+from kafkalog.recovery.act.quarantine import Runs
 from recovery_settings import given
 from stopping import Failure, Stopped, beside, disturbed, just_before, killed_at, take_back_all
 from trees import contents, copy_tree, first_difference, stamps

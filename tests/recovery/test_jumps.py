@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog.recovery.copy_walk as copy_walk
+import kafkalog.recovery.copies.copy_walk as copy_walk
 from batches import record, records_batch
 from fixture_data import broker_case
 from kafkalog import FindingCode, compare, merge_preview

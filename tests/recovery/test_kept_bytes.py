@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.log.storage.content import Content, Literal, Slice
-from kafkalog.recovery.kept_bytes import KeptBytes
+from kafkalog.recovery.damage.kept_bytes import KeptBytes
 
 LOG = "t-0/00000000000000000000.log"
 SIZE = 30

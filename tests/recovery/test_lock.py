@@ -12,10 +12,10 @@ import pytest
 
 from fixture_data import recovery_cases
 from kafkalog import Log, RecoveryRefused, UsageError, open_partition
-from kafkalog.log import holders
+from kafkalog.log.disk import holders
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.lock import BrokerLock, refuse_if_locked
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.lock import BrokerLock, refuse_if_locked
 from recovery_settings import given
 from trees import stamps
 

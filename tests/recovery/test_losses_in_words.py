@@ -10,9 +10,9 @@ import pytest
 from broker_dirs import brokers, own_copy, with_raised_offset
 from command import kafkalog
 from fixture_data import recovery_cases
-from kafkalog.recovery.choice import ranges_text
-from kafkalog.recovery.losses import lost_text, sentence_of_lost
-from kafkalog.recovery.ways import LostRange, Measured, total
+from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
+from kafkalog.recovery.decide.ways import LostRange, Measured, total
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog.recovery.copy_walk as copy_walk
+import kafkalog.recovery.copies.copy_walk as copy_walk
 from batches import fix_crc, records_batch
 from batches import record as simple_record
 from command import kafkalog
@@ -20,7 +20,7 @@ from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_previ
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
-from kafkalog.recovery.merge import merge_replicas
+from kafkalog.recovery.merging.merge import merge_replicas
 from trees import stamps
 
 ROLES = replica_roles()

@@ -19,7 +19,7 @@ from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan, recover, undo
-from kafkalog.recovery.journal import JOURNAL
+from kafkalog.recovery.act.journal import JOURNAL
 from stopping import Stopped, failing_at
 from trees import first_difference, stamps
 

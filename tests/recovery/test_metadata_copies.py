@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from command import kafkalog
-from kafkalog.cluster.quorum_log import read_quorum_log
+from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from quorums import BROKER, METADATA, copied, last_log, tear
 from trees import first_difference, stamps
 

@@ -12,10 +12,10 @@ from broker_dirs import brokers, own_copy
 from command import kafkalog
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.log import open_all
-from kafkalog.log.directory import open_log_dir
+from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.recovery import plan, recover
-from kafkalog.recovery.missing_partitions import missing_partitions_of
-from kafkalog.recovery.verify import verify
+from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.verify import verify
 from kafkalog.spark.contents_files import finding_places, finding_rows
 from trees import stamps
 

@@ -12,10 +12,10 @@ from broker_dirs import STOPPED, brokers, own_copy
 from command import kafkalog
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_all
-from kafkalog.log.missing import MissingOffsets
+from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.recovery import plan
-from kafkalog.recovery.topic_facts import read_topic_facts
-from kafkalog.recovery.verify import verify
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_files import finding_places, finding_rows
 
 Found = list[tuple[str, str, str, int | None]]

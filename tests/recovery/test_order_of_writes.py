@@ -14,10 +14,10 @@ import pytest
 from durability import Call, Watch, watching
 from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog.codec.names import LOCK_FILE
-from kafkalog.log.pointer import POINTER
+from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING, UNDONE
-from kafkalog.recovery.quarantine import DOCUMENTS
+from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING, UNDONE
+from kafkalog.recovery.act.quarantine import DOCUMENTS
 from recovery_settings import given
 from trees import first_difference, stamps
 

@@ -15,9 +15,10 @@ from command import kafkalog
 from elsewhere import PLACES, quarantine_at
 from fixture_data import recovery_case, recovery_cases
 from kafkalog import RecoveryRefused, UsageError
-from kafkalog.recovery import apply, plan, recover, runner, undo
-from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.rules import Rules
+from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery.act import apply, runner
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, recover_all
 from recovery_settings import given
 from stopping import Stopped, failing_at

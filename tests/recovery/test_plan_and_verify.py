@@ -27,10 +27,10 @@ from fixture_data import (
     unpack_replicas,
     unpack_tiered,
 )
-from kafkalog.log.directory import is_log_dir
+from kafkalog.log.directories.directory import is_log_dir
 from kafkalog.recovery import plan, recover, undo
-from kafkalog.recovery.plan import Plan
-from kafkalog.recovery.verify import verify
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.decide.plan import Plan
 from recovery_settings import given
 from trees import stamps
 

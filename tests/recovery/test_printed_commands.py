@@ -17,8 +17,8 @@ from counted_records import FAMILIES, readable_records, strays
 from fixture_data import RecoveryCase, recovery_cases
 from kafkalog.cli.way_words import needs_of
 from kafkalog.recovery import plan
-from kafkalog.recovery.plan import Plan
-from kafkalog.recovery.ways import Measured
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.decide.ways import Measured
 from recovery_settings import given
 from trees import first_difference, stamps
 

@@ -12,9 +12,9 @@ from command import kafkalog
 from elsewhere import PLACES, quarantine_at
 from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused, RunState, StorageError, UsageError, purge, runs
-from kafkalog.log.pointer import POINTER
+from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING
+from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, SUPERSEDED, UNDOING
 from lock_holder import held
 from recovery_settings import given
 from stopping import Stopped, failing_at

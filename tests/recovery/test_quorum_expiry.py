@@ -9,7 +9,7 @@ import pytest
 
 from broker_dirs import brokers
 from command import kafkalog
-from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.log import open_partition
 from kafkalog.recovery.quorum.expiry import Expiry, expiry_of
 from quorums import BROKER, METADATA, copied, node

@@ -15,9 +15,9 @@ from command import Finished, kafkalog
 from fixture_data import quorum_expected
 from json_pages import validator
 from kafkalog import undo
-from kafkalog.cluster.metadata_log import MetadataLog
-from kafkalog.cluster.quorum import read_quorum
-from kafkalog.cluster.quorum_log import QuorumLog, read_quorum_log
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.quorum import read_quorum
+from kafkalog.cluster.kraft.quorum_log import QuorumLog, read_quorum_log
 from kafkalog.log import open_partition
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum

@@ -19,7 +19,7 @@ import kafkalog
 from command import kafkalog as command
 from fixture_data import RecoveryCase, recovery_case
 from kafkalog.codec.model import CONTROL_FLAG, BatchHeader
-from kafkalog.log.records import RecordReader
+from kafkalog.log.reading.records import RecordReader
 from recovery_settings import given
 from trees import stamps
 

@@ -15,7 +15,7 @@ from command import kafkalog
 from fixture_data import recovery_case
 from kafkalog import KafkaLogError, Log, Producer
 from kafkalog.recovery import recover
-from kafkalog.recovery.journal import JOURNAL
+from kafkalog.recovery.act.journal import JOURNAL
 from recovery_settings import given
 from stopping import cut_short
 from trees import first_difference, stamps

@@ -13,14 +13,14 @@ import pytest
 
 from fixture_data import recovery_case, recovery_cases
 from kafkalog.recovery import Mode
-from kafkalog.recovery.outcomes import find_out
-from kafkalog.recovery.plan import Plan, plan_of
-from kafkalog.recovery.refusals import REFUSALS, Decided, refusal_of
-from kafkalog.recovery.rules import Rules
+from kafkalog.recovery.decide.outcomes import find_out
+from kafkalog.recovery.decide.plan import Plan, plan_of
+from kafkalog.recovery.decide.refusals import REFUSALS, Decided, refusal_of
+from kafkalog.recovery.decide.safe import no_checks
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import survey
+from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.run import RecoveryOptions, plan_one
-from kafkalog.recovery.safe import no_checks
-from kafkalog.recovery.survey import survey
-from kafkalog.recovery.workers import Workers
 from recovery_settings import given
 
 ORDER = [

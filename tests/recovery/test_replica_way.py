@@ -12,7 +12,7 @@ from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan
-from kafkalog.recovery.ways import Way
+from kafkalog.recovery.decide.ways import Way
 
 ROLES = replica_roles()
 OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))

@@ -21,9 +21,9 @@ from kafkalog.cli.advice_words import in_options
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory
-from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.survey import survey
-from kafkalog.recovery.verify import verify
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.facts.survey import survey
 from recovery_settings import given
 from trees import contents, first_difference, stamps
 

@@ -18,7 +18,7 @@ from kafkalog.codec.framing import BATCH_CRC_START
 from kafkalog.codec.model import BATCH, Record, TimestampType
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan, recover, undo
-from kafkalog.recovery.bitrepair import Neighbors, Proof, flipped_bit, repair_batch
+from kafkalog.recovery.damage.bit_repair import Neighbors, Proof, flipped_bit, repair_batch
 from trees import stamps
 
 SETTINGS = {"segment.index.bytes": "1536", "index.interval.bytes": "256"}

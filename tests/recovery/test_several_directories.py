@@ -12,8 +12,8 @@ import pytest
 from command import Finished, kafkalog
 from fixture_data import recovery_case
 from kafkalog import RecoveryRefused
-from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.lock import BrokerLock
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.run import RecoveryOptions, recover_all
 from trees import stamps
 

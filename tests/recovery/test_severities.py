@@ -18,7 +18,7 @@ from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog.codec.findings import Finding
 from kafkalog.log import open_all
 from kafkalog.recovery import plan
-from kafkalog.recovery.verify import verify
+from kafkalog.recovery.checks.verify import verify
 from kafkalog.spark.contents_files import finding_places, finding_rows
 from recovery_settings import given
 

@@ -19,7 +19,7 @@ from every_byte import Originals
 from fixture_data import RecoveryCase, recovery_cases
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.journal import JOURNAL, SUPERSEDED
+from kafkalog.recovery.act.journal import JOURNAL, SUPERSEDED
 from recovery_settings import given
 from stopping import Stopped, failing_at
 from trees import copy_tree, first_difference, stamps

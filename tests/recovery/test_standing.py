@@ -13,13 +13,14 @@ import pytest
 from command import kafkalog
 from fixture_data import recovery_cases
 from kafkalog.cli.advice_words import in_options
-from kafkalog.log.pointer import POINTER, Pointer
-from kafkalog.recovery import quarantine, recover, undo
-from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, UNDOING
-from kafkalog.recovery.lock import BrokerLock
-from kafkalog.recovery.operations import CutOff
-from kafkalog.recovery.standing import Standing, standing
+from kafkalog.log.disk.pointer import POINTER, Pointer
+from kafkalog.recovery import recover, undo
+from kafkalog.recovery.act import quarantine
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING
+from kafkalog.recovery.act.lock import BrokerLock
+from kafkalog.recovery.act.operations import CutOff
+from kafkalog.recovery.act.unfinished_business import Standing, standing
 from lock_holder import held
 from recovery_settings import given
 from stopping import Stopped
@@ -116,7 +117,8 @@ def test_a_lock_that_another_process_holds(torn: Path) -> None:
 def test_our_own_lock_is_not_lost_by_looking(torn: Path) -> None:
     with FileSystem(str(torn)) as fs, BrokerLock(fs):
         assert standing(torn).locked is True
-        probe = "import sys; from kafkalog.recovery.standing import standing; print(standing(sys.argv[1]).locked)"
+        module = "kafkalog.recovery.act.unfinished_business"
+        probe = f"import sys; from {module} import standing; print(standing(sys.argv[1]).locked)"
         done = subprocess.run([sys.executable, "-c", probe, str(torn)], capture_output=True, text=True, check=True)
         assert done.stdout == "True\n"
     assert standing(torn).locked is False

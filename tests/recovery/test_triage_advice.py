@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.recovery.lineage import Lineage
+from kafkalog.recovery.copies.common_history import Lineage
 from kafkalog.recovery.triage.logs import ReplicaLog
 from kafkalog.recovery.triage.memory import Replicas
 from kafkalog.recovery.triage.outcome import Advice, advised, judged

@@ -16,8 +16,9 @@ import pytest
 
 from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog import RecoveryRefused
-from kafkalog.recovery import quarantine, recover, undo
-from kafkalog.recovery.journal import MANIFEST, UNDONE, Journal
+from kafkalog.recovery import recover, undo
+from kafkalog.recovery.act import quarantine
+from kafkalog.recovery.act.journal import MANIFEST, UNDONE, Journal
 from recovery_settings import given
 from trees import copy_tree, first_difference, stamps
 
@@ -160,7 +161,7 @@ def test_the_latest_run_is_the_last_that_was_made_not_the_last_by_the_clock(
     case = recovery_cases(["torn_tail"])[0]
     root = case.unpack_before(tmp_path / "logs")
     names = iter(["20300101T000000.000000Z-00000001", "20200101T000000.000000Z-00000002"])
-    monkeypatch.setattr("kafkalog.recovery.runner.new_run_id", lambda: next(names))
+    monkeypatch.setattr("kafkalog.recovery.act.runner.new_run_id", lambda: next(names))
     first = stamps(root)
     recover(root, accept_loss=True, **given(case))
     log = max(path for path in root.glob("t-0/*.log") if path.stat().st_size)

@@ -18,7 +18,7 @@ from command import kafkalog
 from kafkalog import FindingCode, RecoveryRefused, verify
 from kafkalog.codec.errors import StorageError
 from kafkalog.recovery import plan, recover, undo
-from kafkalog.recovery.rules import Rules
+from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
 from kafkalog.spark.fleet import _recover
 from sockets import make_socket
@@ -260,7 +260,7 @@ def test_all_that_cannot_be_read_is_named_at_once(root: Path, fail: Fail) -> Non
 
 
 def test_several_at_a_time(root: Path, fail: Fail, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkalog.recovery.workers._WORTHWHILE_BYTES", 0)
+    monkeypatch.setattr("kafkalog.recovery.facts.workers._WORTHWHILE_BYTES", 0)
     break_it("a disk error", root / VICTIM, fail)
     result = recover(root, full=True, accept_loss=True, jobs=2)
     assert list(result.declined) == [VICTIM]

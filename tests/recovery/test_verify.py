@@ -15,8 +15,8 @@ from broker_dirs import STOPPED, brokers, own_copy
 from fixture_data import BrokerCase, recovery_case
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.recovery import plan, recover
-from kafkalog.recovery.verify import verify
-from kafkalog.recovery.verify_report import DirectoryReport, VerifyReport
+from kafkalog.recovery.checks.report import DirectoryReport, VerifyReport
+from kafkalog.recovery.checks.verify import verify
 from recovery_settings import given
 
 PARTITION = "orders-23-0"

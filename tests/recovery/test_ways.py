@@ -29,8 +29,8 @@ from kafkalog.codec.model import (
 )
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan, recover, undo
-from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.ways import Way
+from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.decide.ways import Way
 from recovery_settings import given
 from trees import stamps
 from ways_taken import options_of

@@ -18,8 +18,8 @@ from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.journal import MANIFEST
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.journal import MANIFEST
 from recovery_settings import given
 from trees import first_difference, stamps
 
@@ -217,7 +217,7 @@ def test_the_roots_time_after_a_kill_with_the_lock(tmp_path: Path) -> None:
     before = stamps(root)
     child = os.fork()
     if child == 0:
-        from kafkalog.recovery.lock import BrokerLock
+        from kafkalog.recovery.act.lock import BrokerLock
 
         BrokerLock(FileSystem(str(root))).__enter__()
         os._exit(0)

@@ -14,8 +14,10 @@ from command import kafkalog
 from elsewhere import PLACES, quarantine_at
 from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused, RunInfo, RunState, UsageError, runs
-from kafkalog.recovery import machine, quarantine, recover, undo
-from kafkalog.recovery.journal import JOURNAL, MANIFEST, PREPARING, PURGING, SUPERSEDED, UNDOING, UNDONE
+from kafkalog.recovery import recover, undo
+from kafkalog.recovery.act import machine_id as machine
+from kafkalog.recovery.act import quarantine
+from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, PREPARING, PURGING, SUPERSEDED, UNDOING, UNDONE
 from recovery_settings import given
 from stopping import Stopped, failing_at
 from trees import first_difference, stamps

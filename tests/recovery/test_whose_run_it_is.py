@@ -19,10 +19,10 @@ from elsewhere import PLACES, quarantine_at
 from every_byte import Originals
 from fixture_data import recovery_case, recovery_cases
 from kafkalog import RecoveryRefused, UsageError
-from kafkalog.log.pointer import POINTER
+from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import purge, recover, runs, undo
-from kafkalog.recovery.history import RunState
-from kafkalog.recovery.journal import JOURNAL
+from kafkalog.recovery.act.history import RunState
+from kafkalog.recovery.act.journal import JOURNAL
 from recovery_settings import given
 from stopping import Stopped, cut_short, failing_at
 from trees import copy_tree, first_difference, stamps
@@ -113,7 +113,7 @@ def test_where_the_original_cannot_be_seen_somebody_has_to_say_so(
 ) -> None:
     root = CASE.unpack_before(tmp_path / "logs")
     before = stamps(root)
-    monkeypatch.setattr("kafkalog.recovery.runner.mount_of", lambda root: str(tmp_path / "volume"))
+    monkeypatch.setattr("kafkalog.recovery.act.runner.mount_of", lambda root: str(tmp_path / "volume"))
     recover(root, quarantine=tmp_path / "kept", **given(CASE))
     moved = root.rename(tmp_path / "elsewhere")
     unchanged_by(lambda: undo(moved), moved, tmp_path / "kept", reason="moved")

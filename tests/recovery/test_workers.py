@@ -14,9 +14,10 @@ import pytest
 
 from command import kafkalog
 from fixture_data import broker_case, recovery_case
-from kafkalog.recovery import plan, recover, workers
-from kafkalog.recovery.verify import verify
-from kafkalog.recovery.workers import ProgressState, Workers, groups_of
+from kafkalog.recovery import plan, recover
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.facts import workers
+from kafkalog.recovery.facts.workers import ProgressState, Workers, groups_of
 from recovery_settings import given
 from trees import contents, copy_tree, first_difference
 

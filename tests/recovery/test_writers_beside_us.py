@@ -17,7 +17,8 @@ import pytest
 from every_byte import Originals
 from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused, StorageError
-from kafkalog.recovery import plan, recover, runner
+from kafkalog.recovery import plan, recover
+from kafkalog.recovery.act import runner
 from recovery_settings import given
 from stopping import just_before
 from trees import copy_tree, stamps
@@ -125,7 +126,7 @@ def test_between_looking_and_cutting(tmp_path: Path, monkeypatch: pytest.MonkeyP
         appended(root)
         return act(*args, **kwargs)
 
-    monkeypatch.setattr("kafkalog.recovery.transaction.act", slow)
+    monkeypatch.setattr("kafkalog.recovery.act.transaction.act", slow)
     size = last_log(root).stat().st_size
     with pytest.raises(RecoveryRefused, match="changed since the plan was made"):
         recover(root, accept_loss=True, **given(CASE))

@@ -10,7 +10,7 @@ import pytest
 
 from broker_dirs import brokers as directories
 from fixture_data import broker_case
-from kafkalog.cluster.producers import read_producers
+from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.server.broker import Server
 from kafkalog.server.error_codes import Code
 from raw_client import RawClient

@@ -10,7 +10,7 @@ import pytest
 
 from broker_dirs import brokers, expected_offsets, expected_records
 from fixture_data import broker_case
-from kafkalog.log.consumer_view import ISOLATION_LEVELS
+from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS
 from serving import CLIENTS, Given, Place, bootstrap, serving, subscribed
 
 CASES = ("0.8.2.2/codecs", "0.10.2.2/segments", "2.8.2/txn", "2.8.2/codecs", "4.3.0/txn", "4.3.0/compact")

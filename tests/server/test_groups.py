@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from broker_dirs import brokers
-from kafkalog.cluster.offsets import read_offsets
+from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.codec.errors import UsageError
 from kafkalog.log import open_all
 from kafkalog.server.answers import Later

@@ -15,7 +15,7 @@ from broker_dirs import brokers, expected_records
 from command import kafkalog as command
 from fixture_data import broker_case
 from kafkalog import Log, LogConfig, NewRecord, ProducerState
-from kafkalog.cluster.transactions import TransactionState
+from kafkalog.cluster.transactions.transactions import TransactionState
 from kafkalog.server.broker import Server
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.replay import ReplayOptions, ReplayPlan, plan_replay

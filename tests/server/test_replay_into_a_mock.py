@@ -17,7 +17,7 @@ import pytest
 from broker_dirs import brokers, expected_records
 from command import kafkalog as command
 from fixture_data import broker_case
-from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
+from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log import open_all
 from kafkalog.server.replay import ReplayOptions, plan_replay, replay

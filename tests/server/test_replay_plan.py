@@ -11,7 +11,7 @@ from broker_dirs import brokers, own_copy
 from command import kafkalog as command
 from kafkalog.codec.errors import RecoveryRefused, UnknownName, UsageError
 from kafkalog.log import open_all
-from kafkalog.recovery.verify import verify
+from kafkalog.recovery.checks.verify import verify
 from kafkalog.server.replay import ReplayOptions, plan_replay, target
 from kafkalog.server.replay.retention import settings_for
 

@@ -18,7 +18,7 @@ from broker_dirs import brokers, own_copy
 from kafkalog.codec import thresholds
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.log import open_all, open_partition
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.partition import Partition
 from kafkalog.spark import register
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogInputPartition, LogReader

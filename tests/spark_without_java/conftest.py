@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafkalog.log import remote
+from kafkalog.log.disk import remote
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from batches import simple
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.findings import FindingCode
-from kafkalog.log.slices import Damage, SliceReader
+from kafkalog.log.reading.slices import Damage, SliceReader
 from kafkalog.spark.discovery import plan_read
 from kafkalog.spark.options import parse_options
 

@@ -14,8 +14,8 @@ from broker_dirs import brokers
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log import open_all
-from kafkalog.log.header_walk import Span
-from kafkalog.log.slices import NO_END
+from kafkalog.log.reading.slices import NO_END
+from kafkalog.log.walk.header_walk import Span
 from kafkalog.spark.discovery import expand_paths, plan_read
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes

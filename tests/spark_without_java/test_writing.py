@@ -21,9 +21,9 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 import kafkalog
 from command import kafkalog as kafkalog_command
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
-from kafkalog.log import fs
-from kafkalog.log.partitioners import legacy_partition, partition_for_key
+from kafkalog.log.disk import fs
 from kafkalog.log.producing.columns import partitions_of
+from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.journal import Journal, load_journal, save_journal
 from kafkalog.spark.leftovers import clear_leftovers, leftovers

@@ -1,4 +1,4 @@
-"""Kafka's own defaults of its settings, asked of its classes; `--write` stores them in `cluster/schemas`.
+"""Kafka's own defaults of its settings, asked of its classes; `--write` stores them in `cluster/rules/schemas`.
 
 A name has a list of [metadata.version, value]: from the release on that supports at most that level.  None is a setting
 that has no value; a name that is not in a release has the value False there.
@@ -14,7 +14,7 @@ from typing import Any
 
 import kafka_jars
 
-TABLE = Path(__file__).resolve().parents[2] / "cluster" / "schemas" / "config_defaults.json"
+TABLE = Path(__file__).resolve().parents[2] / "cluster" / "rules" / "schemas" / "config_defaults.json"
 RELEASES = {21: "3.9.1", 27: "4.1.0", 30: "4.3.0", 33: "4.4.0"}
 """the highest metadata.version that a broker of a release registers with -> the release"""
 

@@ -9,7 +9,7 @@ from fixture_data import recovery_families
 from kafkalog.codec.model import CONTROL_FLAG, BatchHeader
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.codec.rules import MAGICS
-from kafkalog.log.records import RecordReader
+from kafkalog.log.reading.records import RecordReader
 
 __all__ = ["FAMILIES", "readable_records", "strays"]
 

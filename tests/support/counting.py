@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from kafkalog.log.files import FileSource
+from kafkalog.log.disk.files import FileSource
 
 __all__ = ["bytes_read", "calls_of", "lines_of"]
 

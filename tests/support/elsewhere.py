@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from kafkalog.recovery.fs import FileSystem
+from kafkalog.recovery.act.fs import FileSystem
 
 __all__ = ["PLACES", "quarantine_at"]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import kafkalog
 from kafkalog.codec import thresholds
-from kafkalog.log.session import locked_directory
+from kafkalog.log.writing.session import locked_directory
 
 PRODUCER = kafkalog.ProducerState(7, 0, 0, is_transactional=True)
 FLUSH_SECONDS = 0.005

@@ -16,8 +16,8 @@ from typing import Any
 from command import kafkalog
 from kafka_jars import number
 from kafka_oracle import Json
-from kafkalog.cluster.quorum_log import read_quorum_log
-from kafkalog.recovery.topic_facts import directory_id_of
+from kafkalog.cluster.kraft.quorum_log import read_quorum_log
+from kafkalog.recovery.facts.topic_facts import directory_id_of
 from quorums import METADATA, flip, last_log, tear
 from real_quorum import ALWAYS_SNAPSHOTS, QuorumError, RealQuorum, new_uuid
 

@@ -17,7 +17,7 @@ from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.source import BufferSource
-from kafkalog.log.slices import Damage, Slice, SliceReader
+from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 
 SCHEMAS = {layout: record_schema(TYPES, layout) for layout in (COPY, VIEW)}
 Read = tuple[list[object], list[tuple[int, Finding]], int]
@@ -28,7 +28,7 @@ def read_copied(
 ) -> Read:
     """As `read` by the kernels, where the system lends no files."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kafkalog.log.files.lent", lambda *_: nullcontext())
+        patch.setattr("kafkalog.log.disk.files.lent", lambda *_: nullcontext())
         return read(path, kernel=True, tolerant=tolerant, low=low, high=high, bounds=bounds)
 
 

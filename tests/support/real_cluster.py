@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Self
 
-from kafkalog.cluster.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.log import open_partition
 from real_broker import CLUSTER_ID, SESSION_MS, START_SECONDS, RealBroker, free_port
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kafka_oracle import Json
-    from kafkalog.cluster.metadata_image import MetadataImage, PartitionImage
+    from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
 
 CONTROLLER = 100
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from kafkalog import RecoveryRefused, StorageError, recover, undo
-from kafkalog.recovery import apply, runner
-from kafkalog.recovery.fs import FileSystem
-from kafkalog.recovery.standing import standing
+from kafkalog.recovery.act import apply, runner
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.unfinished_business import standing
 from trees import first_difference, stamps
 
 __all__ = [

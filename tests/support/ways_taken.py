@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog.recovery.ways import Way
+from kafkalog.recovery.decide.ways import Way
 
 __all__ = ["options_of"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kafkalog.cluster.layout import zookeeper as layout
-from kafkalog.cluster.messages import encode
+from kafkalog.cluster.records.messages import encode
 
 _CREATE = 1
 _ANYONE = [{"perms": 31, "scheme": "world", "id": "anyone"}]

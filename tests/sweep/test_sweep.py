@@ -21,7 +21,7 @@ from kafkalog.codec.model import BATCH, MESSAGE_V0, BatchHeader
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner, scan
 from kafkalog.codec.source import BufferSource
-from kafkalog.recovery.bitrepair import Neighbors, repair_batch
+from kafkalog.recovery.damage.bit_repair import Neighbors, repair_batch
 from segments import KINDS, segment
 
 SEED = int(os.environ.get("KAFKALOG_SWEEP_SEED", "1"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkalog.cluster.cross_check import KnownTopic, cross_check
-from kafkalog.cluster.producer_ids import not_given_out
-from kafkalog.cluster.producers import read_producers
+from kafkalog.cluster.transactions.producer_ids import not_given_out
+from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log import open_all

@@ -15,7 +15,7 @@ from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Codec
 from kafkalog.codec.wording import counted
-from kafkalog.log.config import LogConfig
+from kafkalog.log.writing.config import LogConfig
 
 __all__ = ["command"]
 
@@ -70,8 +70,8 @@ def command(
     if partitions is None and partitioner is not None:
         raise UsageError("--partitioner is the hash for --partitions, and needs it")
     with needed("build", "fast"):
-        from kafkalog.log.building import build_partitions
-        from kafkalog.log.record_files import read_record_file
+        from kafkalog.log.producing.building import build_partitions
+        from kafkalog.log.writing.record_files import read_record_file
 
     built = build_partitions(
         chain.from_iterable(read_record_file(path, encoding=encoding) for path in files),

@@ -21,11 +21,11 @@ from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.actions import ActionKind
-from kafkalog.recovery.cleaner_settings import known_settings
-from kafkalog.recovery.compaction import CompactedPartition, Compaction
-from kafkalog.recovery.compaction_run import CompactionResult, compact, plan_compaction
-from kafkalog.recovery.places import holding
+from kafkalog.recovery.compaction.cleaning import CompactedPartition, Compaction
+from kafkalog.recovery.compaction.run import CompactionResult, compact, plan_compaction
+from kafkalog.recovery.decide.actions import ActionKind
+from kafkalog.recovery.facts.cleaner_settings import known_settings
+from kafkalog.recovery.facts.places import holding
 
 __all__ = ["command"]
 

@@ -13,7 +13,7 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
-from kafkalog.recovery.compare import compare
+from kafkalog.recovery.copies.compare import compare
 
 __all__ = ["command"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionComparison
+from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
 
 __all__ = ["print_comparison"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.tables import Column, print_table
-from kafkalog.cluster.departures import Departure
-from kafkalog.cluster.metadata_image import PartitionImage
-from kafkalog.cluster.metadata_json import partition_json
+from kafkalog.cluster.kraft.metadata_image import PartitionImage
+from kafkalog.cluster.kraft.metadata_json import partition_json
+from kafkalog.cluster.rules.departures import Departure
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 
 __all__ = ["print_departures"]

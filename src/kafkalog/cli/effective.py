@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.tables import Column, print_table
-from kafkalog.cluster.config_defaults import default_settings
-from kafkalog.cluster.configuration import Setting, effective_of_broker, effective_of_topic
-from kafkalog.cluster.secrets import HIDDEN, is_secret_config
+from kafkalog.cluster.rules.config_defaults import default_settings
+from kafkalog.cluster.rules.configuration import Setting, effective_of_broker, effective_of_topic
+from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 from kafkalog.codec.unknown import unknown_number
-from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 
 __all__ = ["Configured", "print_effective"]
 

@@ -17,12 +17,12 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.cross_check import KnownTopic, cluster_ids, known_from_image, known_from_zookeeper
-from kafkalog.cluster.departures import Departure
-from kafkalog.cluster.kraft_departures import kraft_departures
-from kafkalog.cluster.metadata_history import partition_changes
-from kafkalog.cluster.metadata_image import PartitionImage
-from kafkalog.cluster.metadata_log import ControllerTerm, MetadataLog
-from kafkalog.cluster.producer_ids import next_block_of_zookeeper
+from kafkalog.cluster.kraft.departures import kraft_departures
+from kafkalog.cluster.kraft.metadata_history import partition_changes
+from kafkalog.cluster.kraft.metadata_image import PartitionImage
+from kafkalog.cluster.kraft.metadata_log import ControllerTerm, MetadataLog
+from kafkalog.cluster.rules.departures import Departure
+from kafkalog.cluster.transactions.producer_ids import next_block_of_zookeeper
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.departures import zookeeper_departures
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
@@ -31,7 +31,7 @@ from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, ti
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.unknown import unknown
-from kafkalog.log.chosen import Chosen
+from kafkalog.log.directories.chosen import Chosen
 
 __all__ = ["command"]
 

@@ -13,7 +13,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import ControlType, TimestampType, codec_label
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.trace import Span
-from kafkalog.log.files import exists
+from kafkalog.log.disk.files import exists
 from kafkalog.recovery.explain import is_explained
 
 __all__ = ["explain_command", "field_path", "value_text", "words_of"]

@@ -19,10 +19,10 @@ from kafkalog.cli.times import time_text
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.log import ISOLATION_LEVELS, Partition, open_all
-from kafkalog.log.consumer_view import READ_COMMITTED
-from kafkalog.log.files import unreadable
-from kafkalog.log.locate import index_findings_of_offset, index_findings_of_time, locate, newest
-from kafkalog.log.readable import OffsetAndTimestamp
+from kafkalog.log.directories.locate import index_findings_of_offset, index_findings_of_time, locate, newest
+from kafkalog.log.disk.files import unreadable
+from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.readable import OffsetAndTimestamp
 
 __all__ = ["command"]
 

@@ -19,21 +19,21 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.zookeeper_paths import old_consumers, refuse_without_logs, told_apart
-from kafkalog.cluster.assignors import Assignment
-from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.assignors.assignors import Assignment
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
-from kafkalog.cluster.group_lines import group_line, names_by_member, names_of
-from kafkalog.cluster.groups import STABLE, Group
-from kafkalog.cluster.growth import Growth
-from kafkalog.cluster.old_group_lines import as_group, old_group_line
-from kafkalog.cluster.rederive import assignment_of, partition_counts, verdict
-from kafkalog.cluster.replay import Until
+from kafkalog.cluster.groups.group_lines import group_line, names_by_member, names_of
+from kafkalog.cluster.groups.groups import STABLE, Group
+from kafkalog.cluster.groups.growth import Growth
+from kafkalog.cluster.groups.old_group_lines import as_group, old_group_line
+from kafkalog.cluster.groups.rederive import assignment_of, partition_counts, verdict
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.names import parse_java_long
 from kafkalog.codec.unknown import unknown
-from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 
 __all__ = ["command"]
 

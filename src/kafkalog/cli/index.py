@@ -21,9 +21,9 @@ from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.recovery import Plan
-from kafkalog.recovery.broker.settings import LogSettings
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.run import rebuild_indexes
-from kafkalog.recovery.verify import verify
 
 __all__ = ["command"]
 

@@ -34,7 +34,7 @@ def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None
 
 
 def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
-    from kafkalog.recovery.journal import CLOSING, JOURNAL, MANIFEST, PURGING, UNDOING, UNDONE
+    from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, PURGING, UNDOING, UNDONE
 
     word = shell_word(path)
     for run, document in now.items():
@@ -68,9 +68,9 @@ def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
 
 def _runs(path: str, quarantine: str | None) -> Documents:
     """All that is kept for a log directory; nothing where none can be examined."""
-    from kafkalog.recovery.history import root_of_runs
-    from kafkalog.recovery.journal import PURGING, UNDONE
-    from kafkalog.recovery.quarantine import Runs, document_of, run_ids_in
+    from kafkalog.recovery.act.history import root_of_runs
+    from kafkalog.recovery.act.journal import PURGING, UNDONE
+    from kafkalog.recovery.act.quarantine import Runs, document_of, run_ids_in
 
     try:
         runs = Runs(root_of_runs(path), quarantine)

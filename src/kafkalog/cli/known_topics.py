@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image, known_from_zookeeper
-from kafkalog.cluster.group_places import GroupPlaces
-from kafkalog.cluster.groups import Group, read_groups
-from kafkalog.cluster.metadata_log import MetadataLog
-from kafkalog.cluster.replay import Until
+from kafkalog.cluster.groups.group_places import GroupPlaces
+from kafkalog.cluster.groups.groups import Group, read_groups
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.moments import zxid_at
@@ -18,7 +18,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import open_all
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.partition import Partition
 
 __all__ = ["groups_at_hand", "known_topics"]
 

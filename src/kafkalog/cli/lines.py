@@ -9,7 +9,7 @@ from kafkalog.cli.output import LineWriter, report_findings
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
-from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 
 __all__ = ["finish", "partitions_at", "partitions_with", "print_lines", "unique"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kafkalog.cli.outcome import sentence_of
-from kafkalog.cluster.offsets import CommittedOffset
+from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.codec.errors import ReplicaError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.log.files import unreadable
-from kafkalog.log.inventory import chosen_replica
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.inventory import chosen_replica
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import unreadable
 
 __all__ = ["LogEnds"]
 

@@ -24,17 +24,17 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState
 from kafkalog.codec.wording import counted
 from kafkalog.log import Inventory, LogDir, Partition, open_all
-from kafkalog.log.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
-from kafkalog.log.checkpoint_findings import checkpoint_findings
-from kafkalog.log.chosen import ALL, Chosen
-from kafkalog.log.deleted import deleted_segments
-from kafkalog.log.files import unreadable
-from kafkalog.log.missing import MissingOffsets
-from kafkalog.log.summary import SegmentSummary, summarize
-from kafkalog.recovery.missing_partitions import missing_partitions_of
-from kafkalog.recovery.missing_segments import missing_from
-from kafkalog.recovery.standing import Standing, standing
-from kafkalog.recovery.workers import OnRead, in_order
+from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.deleted import deleted_segments
+from kafkalog.log.disk.files import unreadable
+from kafkalog.log.walk.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
+from kafkalog.log.walk.missing import MissingOffsets
+from kafkalog.log.walk.summary import SegmentSummary, summarize
+from kafkalog.recovery.act.unfinished_business import Standing, standing
+from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.facts.workers import OnRead, in_order
 
 __all__ = ["command"]
 

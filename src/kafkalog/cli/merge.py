@@ -15,10 +15,10 @@ from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import parse_settings, total_bytes
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.directory import is_partition_dir
-from kafkalog.log.files import is_directory
-from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.merge import merge_directories, merge_replicas
+from kafkalog.log.directories.directory import is_partition_dir
+from kafkalog.log.disk.files import is_directory
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.merging.merge import merge_directories, merge_replicas
 
 __all__ = ["command"]
 

@@ -8,7 +8,7 @@ from kafkalog.cli.advice_words import told
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.merge_result import CopyShare, MergedDirectory, MergeResult
+from kafkalog.recovery.copies.merge_result import CopyShare, MergedDirectory, MergeResult
 
 __all__ = ["print_directory", "print_partition"]
 

@@ -22,9 +22,9 @@ from kafkalog.cli.output import print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.times import time_text
 from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
-from kafkalog.cluster.metadata_history import PartitionChange, partition_changes
-from kafkalog.cluster.metadata_json import partition_json, state_json
-from kafkalog.cluster.metadata_log import MetadataLog, MetadataState
+from kafkalog.cluster.kraft.metadata_history import PartitionChange, partition_changes
+from kafkalog.cluster.kraft.metadata_json import partition_json, state_json
+from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.configs import zookeeper_configs
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
@@ -34,7 +34,7 @@ from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 
 __all__ = ["command", "metadata_log", "offset_of", "refuse_beyond_end", "zxid_of"]
 

@@ -21,20 +21,20 @@ from kafkalog.cli.output import LineWriter
 from kafkalog.cli.reset_csv import reset_lines
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.zookeeper_paths import OldConsumers, old_consumers, refuse_without_logs, told_apart
-from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
-from kafkalog.cluster.group_lines import offset_line
-from kafkalog.cluster.migration import elsewhere, into_kafka, offsets_partitions, zookeeper_script
-from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
-from kafkalog.cluster.old_group_lines import old_offsets
-from kafkalog.cluster.replay import Until
+from kafkalog.cluster.groups.group_lines import offset_line
+from kafkalog.cluster.groups.migration import elsewhere, into_kafka, offsets_partitions, zookeeper_script
+from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
+from kafkalog.cluster.groups.old_group_lines import old_offsets
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.unknown import unknown
-from kafkalog.log.chosen import is_glob
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.chosen import is_glob
+from kafkalog.log.directories.partition import Partition
 
 __all__ = ["command"]
 

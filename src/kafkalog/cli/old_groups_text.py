@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cluster.old_assignors import Owners
-from kafkalog.cluster.old_group_lines import as_derived, as_group, by_thread
+from kafkalog.cluster.assignors.old_assignors import Owners
+from kafkalog.cluster.groups.old_group_lines import as_derived, as_group, by_thread
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, consumer_of_thread
 
 __all__ = ["AS_DERIVED", "old_row", "print_old_groups"]

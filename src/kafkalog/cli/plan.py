@@ -21,10 +21,10 @@ from kafkalog.cli.unplanned import Unplanned
 from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
+from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.duplicates import tell_duplicates
-from kafkalog.recovery.places import holding
+from kafkalog.recovery.facts.places import holding
 from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
-from kafkalog.recovery.standing import Standing, standing
 
 __all__ = ["command", "make_all", "show"]
 

@@ -9,12 +9,12 @@ from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.actions import ActionKind
-from kafkalog.recovery.choice import ranges_text
-from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.plan import BrokerForecast, PartitionPlan, Plan
-from kafkalog.recovery.put_away import PutAway, put_away
-from kafkalog.recovery.ways import Measured
+from kafkalog.recovery.decide.actions import ActionKind
+from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
+from kafkalog.recovery.decide.plan import BrokerForecast, PartitionPlan, Plan
+from kafkalog.recovery.decide.ways import Measured
+from kafkalog.recovery.facts.modes import Mode
 
 __all__ = ["print_plan"]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rich.progress import Progress, TaskID
 
-    from kafkalog.recovery.workers import ProgressState
+    from kafkalog.recovery.facts.workers import ProgressState
 
 __all__ = ["ByteProgress", "RecoveryProgress"]
 

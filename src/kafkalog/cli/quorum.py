@@ -10,7 +10,7 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.quorum_recover import recover_command
 from kafkalog.cli.quorum_text import print_left_out, print_quorum, quorum_lines
-from kafkalog.cluster.quorum import read_what_is_left
+from kafkalog.cluster.kraft.quorum import read_what_is_left
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 
 __all__ = ["command"]

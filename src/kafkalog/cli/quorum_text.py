@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kafkalog.cli.advice_words import told
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cluster.quorum import KnownVoter, LeftOut, Quorum, Survivor
+from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, Survivor
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import DELETED
 from kafkalog.codec.shell import shell_word

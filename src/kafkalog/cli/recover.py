@@ -23,7 +23,8 @@ from kafkalog.cli.unplanned import Unplanned
 from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
-from kafkalog.recovery.places import holding
+from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
+from kafkalog.recovery.facts.places import holding
 from kafkalog.recovery.run import (
     RecoveryOptions,
     log_directory_of,
@@ -32,7 +33,6 @@ from kafkalog.recovery.run import (
     recover_into,
     refuse_any_declined,
 )
-from kafkalog.recovery.standing import UnfinishedRun, standing
 
 __all__ = ["command"]
 

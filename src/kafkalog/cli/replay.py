@@ -20,10 +20,10 @@ from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.files import read_small
+from kafkalog.log.disk.files import read_small
 
 if TYPE_CHECKING:
-    from kafkalog.cluster.undecided import Waiting
+    from kafkalog.cluster.transactions.undecided import Waiting
     from kafkalog.server.replay.run import PlannedTopic, ReplayPlan, ReplayResult
 
 __all__ = ["command"]

@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator
 
-from kafkalog.cluster.offsets import CommittedOffset, OffsetKey
+from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["reset_lines"]

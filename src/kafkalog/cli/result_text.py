@@ -8,9 +8,9 @@ from kafkalog.cli.ways_text import sentence_of_damage_left
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
-from kafkalog.recovery.choice import ranges_text
-from kafkalog.recovery.losses import lost_text
-from kafkalog.recovery.modes import Mode
+from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.losses import lost_text
+from kafkalog.recovery.facts.modes import Mode
 
 __all__ = ["print_result"]
 

@@ -19,7 +19,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_all
-from kafkalog.log.chosen import unreadable_names
+from kafkalog.log.directories.chosen import unreadable_names
 from kafkalog.recovery.run import known_topics
 
 __all__ = ["command"]

@@ -15,8 +15,8 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
-from kafkalog.recovery.history import RunInfo, RunState, root_of_runs, runs
-from kafkalog.recovery.purging import PurgeResult, purge, purgeable
+from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs
+from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
 
 __all__ = ["command"]
 

@@ -13,7 +13,7 @@ from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, Us
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.properties import decode_properties
 from kafkalog.codec.wording import counted
-from kafkalog.log.files import read_small, status_of
+from kafkalog.log.disk.files import read_small, status_of
 
 __all__ = ["Certificates", "check_access", "check_addresses", "users_of"]
 

@@ -15,10 +15,10 @@ from kafkalog.cli.options.times import AT
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.shell import shell_option
-from kafkalog.recovery.bitrepair import Proof
-from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.rules import Rules, mode_named
+from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.run import RecoveryOptions
 
 __all__ = ["CLUSTER_METADATA", "command_words", "options_of", "parse_settings", "planning_options", "total_bytes"]

@@ -12,7 +12,7 @@ from kafkalog.cli.options.times import Age
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.files import exists
+from kafkalog.log.disk.files import exists
 from kafkalog.spark.leftovers import clear_leftovers, leftovers
 
 __all__ = ["command"]

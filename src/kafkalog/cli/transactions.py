@@ -15,13 +15,22 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only
 from kafkalog.cli.options.selection import chosen_of, selected, selection_options
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cluster.abort_command import abort_command, abort_command_before_3_0
-from kafkalog.cluster.producers import PartitionProducers, read_producers
-from kafkalog.cluster.transaction_lines import producer_lines, transaction_partitions, transactional_id_line
-from kafkalog.cluster.transactions import OpenTransaction, TransactionalId, open_transactions, read_transactions
+from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
+from kafkalog.cluster.transactions.producers import PartitionProducers, read_producers
+from kafkalog.cluster.transactions.transaction_lines import (
+    producer_lines,
+    transaction_partitions,
+    transactional_id_line,
+)
+from kafkalog.cluster.transactions.transactions import (
+    OpenTransaction,
+    TransactionalId,
+    open_transactions,
+    read_transactions,
+)
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log.chosen import ALL
+from kafkalog.log.directories.chosen import ALL
 
 __all__ = ["command"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import MANY, Column, print_table
-from kafkalog.cluster.departures import NO_LEADER
+from kafkalog.cluster.rules.departures import NO_LEADER
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.triage.outcome import PartitionTriage
 from kafkalog.recovery.triage.run import Triage

@@ -21,11 +21,11 @@ from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
-from kafkalog.log.chosen import is_glob, matcher
+from kafkalog.log.directories.chosen import is_glob, matcher
 from kafkalog.recovery import Remains, deleted, plan_undelete, undelete, undelete_into
-from kafkalog.recovery.history import root_of_runs
-from kafkalog.recovery.taking_out import TakenOut
-from kafkalog.recovery.undeletion import PutBack, UndeleteResult, Undeletion
+from kafkalog.recovery.act.history import root_of_runs
+from kafkalog.recovery.undelete.taking_out import TakenOut
+from kafkalog.recovery.undelete.undeletion import PutBack, UndeleteResult, Undeletion
 
 __all__ = ["command"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from kafkalog.cli.outcome import sentence_of
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.log.files import unreadable
+from kafkalog.log.disk.files import unreadable
 
 __all__ = ["Unplanned"]
 

@@ -18,9 +18,9 @@ from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
-from kafkalog.log.commits import unfinished_commit
-from kafkalog.recovery.verify import verify
-from kafkalog.recovery.verify_report import PartitionReport, VerifyReport
+from kafkalog.log.directories.commits import unfinished_commit
+from kafkalog.recovery.checks.report import PartitionReport, VerifyReport
+from kafkalog.recovery.checks.verify import verify
 
 __all__ = ["command"]
 

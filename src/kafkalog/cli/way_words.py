@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafkalog.codec.shell import shell_line
-from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.ways import Way
+from kafkalog.recovery.decide.ways import Way
+from kafkalog.recovery.facts.modes import Mode
 
 __all__ = ["needs_in", "needs_of", "needs_text", "with_needs"]
 

@@ -11,12 +11,12 @@ from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.way_words import needs_of, needs_text
 from kafkalog.codec.shell import shell_line, shell_word
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.choice import ranges_text
-from kafkalog.recovery.losses import lost_text, sentence_of_lost
-from kafkalog.recovery.metadata_copies import IN_PLACE_OF_A_WAY
-from kafkalog.recovery.modes import Mode
-from kafkalog.recovery.plan import Plan
-from kafkalog.recovery.ways import Measured, Way, WayName, recommended
+from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.decide.ways import Measured, Way, WayName, recommended
+from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
+from kafkalog.recovery.facts.modes import Mode
 
 __all__ = ["commands_for", "print_ways", "sentence_of_damage_left"]
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkalog.cluster.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory, open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, old_groups

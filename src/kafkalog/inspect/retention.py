@@ -1,8 +1,8 @@
 """What retention will take of a log, and when: foreseen from its segments and settings, nothing is changed.
 
-The rules are those of `UnifiedLog.deleteOldSegments` (`log.retention`): by the log's start, by size, by age, always the
-oldest segment first.  So a segment goes when everything older than it may go too.  Nothing above the high watermark
-goes, but that follows the end of a log within moments, so everything is taken to be below it.
+The rules are those of `UnifiedLog.deleteOldSegments` (`log.storage.retention`): by the log's start, by size, by age,
+always the oldest segment first.  So a segment goes when everything older than it may go too.  Nothing above the high
+watermark goes, but that follows the end of a log within moments, so everything is taken to be below it.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log import LogDir, Partition, retention
-from kafkalog.log.chosen import ALL, Chosen
-from kafkalog.log.summary import summarize
-from kafkalog.recovery.cleaner_settings import CleanerConfig, known_settings
-from kafkalog.recovery.topic_facts import KAFKAS_OWN, TopicFacts
+from kafkalog.log import LogDir, Partition
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.storage import retention
+from kafkalog.log.walk.summary import summarize
+from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
+from kafkalog.recovery.facts.topic_facts import KAFKAS_OWN, TopicFacts
 
 __all__ = ["PartitionRetention", "SegmentRetention", "foresee_retention"]
 

@@ -13,7 +13,7 @@ from kafkalog.cli.dump.options import Options
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition
-from kafkalog.log.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.consumer_view import READ_COMMITTED
 
 __all__ = ["Begin", "Bounds", "Committed", "begin_of"]
 

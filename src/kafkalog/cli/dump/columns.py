@@ -16,7 +16,7 @@ from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS, TYPES, reco
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.log import Partition, Segment
-from kafkalog.log.columns_file import ColumnsFile
+from kafkalog.log.writing.columns_file import ColumnsFile
 
 __all__ = ["ColumnsSink", "columns_schema"]
 

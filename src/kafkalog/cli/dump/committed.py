@@ -15,7 +15,7 @@ __all__ = ["committed_of"]
 
 def committed_of(group: str, at_hand: Sequence[Partition]) -> Committed:
     """The offsets of a group; `UsageError` without the topic, `UnknownName` for a group that is not in it."""
-    from kafkalog.cluster.groups import read_groups
+    from kafkalog.cluster.groups.groups import read_groups
 
     if not any(each.topic == CONSUMER_OFFSETS_TOPIC for each in at_hand):
         raise UsageError(f"-G {group[:100]} needs {CONSUMER_OFFSETS_TOPIC}, and no partition of it is in the paths")

@@ -117,8 +117,8 @@ class _Coordinator:
     topic: str
 
     def texts(self, record: Record) -> Texts:
-        from kafkalog.cluster.coordinator_records import decode_record
-        from kafkalog.cluster.record_json import coordinator_json
+        from kafkalog.cluster.records.coordinator_records import decode_record
+        from kafkalog.cluster.records.record_json import coordinator_json
 
         found = decode_record(self.topic, record.key, record.value)
         if found.key is None or (found.value is None and found.raw_value is not None):
@@ -132,8 +132,8 @@ class _Coordinator:
         return escape_controls(_dumps(shown["key"])), value
 
     def decoded(self, record: Record) -> dict[str, object] | None:
-        from kafkalog.cluster.coordinator_records import decode_record
-        from kafkalog.cluster.record_json import coordinator_json
+        from kafkalog.cluster.records.coordinator_records import decode_record
+        from kafkalog.cluster.records.record_json import coordinator_json
 
         found = decode_record(self.topic, record.key, record.value)
         shown: dict[str, object] = coordinator_json(found)
@@ -149,8 +149,8 @@ class _Framed:
     show_secrets: bool
 
     def _value(self, record: Record) -> tuple[dict[str, object] | None, str]:
-        from kafkalog.cluster.framed_records import decode_metadata, decode_remote_log_metadata
-        from kafkalog.cluster.record_json import framed_json
+        from kafkalog.cluster.records.framed_records import decode_metadata, decode_remote_log_metadata
+        from kafkalog.cluster.records.record_json import framed_json
 
         decode = decode_metadata if self.topic == CLUSTER_METADATA_TOPIC else decode_remote_log_metadata
         found = decode(record.value)
@@ -186,9 +186,9 @@ def decoder_of(topic: str | None, *, show_secrets: bool = False) -> Decoder | No
 
 def control_decoded(record: Record) -> dict[str, object] | None:
     """The fields of a KRaft control record under its name; None for others, and for what is not understood."""
-    from kafkalog.cluster.framed_records import decode_control
     from kafkalog.cluster.layout.kraft_control import VALUES
-    from kafkalog.cluster.record_json import control_json
+    from kafkalog.cluster.records.framed_records import decode_control
+    from kafkalog.cluster.records.record_json import control_json
 
     try:
         kind = parse_control_key(record.key).type

@@ -27,8 +27,8 @@ from kafkalog.cli.progress import ByteProgress
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition
-from kafkalog.log.consumer_view import READ_COMMITTED
-from kafkalog.log.files import unreadable
+from kafkalog.log.disk.files import unreadable
+from kafkalog.log.reading.consumer_view import READ_COMMITTED
 
 __all__ = ["command"]
 

@@ -19,7 +19,7 @@ from kafkalog.codec.model import NO_TIMESTAMP, RecordBatch
 from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
-from kafkalog.log.files import FileSource
+from kafkalog.log.disk.files import FileSource
 
 __all__ = ["LARGEST_MESSAGE", "KafkaIndexes", "is_index"]
 

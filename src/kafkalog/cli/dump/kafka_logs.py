@@ -31,7 +31,7 @@ from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.log import Partition, Segment
-from kafkalog.log.batch_filter import batch_filter
+from kafkalog.log.walk.batch_filter import batch_filter
 
 __all__ = ["KafkaLogs"]
 

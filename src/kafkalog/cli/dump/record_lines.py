@@ -14,7 +14,7 @@ from kafkalog.cli.output import escape_controls
 from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import BatchHeader, Record, RecordBatch, codec_label
-from kafkalog.log.batch_words import batch_words
+from kafkalog.log.reading.batch_words import batch_words
 
 __all__ = ["Checksum", "RecordText", "batch_line", "metadata_words", "record_object"]
 

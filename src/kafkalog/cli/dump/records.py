@@ -18,10 +18,10 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Record
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log import Partition, RecordReader, Segment
-from kafkalog.log.batch_words import batch_words
-from kafkalog.log.behind_damage import behind_damage, with_what_is_behind
-from kafkalog.log.consumer_view import consumer_view
+from kafkalog.log.reading.batch_words import batch_words
+from kafkalog.log.reading.consumer_view import consumer_view
 from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.behind_damage import behind_damage, with_what_is_behind
 
 __all__ = ["OfBatches", "Walk", "json_lines", "text_lines"]
 

@@ -77,7 +77,7 @@ def _columns(
 ) -> Iterator[Callable[[Partition, Bounds], None]]:
     with needed("dump --parquet" if options.parquet is not None else "dump --arrow", "fast"):
         from kafkalog.cli.dump.columns import ColumnsSink, columns_schema
-        from kafkalog.log.columns_file import ColumnsFile
+        from kafkalog.log.writing.columns_file import ColumnsFile
 
     schema = columns_schema(with_metadata=options.with_metadata)
     is_parquet = options.parquet is not None

@@ -6,7 +6,7 @@ import json
 
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.output import LineWriter, escape_controls
-from kafkalog.log.side_files import read_side_file
+from kafkalog.log.directories.side_files import read_side_file
 
 __all__ = ["write_side_file"]
 

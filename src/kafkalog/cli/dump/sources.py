@@ -14,9 +14,9 @@ from kafkalog.cli.options.selection import chosen_of, selected
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
-from kafkalog.log.deleted import deleted_partitions
-from kafkalog.log.files import exists, real
-from kafkalog.log.side_files import is_side_file
+from kafkalog.log.directories.deleted import deleted_partitions
+from kafkalog.log.directories.side_files import is_side_file
+from kafkalog.log.disk.files import exists, real
 
 __all__ = ["Sources"]
 

@@ -8,7 +8,7 @@ import click
 
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.unknown import quoted, unknown
-from kafkalog.log.chosen import is_glob, matcher
+from kafkalog.log.directories.chosen import is_glob, matcher
 
 __all__ = ["GROUPS", "chosen_names"]
 

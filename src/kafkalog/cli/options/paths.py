@@ -17,7 +17,7 @@ def settings_in(path: str | None) -> dict[str, str]:
     from kafkalog.codec.errors import FormatError, UsageError
     from kafkalog.codec.limits import DEFAULT_LIMITS
     from kafkalog.codec.properties import decode_properties
-    from kafkalog.log.files import read_small
+    from kafkalog.log.disk.files import read_small
 
     if path is None:
         return {}

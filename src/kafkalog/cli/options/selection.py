@@ -9,7 +9,7 @@ import click
 
 from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.codec.findings import Finding
-from kafkalog.log.chosen import Chosen, unreadable_names
+from kafkalog.log.directories.chosen import Chosen, unreadable_names
 
 __all__ = ["chosen_findings", "chosen_of", "selected", "selection_options", "topic_names"]
 

@@ -12,7 +12,7 @@ from kafkalog.codec.framing import MAGIC_POSITION
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 from kafkalog.codec.names import FileKind
-from kafkalog.log.files import FileSource
+from kafkalog.log.disk.files import FileSource
 
 __all__ = ["AnnotatedBytes", "FieldBytes", "bytes_around"]
 

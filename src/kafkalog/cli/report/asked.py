@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log.chosen import ALL, Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 
 if TYPE_CHECKING:
-    from kafkalog.recovery.workers import ProgressState
+    from kafkalog.recovery.facts.workers import ProgressState
 
 __all__ = ["Asked", "Watch"]
 

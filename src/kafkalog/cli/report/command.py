@@ -17,8 +17,8 @@ from kafkalog.cli.report.asked import Asked, Watch
 from kafkalog.cli.report.making import make_report
 from kafkalog.cli.report.placing import STANDARD_OUTPUT, check_place, place
 from kafkalog.cli.settings import command_words, parse_settings
-from kafkalog.recovery.broker.settings import LogSettings
-from kafkalog.recovery.workers import ProgressState
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.facts.workers import ProgressState
 
 __all__ = ["command"]
 

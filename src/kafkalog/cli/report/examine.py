@@ -19,18 +19,18 @@ from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
 from kafkalog.codec.shell import shell_line
-from kafkalog.log.chosen import ALL
-from kafkalog.log.inventory import Inventory, open_all
-from kafkalog.log.partition import Partition
-from kafkalog.recovery.compare import compare
-from kafkalog.recovery.comparison import Comparison
-from kafkalog.recovery.history import RunInfo, runs
-from kafkalog.recovery.plan import Plan
-from kafkalog.recovery.rules import Rules
+from kafkalog.log.directories.chosen import ALL
+from kafkalog.log.directories.inventory import Inventory, open_all
+from kafkalog.log.directories.partition import Partition
+from kafkalog.recovery.act.history import RunInfo, runs
+from kafkalog.recovery.act.unfinished_business import standing
+from kafkalog.recovery.checks.report import VerifyReport
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.copies.compare import compare
+from kafkalog.recovery.copies.comparison import Comparison
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
-from kafkalog.recovery.standing import standing
-from kafkalog.recovery.verify import verify
-from kafkalog.recovery.verify_report import VerifyReport
 
 __all__ = ["MOST_DAMAGES", "examine"]
 

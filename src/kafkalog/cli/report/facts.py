@@ -9,10 +9,10 @@ from kafkalog.cli.report.annotated import AnnotatedBytes
 from kafkalog.cli.report.stretches import SegmentMap
 from kafkalog.cli.report.timeline import Series
 from kafkalog.codec.findings import Finding, Severity
-from kafkalog.recovery.comparison import Comparison
-from kafkalog.recovery.history import RunInfo
-from kafkalog.recovery.plan import BrokerForecast
-from kafkalog.recovery.ways import Measured, Way
+from kafkalog.recovery.act.history import RunInfo
+from kafkalog.recovery.copies.comparison import Comparison
+from kafkalog.recovery.decide.plan import BrokerForecast
+from kafkalog.recovery.decide.ways import Measured, Way
 
 __all__ = ["Damage", "Directory", "Examined", "Facts", "PartitionFacts", "Planned", "TopicFacts"]
 

@@ -15,7 +15,7 @@ from kafkalog.cli.report.verdict import Verdict, verdict_of
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log.chosen import Chosen
+from kafkalog.log.directories.chosen import Chosen
 
 __all__ = ["Report", "make_report", "report"]
 

@@ -15,7 +15,7 @@ from kafkalog.cli.report.verdict import verdict_of
 from kafkalog.cli.report.wording import seconds_text, size_text
 from kafkalog.cli.way_words import needs_of, needs_text
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.choice import ranges_text
+from kafkalog.recovery.decide.choice import ranges_text
 
 __all__ = ["markdown_of"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter
 from kafkalog.codec.errors import UsageError
-from kafkalog.log.new_file import NewFile, require_replaceable
-from kafkalog.log.outside import require_outside
+from kafkalog.log.directories.outside import require_outside
+from kafkalog.log.disk.new_file import NewFile, require_replaceable
 
 __all__ = ["STANDARD_OUTPUT", "check_place", "place"]
 

@@ -6,7 +6,7 @@ from kafkalog.cli.report.facts import Facts
 from kafkalog.cli.report.markup import Content, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.comparison import Comparison, CopyReport, PartitionComparison
+from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
 
 __all__ = ["comparison_section", "standing_of"]
 

@@ -8,7 +8,7 @@ from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import size_text
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.history import RunInfo
+from kafkalog.recovery.act.history import RunInfo
 
 __all__ = ["runs_section", "undo_line"]
 

@@ -10,10 +10,10 @@ from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import shortened
 from kafkalog.cli.way_words import needs_of, needs_text
 from kafkalog.codec.wording import counted
-from kafkalog.recovery import losses
-from kafkalog.recovery.choice import ranges_text
-from kafkalog.recovery.plan import BrokerForecast
-from kafkalog.recovery.ways import Measured, Way, WayName
+from kafkalog.recovery.decide import losses
+from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.plan import BrokerForecast
+from kafkalog.recovery.decide.ways import Measured, Way, WayName
 
 __all__ = ["forecast_text", "kept_text", "label_of", "lost_text", "ways_section"]
 

@@ -14,10 +14,10 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, BatchHeader, RecordBatch
-from kafkalog.log.missing import first_offset_of
-from kafkalog.log.segment import Segment
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.cursor import ENDING_CODES
+from kafkalog.log.walk.missing import first_offset_of
+from kafkalog.log.walk.segment import Segment
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun

@@ -11,7 +11,7 @@ from kafkalog.cli.report.timeline import Timeline
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import codec_label
-from kafkalog.log.partition import Partition
+from kafkalog.log.directories.partition import Partition
 
 __all__ = ["MOST_CLEAN", "MOST_DAMAGED", "walk_over"]
 

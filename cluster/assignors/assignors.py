@@ -1,0 +1,334 @@
+"""Kafka's client-side assignors: what the leader of a classic group makes of the members' subscriptions.
+
+`range`, `roundrobin`, `sticky` and `cooperative-sticky` (`RangeAssignor`, `RoundRobinAssignor`,
+`AbstractStickyAssignor`: for members that all subscribe to the same topics in the forms of 2.4 and of later versions,
+otherwise in that of 3.x on, see `sticky_general`).  Racks are left out of account: the brokers' are not in the log.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.cluster.assignors.sticky_general import GeneralSticky, Subscriber
+from kafkalog.cluster.rules.java import hash_order, java_sorted, string_hash
+
+__all__ = ["ASSIGNORS", "Assignment", "GroupMember", "TopicPartition", "assign", "subscribe_differently", "violations"]
+
+TopicPartition = tuple[str, int]
+Assignment = dict[str, frozenset[TopicPartition]]
+ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
+_UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """What an assignor knows of a member."""
+
+    member_id: str
+    topics: tuple[str, ...]
+    instance_id: str | None = None
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int = _UNKNOWN
+    """of `owned`; -1 unknown"""
+    subscription_generation: int | None = None
+    """generation in the subscription itself, where that is another thing than `generation`"""
+
+
+def _key(text: str) -> bytes:
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _sorted_members(members: Sequence[GroupMember]) -> list[GroupMember]:
+    """Static members first, by instance id; then the others by member id (`AbstractPartitionAssignor.MemberInfo`)."""
+    return sorted(
+        members,
+        key=lambda each: (each.instance_id is None, _key(each.instance_id or each.member_id)),
+    )
+
+
+def _range(counts: Mapping[str, int], members: Sequence[GroupMember]) -> dict[str, list[TopicPartition]]:
+    given: dict[str, list[TopicPartition]] = {each.member_id: [] for each in members}
+    ordered = _sorted_members(members)
+    for topic, count in counts.items():
+        subscribers = [each.member_id for each in ordered if topic in each.topics]
+        for at, partitions in enumerate(spread(count, len(subscribers))):
+            given[subscribers[at]] += [(topic, number) for number in partitions]
+    return given
+
+
+def spread(count: int, takers: int) -> list[range]:
+    """`count` things in contiguous blocks, the first blocks one larger where it does not divide."""
+    if not takers:
+        return []
+    base, extra = divmod(count, takers)
+    starts = [base * at + min(at, extra) for at in range(takers + 1)]
+    return [range(starts[at], starts[at + 1]) for at in range(takers)]
+
+
+def _round_robin(counts: Mapping[str, int], members: Sequence[GroupMember]) -> dict[str, list[TopicPartition]]:
+    given: dict[str, list[TopicPartition]] = {each.member_id: [] for each in members}
+    ordered = _sorted_members(members)
+    at = 0
+    for topic in java_sorted(counts):
+        if not any(topic in each.topics for each in ordered):
+            continue
+        for number in range(counts[topic]):
+            while topic not in ordered[at].topics:
+                at = (at + 1) % len(ordered)
+            given[ordered[at].member_id].append((topic, number))
+            at = (at + 1) % len(ordered)
+    return given
+
+
+@dataclass
+class _Claims:
+    """Who owned what before, after contradicting claims are settled."""
+
+    owned: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    doubly: set[TopicPartition] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int], members: Sequence[GroupMember]) -> _Claims:
+        claims = cls()
+        owner: dict[TopicPartition, GroupMember] = {}
+        for member in members:
+            mine = claims.owned[member.member_id] = []
+            for partition in member.owned:
+                if partition[0] not in counts:
+                    continue
+                other = owner.get(partition)
+                if other is None:
+                    mine.append(partition)
+                    owner[partition] = member
+                    continue
+                theirs = other.subscription_generation
+                theirs = other.generation if theirs is None else theirs
+                if member.generation < theirs:
+                    continue
+                if member.generation == theirs:
+                    claims.doubly.add(partition)
+                else:
+                    mine.append(partition)
+                if partition in claims.owned[other.member_id]:
+                    claims.owned[other.member_id].remove(partition)
+                owner[partition] = member
+        return claims
+
+
+class _Sticky:
+    """The case of equal subscriptions (`ConstrainedAssignmentBuilder`)."""
+
+    def __init__(self, counts: Mapping[str, int], members: Sequence[GroupMember]) -> None:
+        claims = _Claims.of(counts, members)
+        self.counts = counts
+        self.doubly = claims.doubly
+        self.owned = claims.owned
+        total = sum(counts.values())
+        self.least, self.most = total // len(members), math.ceil(total / len(members))
+        self.places = total % len(members)
+        """how many members may have more than the least"""
+        self.taken = 0
+        self.given: dict[str, list[TopicPartition]] = {each.member_id: [] for each in members}
+        self.below: list[str] = []
+        self.at_least: list[str] = []
+        self.revoked: dict[TopicPartition, str] = {}
+        self.moved: dict[TopicPartition, str] = {}
+
+    def _keep(self) -> None:
+        for member in hash_order(list(self.owned), string_hash):
+            owned = [each for each in self.owned[member] if each not in self.doubly]
+            owned.sort(key=lambda each: (each[1], _key(each[0])))
+            keep = len(owned)
+            if keep < self.least:
+                self.below.append(member)
+            elif keep >= self.most and self.taken < self.places:
+                keep = self.most
+                self.taken += 1
+                if self.taken == self.places:
+                    self.at_least.clear()
+            else:
+                keep = self.least
+                if self.taken < self.places:
+                    self.at_least.append(member)
+            self.given[member] = owned[:keep]
+            self.revoked.update(dict.fromkeys(owned[keep:], member))
+
+    def _deal(self) -> None:
+        held = {each for partitions in self.given.values() for each in partitions}
+        free = [
+            (topic, number)
+            for topic in java_sorted(self.counts)
+            for number in range(self.counts[topic])
+            if (topic, number) not in held
+        ]
+        below, at_least = java_sorted(self.below), java_sorted(self.at_least)
+        at = 0
+        for partition in free:
+            if below:
+                at %= len(below)
+                member = below[at]
+            elif at_least:
+                member = at_least.pop(0)
+            else:
+                raise LookupError  # Kafka throws here: members claim partitions that do not exist
+            self._give(partition, member)
+            if len(self.given[member]) == self.least:
+                del below[at]
+                at_least.append(member)
+            else:
+                at += 1
+
+    def _give(self, partition: TopicPartition, member: str) -> None:
+        self.given[member].append(partition)
+        if self.revoked.get(partition, member) != member or partition in self.doubly:
+            self.moved[partition] = member
+
+    def assign(self, *, cooperative: bool) -> dict[str, list[TopicPartition]]:
+        self._keep()
+        self._deal()
+        if cooperative:  # what moves is given up first, and assigned in the rebalance that follows
+            for partition, member in self.moved.items():
+                self.given[member].remove(partition)
+        return self.given
+
+
+class _EarlySticky:
+    """Equal subscriptions as clients of 2.4 to 2.8 assign them: partitions are kept in the order they are listed."""
+
+    def __init__(self, counts: Mapping[str, int], members: Sequence[GroupMember]) -> None:
+        newest = max(each.generation for each in members)
+        self.owned = {
+            each.member_id: [one for one in each.owned if one[0] in counts] if each.generation == newest else []
+            for each in members
+        }
+        total = sum(counts.values())
+        self.least, self.most = total // len(members), math.ceil(total / len(members))
+        self.free = [(topic, number) for topic in java_sorted(counts) for number in range(counts[topic])]
+        self.given: dict[str, list[TopicPartition]] = {}
+
+    def assign(self, *, cooperative: bool) -> dict[str, list[TopicPartition]]:
+        below: list[str] = []
+        at_least: list[str] = []
+        full: list[str] = []
+        revoked: set[TopicPartition] = set()
+        moved: dict[TopicPartition, str] = {}
+        for member in hash_order(list(self.owned), string_hash):
+            owned = self.owned[member]
+            self.given[member] = owned[: self.most]
+            revoked.update(owned[self.most :])
+            if len(owned) < self.least:
+                below.append(member)
+                continue
+            at_least += [member] if len(self.given[member]) == self.least else []
+            full += [member] if len(self.given[member]) == self.most else []
+        held = {each for partitions in self.given.values() for each in partitions}
+        free = [each for each in self.free if each not in held]
+        below = java_sorted(below)
+        at = 0
+        while below and free:
+            at %= len(below)
+            at += self._fill(below, at, free.pop(0), at_least, revoked, moved)
+        for member in below:
+            while len(self.given[member]) < self.least:
+                if not full:
+                    raise LookupError
+                partition = self.given[full.pop(0)].pop(0)
+                self.given[member].append(partition)
+                moved[partition] = member
+            at_least.append(member)
+        for partition in free:
+            if not at_least:
+                raise LookupError
+            member = at_least.pop(0)
+            self.given[member].append(partition)
+            moved.update({partition: member} if partition in revoked else {})
+        if cooperative:
+            for partition, member in moved.items():
+                self.given[member].remove(partition)
+        return self.given
+
+    def _fill(
+        self,
+        below: list[str],
+        at: int,
+        partition: TopicPartition,
+        at_least: list[str],
+        revoked: set[TopicPartition],
+        moved: dict[TopicPartition, str],
+    ) -> int:
+        """Give a partition to the member at `at`; how far to step on."""
+        member = below[at]
+        self.given[member].append(partition)
+        if partition in revoked:
+            moved[partition] = member
+        if len(self.given[member]) < self.least:
+            return 1
+        at_least.append(member)
+        del below[at]
+        return 0
+
+
+def assign(
+    assignor: str, counts: Mapping[str, int], members: Sequence[GroupMember], *, early: bool = False
+) -> Assignment | None:
+    """What an assignor gives each member; None for one that is not known or a case that is not derivable.
+
+    `counts` are the partitions of every topic; topics that nobody subscribes to are ignored.  `early` asks for the
+    sticky assignors as they were up to 2.8.
+    """
+    if not members or len({each.member_id for each in members}) != len(members):
+        return None
+    wanted = {topic for each in members for topic in each.topics}
+    counts = {topic: count for topic, count in counts.items() if topic in wanted and count > 0}
+    if assignor == "range":
+        given = _range(counts, members)
+    elif assignor == "roundrobin":
+        given = _round_robin(counts, members)
+    elif assignor in ASSIGNORS and not (early and subscribe_differently(members)):
+        try:
+            given = _sticky(counts, members, early=early, cooperative=assignor == "cooperative-sticky")
+        except LookupError:
+            return None
+    else:
+        return None
+    return {member: frozenset(partitions) for member, partitions in given.items()}
+
+
+def subscribe_differently(members: Sequence[GroupMember]) -> bool:
+    """Not all want the same topics."""
+    return len({frozenset(each.topics) for each in members}) > 1
+
+
+def _sticky(
+    counts: Mapping[str, int], members: Sequence[GroupMember], *, early: bool, cooperative: bool
+) -> dict[str, list[TopicPartition]]:
+    if not subscribe_differently(members):
+        return (_EarlySticky if early else _Sticky)(counts, members).assign(cooperative=cooperative)
+    subscribers = [Subscriber(each.member_id, frozenset(each.topics), each.owned, each.generation) for each in members]
+    given = GeneralSticky(counts, subscribers, _Claims.of(counts, members).owned).assign()
+    if not cooperative:
+        return given
+    owned = {each.member_id: set(each.owned) for each in members}
+    revoked = {place for member, had in owned.items() for place in had.difference(given[member])}
+    return {
+        member: [place for place in places if place in owned[member] or place not in revoked]
+        for member, places in given.items()
+    }
+
+
+def violations(assignment: Mapping[str, frozenset[TopicPartition]], members: Sequence[GroupMember]) -> list[str]:
+    """What no assignor would do: a partition with two members, or with one that did not subscribe to its topic."""
+    topics = {each.member_id: set(each.topics) for each in members}
+    holder: dict[TopicPartition, str] = {}
+    found = []
+    for member, partitions in sorted(assignment.items()):
+        for partition in sorted(partitions):
+            name = f"{partition[0]}-{partition[1]}"
+            if partition in holder:
+                found.append(f"{name} is assigned to {holder[partition]} and to {member}")
+            holder[partition] = member
+            if partition[0] not in topics.get(member, set()):
+                found.append(f"{name} is assigned to {member}, which does not subscribe to its topic")
+    return found

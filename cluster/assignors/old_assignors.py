@@ -1,0 +1,113 @@
+"""The assignors of the consumers that met in ZooKeeper: which thread of which consumer gets which partition.
+
+Decided by `kafka.consumer.RangeAssignor` and `kafka.consumer.RoundRobinAssignor` (0.8.2 to 1.1).  The unit is a thread
+`<consumer>-<n>`, one for each stream of a topic; threads are ordered as strings, so that `c-10` comes before `c-2`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkalog.cluster.assignors.assignors import TopicPartition, spread
+from kafkalog.cluster.rules.java import java_sorted, string_hash
+from kafkalog.codec.errors import LimitExceeded, UsageError
+
+__all__ = ["OldConsumer", "Owners", "old_range", "old_round_robin", "threads_of"]
+
+Owners = dict[TopicPartition, str]
+"""(topic, partition) -> the thread that shall own it"""
+_MOST_THREADS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class OldConsumer:
+    """A consumer, and how many streams (threads) it has for each topic; topics without streams are left out."""
+
+    consumer_id: str
+    streams: Mapping[str, int]
+
+
+def threads_of(consumers: Iterable[OldConsumer]) -> dict[str, list[str]]:
+    """Topic -> its threads in their order.  `LimitExceeded` where a group has more than a million of them."""
+    found: dict[str, list[str]] = {}
+    left = _MOST_THREADS
+    for consumer in consumers:
+        for topic, count in consumer.streams.items():
+            left -= max(0, count)
+            if left < 0:
+                raise LimitExceeded(f"a group of more than {_MOST_THREADS:,} threads", limit="threads of a group")
+            found.setdefault(topic, []).extend(f"{consumer.consumer_id}-{number}" for number in range(count))
+    return {topic: java_sorted(threads) for topic, threads in found.items() if threads}
+
+
+def old_range(partitions: Mapping[str, Sequence[int]], consumers: Sequence[OldConsumer]) -> Owners:
+    """For each topic contiguous blocks of its partitions, the first threads one more where it does not divide.
+
+    `partitions` are the numbers of each topic's partitions; topics that nobody consumes are passed over.
+    """
+    owners: Owners = {}
+    for topic, threads in threads_of(consumers).items():
+        numbers = sorted(partitions.get(topic, ()))
+        for at, block in enumerate(spread(len(numbers), len(threads))):
+            owners.update(((topic, numbers[each]), threads[at]) for each in block)
+    return owners
+
+
+def _refuse_different(consumers: Sequence[OldConsumer]) -> None:
+    known = {each.consumer_id: {t: n for t, n in each.streams.items() if n > 0} for each in consumers}
+    known = {consumer: streams for consumer, streams in known.items() if streams}
+    first: str | None = None
+    for consumer in java_sorted(known):
+        streams = known[consumer]
+        if first is None:
+            first = consumer
+        elif streams.keys() != known[first].keys():
+            topic = min(streams.keys() ^ known[first].keys())
+            has, lacks = (consumer, first) if topic in streams else (first, consumer)
+            raise UsageError(
+                "round robin needs the same topics in every consumer of the group: "
+                f"{has} subscribes to {topic}, {lacks} does not"
+            )
+        low, high = (of(streams, key=lambda topic: (streams[topic], topic)) for of in (min, max))
+        if streams[low] != streams[high]:
+            raise UsageError(
+                "round robin needs the same number of streams for every topic of a consumer: "
+                f"{consumer} has {streams[low]} for {low} and {streams[high]} for {high}"
+            )
+
+
+def old_round_robin(
+    partitions: Mapping[str, Sequence[int]],
+    consumers: Sequence[OldConsumer],
+    *,
+    same_topics: bool = True,
+    brackets: bool = True,
+) -> Owners:
+    """All partitions of all topics, in the order of their names' hashes, to all threads in turn.
+
+    The name is `[topic,partition]` up to 0.11 (`brackets`), `topic-partition` in 1.0 and 1.1.
+
+    Up to 0.9 (`same_topics`) a group must fulfil two conditions: every consumer subscribes to the same topics, and has
+    as many streams for each of them; `UsageError` says which one fails.  From 0.10 on a thread that does not consume a
+    topic is passed over.  Partitions whose hashes are equal come in the order of topic and number here, in Kafka in
+    that of its hash tables.
+    """
+    if same_topics:
+        _refuse_different(consumers)
+    by_topic = threads_of(consumers)
+    threads = java_sorted({thread for each in by_topic.values() for thread in each})
+    place_of = {thread: at for at, thread in enumerate(threads)}
+    takers = {topic: [place_of[thread] for thread in each] for topic, each in by_topic.items()}
+    in_brackets, with_hyphen = "[{},{}]", "{}-{}"
+    places = sorted((topic, number) for topic in by_topic for number in partitions.get(topic, ()))
+    places.sort(key=lambda place: string_hash((in_brackets if brackets else with_hyphen).format(*place)))
+    owners: Owners = {}
+    at = 0
+    for place in places:
+        turn = takers[place[0]]
+        at = turn[bisect_left(turn, at) % len(turn)]
+        owners[place] = threads[at]
+        at = (at + 1) % len(threads)
+    return owners

@@ -1,0 +1,1 @@
+"""Consumer groups: what `__consumer_offsets` says of them, and what their assignors compute."""

@@ -1,0 +1,231 @@
+"""Offsets of a consumer group written into `__consumer_offsets`, as the coordinator writes them, without a broker.
+
+Decided by `GroupCoordinatorRecordHelpers.newOffsetCommitRecord` and `newOffsetCommitTombstoneRecord` and, for the
+partition, by `GroupMetadataManager.partitionFor`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kafkalog.cluster.cross_check import KnownTopic, known_from_image
+from kafkalog.cluster.groups.group_places import DEFAULT_PARTITIONS, refuse_other_count
+from kafkalog.cluster.groups.groups import read_groups
+from kafkalog.cluster.groups.offsets import read_offsets
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.records.coordinator_records import (
+    CONSUMER_OFFSETS_TOPIC,
+    TOPICS,
+    CoordinatorRecord,
+    encode_record,
+)
+from kafkalog.cluster.records.messages import Decoded
+from kafkalog.cluster.rules.java import coordinator_partition
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.findings import Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    META_PROPERTIES,
+    PartitionName,
+    parse_partition_directory,
+)
+from kafkalog.codec.text import decode_meta_properties
+from kafkalog.log.directories.directory import existing_log_directory
+from kafkalog.log.directories.partition import Partition, open_partition, read_partition
+from kafkalog.log.disk.files import PathLike, read_small, scan_directory
+from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, partition_counts
+from kafkalog.log.writing.config import LogConfig
+from kafkalog.log.writing.incoming import NewRecord
+from kafkalog.log.writing.session import locked_directory
+from kafkalog.log.writing.writer import Log
+
+__all__ = ["GroupOffsets", "OffsetAndMetadata", "commit_offsets"]
+
+_TYPE = 1
+_VALUE_VERSION = 3
+"""the one that 2.1 and later write"""
+_NONE = -1
+_LARGEST_METADATA = 4096
+"""`offset.metadata.max.bytes`"""
+_LARGEST = 2**31 - 1
+_SEGMENT_BYTES = 104_857_600
+"""`offsets.topic.segment.bytes`"""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAndMetadata:
+    """What a group commits for a partition: the next offset that it will read."""
+
+    offset: int
+    metadata: str = ""
+    """the consumer's own words, at most 4096 bytes in UTF-8"""
+    leader_epoch: int = _NONE
+    """of the record before the offset, -1 unknown"""
+
+
+Committed = Mapping[tuple[str, int], int | OffsetAndMetadata | None]
+"""(topic, partition) -> offset; None takes the group's offset back"""
+
+
+def _known(root: str) -> tuple[KnownTopic | None, int | None]:
+    """What the cluster's metadata in a log directory says of `__consumer_offsets`, and the id of its node."""
+    path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
+    if not os.path.isdir(path):
+        return None, None
+    state = MetadataLog(open_partition(path)).state()
+    for finding in state.findings:
+        if finding.severity is Severity.ERROR:  # what it says of the topic may be wrong
+            raise FormatError(finding.detail, source=finding.file, code=finding.code)
+    known = known_from_image(state.image).get(CONSUMER_OFFSETS_TOPIC)
+    try:
+        file = os.path.join(root, META_PROPERTIES)
+        properties = decode_meta_properties(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file)
+    except (FileNotFoundError, FormatError):
+        return known, None
+    return known, None if properties.node_id is None else int(properties.node_id)
+
+
+def _records(group: str, offsets: Committed, now_ms: int) -> Iterator[NewRecord]:
+    name, key_layout, value_layouts = TOPICS[CONSUMER_OFFSETS_TOPIC][_TYPE]
+    for (topic, partition), given in offsets.items():
+        fields = {"group": group, "topic": topic, "partition": partition}
+        key = Decoded(key_layout, key_layout.versions[-1], fields, 0)
+        value = None
+        if given is not None:
+            commit = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+            _check(topic, partition, commit)
+            value = Decoded(
+                value_layouts[0],
+                _VALUE_VERSION,
+                {
+                    "offset": commit.offset,
+                    "leader_epoch": commit.leader_epoch,
+                    "metadata": commit.metadata,
+                    "commit_timestamp": now_ms,
+                },
+                0,
+            )
+        raw_key, raw_value = encode_record(CoordinatorRecord(_TYPE, name, None, None, key, value))
+        yield NewRecord(raw_value, raw_key, now_ms)
+
+
+def _check(topic: str, partition: int, commit: OffsetAndMetadata) -> None:
+    if not 0 <= partition <= _LARGEST:
+        raise UsageError(f"there is no partition {partition} of {topic}")
+    if commit.offset < 0:
+        raise UsageError(f"offset {commit.offset} of {topic}-{partition} is negative")
+    if len(commit.metadata.encode("utf-8", "surrogatepass")) > _LARGEST_METADATA:
+        raise UsageError(f"the metadata of {topic}-{partition} has more than {_LARGEST_METADATA} bytes")
+
+
+@checked
+def commit_offsets(
+    path: PathLike,
+    group: str,
+    offsets: Mapping[tuple[str, int], int | OffsetAndMetadata | None],
+    *,
+    offsets_topic_num_partitions: int | None = None,
+    timestamp: int | None = None,
+) -> int:
+    """Commit the offsets of a group into the log directory `path`; returns the partition of `__consumer_offsets`.
+
+    That is the partition that the group id maps to.  The number of partitions comes from the cluster's metadata in the
+    directory, else from `offsets_topic_num_partitions`, else it is 50.  The partition is created if it is missing; the
+    directory must exist.  An offset of None deletes the group's offset.  `timestamp` (ms) is that of the commit, by
+    default now.  Everything is written as one batch, durable when this returns.  Raises `UsageError` while a broker or
+    another writer has the directory open, and if the groups in it are placed as for another number of partitions.
+    """
+    return _commit(path, group, offsets, offsets_topic_num_partitions, timestamp, look=True)
+
+
+def _commit(
+    path: PathLike, group: str, offsets: Committed, given: int | None, timestamp: int | None, *, look: bool
+) -> int:
+    """`commit_offsets`; `look` whether groups lie as the number of partitions says, which reads all of them."""
+    if not group:
+        raise UsageError("a group needs a name")
+    now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
+    records = list(_records(group, offsets, now_ms))
+    root = existing_log_directory(path)
+    with locked_directory(root):
+        known, node_id = _known(root)
+        count = _count(root, known, given, group if look else None)
+        number = coordinator_partition(group, count)
+        name = PartitionName(CONSUMER_OFFSETS_TOPIC, number)
+        replicas = known.partitions[number].replicas if known is not None and number in known.partitions else None
+        if replicas is not None and node_id is not None and node_id not in replicas:
+            raise UsageError(
+                f"{name}, where group {group} belongs, is not on broker {node_id}, but on {sorted(replicas)}"
+            )
+        topic_id = known.topic_id if known is not None else known_topic_id(root, CONSUMER_OFFSETS_TOPIC, count)
+        directory = os.path.join(root, str(name))
+        config = LogConfig(segment_bytes=_SEGMENT_BYTES)
+        with Log.open(directory, config, topic_id=None if os.path.isdir(directory) else topic_id) as log:
+            log.append(records)
+            log.flush()
+    return number
+
+
+def _count(root: str, known: KnownTopic | None, given: int | None, group: str | None) -> int:
+    """How many partitions there are; `group` None leaves out the look at where groups are."""
+    if known is not None and known.partitions:
+        if given is not None and given != len(known.partitions):
+            raise UsageError(
+                f"{CONSUMER_OFFSETS_TOPIC} has {len(known.partitions)} partitions according to the cluster's metadata, "
+                f"and offsets_topic_num_partitions is {given}"
+            )
+        return len(known.partitions)
+    option, wanted = "offsets_topic_num_partitions", given
+    if wanted is None:
+        option, wanted = f"{option}, which was not given,", DEFAULT_PARTITIONS
+    counts = PartitionCounts(partition_counts(root), wanted, option)
+    if group is not None:
+        _refuse_other_count(root, group, wanted)
+    return counts[CONSUMER_OFFSETS_TOPIC]
+
+
+def _here(root: str) -> list[Partition]:
+    """The partitions of `__consumer_offsets` in a directory that hold anything."""
+    names = (parse_partition_directory(entry.name) for entry in scan_directory(root) if entry.is_dir())
+    found = [
+        read_partition(os.path.join(root, str(each)), each, None)
+        for each in names
+        if each is not None and each == PartitionName(CONSUMER_OFFSETS_TOPIC, each.partition)
+    ]
+    return sorted((each for each in found if each.segments), key=lambda each: each.partition or 0)
+
+
+def _refuse_other_count(root: str, group: str, count: int) -> None:
+    here = _here(root)
+    places = [(each.group_id, each.log_partition) for each in read_groups(here).groups]
+    refuse_other_count(group, places, [each.partition or 0 for each in here], count)
+
+
+class GroupOffsets:
+    """The offsets of one group in the `__consumer_offsets` of a log directory, from which a `Consumer` resumes."""
+
+    @checked
+    def __init__(self, path: PathLike, group: str, *, offsets_topic_num_partitions: int | None = None) -> None:
+        self.path = os.fspath(path)
+        self.group = group
+        self._count = offsets_topic_num_partitions
+        self._looked = False
+
+    def load(self) -> dict[tuple[str, int], int]:
+        """The group's committed offsets by (topic, partition); `UsageError` if there is no such directory."""
+        found = read_offsets(_here(existing_log_directory(self.path)))
+        return {
+            (commit.key.topic, commit.key.partition): commit.offset
+            for commit in found.committed
+            if commit.key.group == self.group
+        }
+
+    def commit(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Commit offsets; see `commit_offsets`."""
+        _commit(self.path, self.group, dict(offsets), self._count, None, look=not self._looked)
+        self._looked = True  # from now on the group's own place keeps others from another number

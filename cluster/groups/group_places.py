@@ -1,0 +1,80 @@
+"""In how many partitions groups are spread (`offsets.topic.num.partitions`), and who coordinates them.
+
+The cluster's metadata knows both.  Where there is none, Kafka's default of 50 counts, unless the groups lie as in a
+topic of as many partitions as are here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kafkalog.cluster.cross_check import KnownTopic
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.rules.java import coordinator_partition
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["DEFAULT_PARTITIONS", "GroupPlaces", "partition_count", "refuse_other_count"]
+
+DEFAULT_PARTITIONS = 50
+_MOST_TRIED = 1000
+"""Counts that are tried where neither 50 nor what is here puts groups where they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlaces:
+    """What the cluster's metadata says; `partitions` is None where it does not know `__consumer_offsets`."""
+
+    partitions: int | None
+    leaders: Mapping[int, int]
+    """partition -> broker; -1 for none"""
+
+    @classmethod
+    def of(cls, topics: Mapping[str, KnownTopic]) -> GroupPlaces:
+        """From all topics that the metadata knows."""
+        known = topics.get(CONSUMER_OFFSETS_TOPIC)
+        if known is None or not known.partitions:
+            return cls(None, {})
+        return cls(len(known.partitions), {number: each.leader for number, each in known.partitions.items()})
+
+
+def partition_count(places: Collection[tuple[str, int]], numbers: Iterable[int]) -> int:
+    """How many partitions `__consumer_offsets` has where nothing says so: 50, or as many as are here.
+
+    `places` are (group, partition), `numbers` the partitions that are here.  As many as are here only if that puts
+    every group where it is, and 50 does not: a part of the directories is not taken for all of them.
+    """
+    largest = max(numbers, default=-1) + 1
+    for count in (DEFAULT_PARTITIONS, largest):
+        if largest <= count and all(coordinator_partition(group, count) == number for group, number in places):
+            return count
+    return max(DEFAULT_PARTITIONS, largest)
+
+
+def refuse_other_count(group: str, places: Collection[tuple[str, int]], numbers: Iterable[int], count: int) -> None:
+    """`UsageError` where `group`, or all groups that are here, lie as another number of partitions than `count` says.
+
+    `places` and `numbers` are those of `partition_count`.  Groups that no number puts where they are say nothing of
+    others: only `group` itself is looked at then.
+    """
+    elsewhere = [(name, number) for name, number in places if coordinator_partition(name, count) != number]
+    if not elsewhere:
+        return
+    largest = max(numbers, default=-1) + 1
+    fitting = next(
+        (
+            each
+            for each in (DEFAULT_PARTITIONS, *range(largest, largest + _MOST_TRIED))
+            if each >= largest and all(coordinator_partition(name, each) == number for name, number in places)
+        ),
+        None,
+    )
+    own = [(name, number) for name, number in elsewhere if name == group]
+    if fitting is None and not own:
+        return
+    name, number = (own or elsewhere)[0]
+    said = f"group {name} is in partition {number} of {CONSUMER_OFFSETS_TOPIC}"
+    if fitting is not None:
+        said += f", as {fitting} partitions put it"
+    place = coordinator_partition(name, count)
+    raise UsageError(f"{said}; of {count} partitions (offsets_topic_num_partitions) its place is {place}")

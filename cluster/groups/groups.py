@@ -1,0 +1,357 @@
+"""Groups as `__consumer_offsets` has them: classic, consumer (KIP-848), share and streams groups, and their members.
+
+Decided by `GroupMetadataManager` (both of that name).  A classic group with members is Stable, without them Empty: no
+other state is ever stored.  Offsets without group metadata form an Empty group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog.cluster.groups.group_places import partition_count
+from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetsState
+from kafkalog.cluster.records.consumer_protocol import (
+    CONSUMER_PROTOCOL,
+    Subscription,
+    TopicPartition,
+    read_assignment,
+    read_subscription,
+)
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC, CoordinatorRecord
+from kafkalog.cluster.records.replay import Marker, Until, partitions_of, replay
+from kafkalog.cluster.rules.java import coordinator_partition
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["Group", "Groups", "Member", "read_groups"]
+
+CLASSIC, CONSUMER, SHARE, STREAMS = "Classic", "Consumer", "Share", "Streams"
+EMPTY, STABLE, ASSIGNING, RECONCILING = "Empty", "Stable", "Assigning", "Reconciling"
+_DEFAULT_SERVER_ASSIGNOR = {CONSUMER: "uniform", SHARE: "simple", STREAMS: "sticky"}
+_MEMBER_STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
+
+# key type -> the kind of group, and what the record says of it
+_NEW_PROTOCOLS = {
+    3: (CONSUMER, "metadata"), 5: (CONSUMER, "member"), 6: (CONSUMER, "target_epoch"), 7: (CONSUMER, "target"),
+    8: (CONSUMER, "current"), 4: (CONSUMER, "topics"), 16: (CONSUMER, "expression"),
+    11: (SHARE, "metadata"), 10: (SHARE, "member"), 12: (SHARE, "target_epoch"), 13: (SHARE, "target"),
+    14: (SHARE, "current"), 9: (SHARE, "topics"), 15: (SHARE, "initialized"),
+    17: (STREAMS, "metadata"), 19: (STREAMS, "member"), 20: (STREAMS, "target_epoch"), 21: (STREAMS, "target"),
+    22: (STREAMS, "current"), 23: (STREAMS, "topology"), 24: (STREAMS, "resolved"),
+}  # fmt: skip
+_OF_A_MEMBER = ("member", "target", "current")
+_GROUP_METADATA = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a group; `assignment` is None where it is in words of another protocol than the consumers'."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    assignment: frozenset[TopicPartition] | None
+    subscription: Subscription | None = None
+    rack_id: str | None = None
+    epoch: int | None = None
+    """member epoch of the new protocols"""
+    unresolved: tuple[str, ...] = ()
+    """assigned topic ids whose names are not known"""
+    target: frozenset[TopicPartition] | None = None
+    """what a member of the new protocols shall have"""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One group as of the end of the log."""
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+    generation: int | None
+    """of a classic group"""
+    epoch: int | None
+    """of a group of the new protocols"""
+    assignor: str
+    """selected protocol of a classic group, else the server's assignor"""
+    leader: str | None
+    members: tuple[Member, ...]
+    offsets: tuple[CommittedOffset, ...] = ()
+    log_partition: int = 0
+    """the partition of `__consumer_offsets` it lives in"""
+    expected_partition: int = 0
+    """the one that its id's hash says"""
+    state_timestamp: int | None = None
+    """when a classic group got into its state, ms"""
+    assignment_epoch: int | None = None
+    pending: tuple[CommittedOffset, ...] = ()
+    coordinator: int | None = None
+    """the broker that led its partition of `__consumer_offsets`; None where nothing says so"""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """All groups, by id."""
+
+    groups: tuple[Group, ...]
+    partition_count: int
+    """of `__consumer_offsets`"""
+    findings: tuple[Finding, ...]
+
+
+@dataclass
+class _Building:
+    """What has been learned of a group of one of the new protocols."""
+
+    kind: str
+    about: dict[str, dict[str, Any]] = field(default_factory=dict)
+    members: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+
+
+class _State:
+    """Fed with the records of one partition in order."""
+
+    def __init__(self) -> None:
+        self.classic: dict[str, dict[str, Any]] = {}
+        self.modern: dict[str, _Building] = {}
+
+    def record(self, record: CoordinatorRecord) -> None:
+        if not record.understood or record.type is None:
+            return
+        if record.type == _GROUP_METADATA:
+            group = record.key_field("group")
+            if record.value is None:
+                self.classic.pop(group, None)
+            else:
+                self.classic[group] = record.value.fields
+                self.modern.pop(group, None)
+        elif record.type in _NEW_PROTOCOLS:
+            self._modern(record, *_NEW_PROTOCOLS[record.type])
+
+    def _modern(self, record: CoordinatorRecord, kind: str, what: str) -> None:
+        group = record.key_field("group_id")
+        value = None if record.value is None else record.value.fields
+        building = self.modern.get(group)
+        if building is None or building.kind != kind:
+            if value is None:
+                return
+            building = self.modern[group] = _Building(kind)
+        if what in _OF_A_MEMBER:
+            parts = building.members.setdefault(record.key_field("member_id"), {})
+            _set(parts, what, value)
+            if not parts:
+                del building.members[record.key_field("member_id")]
+        else:
+            _set(building.about, what, value)
+            if what == "metadata" and value is None:
+                del self.modern[group]
+
+
+def _set(where: dict[str, dict[str, Any]], what: str, value: dict[str, Any] | None) -> None:
+    if value is None:
+        where.pop(what, None)
+    else:
+        where[what] = value
+
+
+def _classic_member(fields: Mapping[str, Any], group: Mapping[str, Any], problems: list[str]) -> Member:
+    subscription = assignment = None
+    if group["protocol_type"] == CONSUMER_PROTOCOL:
+        try:
+            if fields["subscription"]:
+                subscription = read_subscription(fields["subscription"], group["protocol"])
+            assignment = read_assignment(fields["assignment"])
+        except FormatError as error:
+            problems.append(f"member {fields['member_id']}: {error}")
+    return Member(
+        fields["member_id"],
+        fields.get("group_instance_id"),
+        fields["client_id"],
+        fields["client_host"],
+        assignment,
+        subscription,
+        subscription.rack if subscription is not None else None,
+    )
+
+
+def _partitions(
+    topics: Iterable[Mapping[str, Any]], names: Mapping[str, str]
+) -> tuple[frozenset[TopicPartition], tuple[str, ...]]:
+    found: set[TopicPartition] = set()
+    unresolved: list[str] = []
+    for each in topics:
+        name = names.get(each["topic_id"])
+        if name is None:
+            unresolved.append(each["topic_id"])
+        else:
+            found.update((name, number) for number in each["partitions"])
+    return frozenset(found), tuple(unresolved)
+
+
+def _modern_member(member_id: str, parts: Mapping[str, Mapping[str, Any]], names: Mapping[str, str]) -> Member:
+    about, current, target = (parts.get(name, {}) for name in ("member", "current", "target"))
+    streams = "active_tasks" in current or "active_tasks" in target
+    assignment, unresolved = _partitions(current.get("assigned_partitions", ()), names)
+    wanted, _ = _partitions(target.get("topic_partitions", ()), names)
+    return Member(
+        member_id,
+        about.get("instance_id") or None,
+        about.get("client_id", ""),
+        about.get("client_host", ""),
+        None if streams else assignment,
+        Subscription(tuple(about.get("subscribed_topic_names", ())), rack=about.get("rack_id")),
+        about.get("rack_id"),
+        current.get("member_epoch"),
+        unresolved,
+        None if streams else wanted,
+    )
+
+
+def _modern_state(building: _Building, epoch: int, assignment_epoch: int) -> str:
+    """`ConsumerGroup.maybeUpdateGroupState`; a share group is Stable as soon as it has members."""
+    if not building.members:
+        return EMPTY
+    if building.kind == SHARE:
+        return STABLE
+    if epoch > assignment_epoch:
+        return ASSIGNING
+    for parts in building.members.values():
+        current = parts.get("current", {})
+        if current.get("state") != _MEMBER_STABLE[building.kind] or current.get("member_epoch") != assignment_epoch:
+            return RECONCILING
+    return STABLE
+
+
+def _server_assignor(building: _Building) -> str:
+    """What most members ask for, else the broker's default."""
+    asked = [parts.get("member", {}).get("server_assignor") for parts in building.members.values()]
+    named = [each for each in asked if each]
+    return max(named, key=named.count) if named else _DEFAULT_SERVER_ASSIGNOR[building.kind]
+
+
+def read_groups(
+    partitions: Iterable[Partition],
+    *,
+    topic_names: Mapping[str, str] | None = None,
+    until: Until | None = None,
+    offsets_topic_num_partitions: int | None = None,
+    leaders: Mapping[int, int] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Groups:
+    """Groups as of the end of the log, or as of `until`; `topic_names` are by topic id.  Raises `StorageError` only.
+
+    Without `topic_names` those of the given partitions' `partition.metadata` are used.  How many partitions
+    `__consumer_offsets` has is `offsets_topic_num_partitions`, without it what `partition_count` says; `leaders` are
+    the brokers that lead them.
+    """
+    partitions = tuple(partitions)
+    if topic_names is None:
+        topic_names = {
+            each.metadata.topic_id: each.topic for each in partitions if each.metadata is not None and each.topic
+        }
+    findings: list[Finding] = []
+    found: list[Group] = []
+    places = partitions_of(partitions, CONSUMER_OFFSETS_TOPIC)
+    for partition in places:
+        state, offsets = _State(), OffsetsState(partition.partition or 0)
+        for each in replay(partition, findings, until=until, limits=limits):
+            if isinstance(each, Marker):
+                offsets.marker(each)
+            else:
+                offsets.entry(each)
+                state.record(each.record)
+        found += _groups_of(partition, state, offsets, topic_names, findings)
+    count = offsets_topic_num_partitions
+    if count is None:
+        numbers = [each.partition or 0 for each in places]
+        count = partition_count([(each.group_id, each.log_partition) for each in found], numbers)
+    placed = [_placed(each, count, leaders or {}, findings) for each in found]
+    return Groups(tuple(sorted(placed, key=lambda each: (each.group_id, each.log_partition))), count, tuple(findings))
+
+
+def _groups_of(
+    partition: Partition,
+    state: _State,
+    offsets: OffsetsState,
+    topic_names: Mapping[str, str],
+    findings: list[Finding],
+) -> list[Group]:
+    committed: dict[str, list[CommittedOffset]] = {}
+    for commit in sorted(offsets.committed.values(), key=lambda each: each.key):
+        committed.setdefault(commit.key.group, []).append(commit)
+    pending: dict[str, list[CommittedOffset]] = {}
+    for commit in sorted(offsets.pending, key=lambda each: each.key):
+        pending.setdefault(commit.key.group, []).append(commit)
+    found = []
+    for group_id in {**state.classic, **state.modern, **committed, **pending}:
+        building = state.modern.get(group_id)
+        if building is not None:
+            group = _modern_group(group_id, building, topic_names)
+        else:
+            group = _classic_group(group_id, state.classic.get(group_id, _ONLY_OFFSETS), partition.path, findings)
+        found.append(
+            replace(
+                group,
+                offsets=tuple(committed.get(group_id, ())),
+                pending=tuple(pending.get(group_id, ())),
+                log_partition=partition.partition or 0,
+            )
+        )
+    return found
+
+
+_ONLY_OFFSETS: dict[str, Any] = {"protocol_type": "", "members": []}
+
+
+def _modern_group(group_id: str, building: _Building, topic_names: Mapping[str, str]) -> Group:
+    epoch = int(building.about.get("metadata", {}).get("epoch", 0))
+    assigned = int(building.about.get("target_epoch", {}).get("assignment_epoch", 0))
+    return Group(
+        group_id=group_id,
+        type=building.kind,
+        state=_modern_state(building, epoch, assigned),
+        protocol_type=building.kind.lower(),
+        generation=None,
+        epoch=epoch,
+        assignor=_server_assignor(building),
+        leader=None,
+        members=tuple(_modern_member(*each, topic_names) for each in building.members.items()),
+        assignment_epoch=assigned,
+    )
+
+
+def _classic_group(group_id: str, fields: Mapping[str, Any], path: str, findings: list[Finding]) -> Group:
+    problems: list[str] = []
+    members = tuple(_classic_member(each, fields, problems) for each in fields["members"])
+    for problem in problems:
+        detail = f"group {group_id}: {problem}"
+        findings.append(Finding(FindingCode.TYPED_RECORD_INVALID, Severity.ERROR, None, None, detail, path))
+    timestamp = fields.get("current_state_timestamp", -1)
+    return Group(
+        group_id=group_id,
+        type=CLASSIC,
+        state=STABLE if members else EMPTY,
+        protocol_type=fields["protocol_type"],
+        generation=fields.get("generation"),
+        epoch=None,
+        assignor=fields.get("protocol") or "",
+        leader=fields.get("leader"),
+        members=members,
+        state_timestamp=timestamp if timestamp >= 0 else None,
+    )
+
+
+def _placed(group: Group, count: int, leaders: Mapping[int, int], findings: list[Finding]) -> Group:
+    expected = coordinator_partition(group.group_id, count)
+    if expected != group.log_partition:
+        place = group.log_partition
+        detail = f"group {group.group_id} is in partition {place}; of {count} partitions its place is {expected}"
+        findings.append(Finding(FindingCode.GROUP_MISPLACED, Severity.WARNING, None, None, detail))
+    leader = leaders.get(expected, -1)
+    return replace(group, expected_partition=expected, coordinator=leader if leader >= 0 else None)

@@ -1,0 +1,44 @@
+"""What a group's assignment becomes when a topic gets more partitions, or a new topic matches its subscription.
+
+Members notice both with their next metadata and join again (`ConsumerCoordinator.rejoinNeededOrPending`); each brings
+what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkalog.cluster.assignors.assignors import Assignment
+from kafkalog.cluster.groups.groups import Group
+from kafkalog.cluster.groups.rederive import assignment_of
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["Growth"]
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """More partitions of some topics, and topics that all members subscribe to from now on."""
+
+    partitions: Mapping[str, int]
+    topics: Sequence[str] = ()
+
+    def check(self, counts: Mapping[str, int]) -> None:
+        """`UsageError` if a topic would get smaller, or nobody says how large a new one is."""
+        for topic, count in self.partitions.items():
+            if count < counts.get(topic, 0):
+                raise UsageError(f"{topic} has {counts[topic]} partitions or more, and a topic never gets fewer")
+        for topic in self.topics:
+            if topic not in self.partitions and topic not in counts:
+                raise UsageError(f"how many partitions {topic} has is not known here: give --partitions {topic}=N")
+
+    def concerns(self, group: Group) -> bool:
+        """Whether anybody in the group subscribes to one of the topics then."""
+        subscribed = {topic for each in group.members if each.subscription for topic in each.subscription.topics}
+        return bool(group.members) and bool(self.topics or subscribed & self.partitions.keys())
+
+    def assignment_of(self, group: Group, counts: Mapping[str, int]) -> Assignment | None:
+        """What each member has after the rebalance; None where that cannot be said."""
+        grown = {**counts, **self.partitions}
+        return assignment_of(group, grown, matching=self.topics, rebalance=True) if self.concerns(group) else None

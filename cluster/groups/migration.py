@@ -1,0 +1,111 @@
+"""Committed offsets carried from ZooKeeper into `__consumer_offsets` and back, as after `offsets.storage` was changed.
+
+Nothing is written in place: into Kafka's form they go in a new log directory, for ZooKeeper there is a script for its
+`zkCli.sh`.  Decided by `ZookeeperConsumerConnector.commitOffsets` and, for Kafka's form, `commit_offsets`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kafkalog.cluster.groups.commit_offsets import commit_offsets
+from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.zookeeper.kafka_nodes import replicas_of
+from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.disk.files import PathLike, scan_directory
+from kafkalog.log.producing.open_logs import made_log_directory
+
+__all__ = ["Migrated", "elsewhere", "into_kafka", "offsets_partitions", "zookeeper_script"]
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """One group whose offsets were written."""
+
+    group: str
+    log_partition: int
+    """the partition of `__consumer_offsets`"""
+    offsets: int
+
+
+def elsewhere(mine: Iterable[CommittedOffset], others: Iterable[CommittedOffset]) -> dict[OffsetKey, int]:
+    """For offsets that are stored in both places and differ, what the other place has."""
+    known = {each.key: each.offset for each in others}
+    return {each.key: known[each.key] for each in mine if known.get(each.key, each.offset) != each.offset}
+
+
+def offsets_partitions(tree: Tree, chroot: str, given: int | None) -> int | None:
+    """How many partitions `__consumer_offsets` has: what ZooKeeper says, else `given`; `UsageError` if they differ."""
+    node = tree.nodes.get(f"{chroot}/brokers/topics/{CONSUMER_OFFSETS_TOPIC}")
+    count = len(replicas_of(node.data)) if node is not None else 0
+    if count and given not in (None, count):
+        raise UsageError(
+            f"{CONSUMER_OFFSETS_TOPIC} has {count} partitions according to ZooKeeper, and {given} were asked for"
+        )
+    return count or given
+
+
+def into_kafka(offsets: Iterable[CommittedOffset], into: PathLike, partitions: int | None) -> list[Migrated]:
+    """Commit offsets into a log directory that is new or empty; `partitions` None means 50.
+
+    The commits are of now: a broker lets offsets expire by the time of their commit.  `UsageError` before anything is
+    written if one of them cannot be committed.
+    """
+    by_group: dict[str, dict[tuple[str, int], int]] = {}
+    for each in offsets:
+        if each.offset < 0:
+            raise UsageError(
+                f"group {each.key.group} has offset {each.offset} for {each.key.topic}-{each.key.partition}"
+            )
+        by_group.setdefault(each.key.group, {})[each.key.topic, each.key.partition] = each.offset
+    if os.path.lexists(into) and (not os.path.isdir(into) or any(scan_directory(os.fspath(into)))):
+        raise UsageError(f"{os.fspath(into)} already exists; migrated offsets go into a directory that is new or empty")
+    if by_group:
+        made_log_directory(into)
+    return [
+        Migrated(group, commit_offsets(into, group, dict(found), offsets_topic_num_partitions=partitions), len(found))
+        for group, found in sorted(by_group.items())
+    ]
+
+
+def _name(text: str) -> str:
+    if not text or "/" in text or text in (".", "..") or not text.isprintable():
+        raise UsageError(f"{text!r} cannot be the name of a node in ZooKeeper")
+    return text
+
+
+def _word(path: str) -> str:
+    """A word of a command line of `zkCli.sh`, which knows quotes but nothing within them."""
+    if not any(each.isspace() or each in "\"'" for each in path):
+        return path
+    if '"' in path and "'" in path:
+        raise UsageError(f"{path} has quotes of both kinds, which zkCli.sh cannot read")
+    return f"'{path}'" if '"' in path else f'"{path}"'
+
+
+def zookeeper_script(offsets: Iterable[CommittedOffset], tree: Tree | None, chroot: str = "") -> Iterator[str]:
+    """Lines for `zkCli.sh` that make ZooKeeper hold these offsets.
+
+    With the tree that is there now, nodes are created if they are missing and set if they differ.  Without it both are
+    said for each: what is there already refuses to be created, which does no harm.
+    """
+    nodes = tree.nodes if tree is not None else {}
+    made: set[str] = set()
+    for each in sorted(offsets, key=lambda one: one.key):
+        parts = ["consumers", _name(each.key.group), "offsets", _name(each.key.topic), str(each.key.partition)]
+        path = chroot
+        for part in parts[:-1]:
+            path = f"{path}/{part}"
+            if path not in nodes and path not in made:
+                made.add(path)
+                yield f'create {_word(path)} ""'
+        path = f"{path}/{parts[-1]}"
+        there = nodes.get(path)
+        if there is None:
+            yield f"create {_word(path)} {each.offset}"
+        if (tree is None and there is None) or (there is not None and there.data != str(each.offset).encode()):
+            yield f"set {_word(path)} {each.offset}"

@@ -1,0 +1,152 @@
+"""The offsets that consumer groups have committed, and those that wait for the end of a transaction.
+
+Decided by `OffsetMetadataManager.replay` (before 4.0 `GroupMetadataManager`): the last commit wins, a tombstone
+removes; a transactional commit counts from its COMMIT marker on, and only if nothing was committed after it meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import NO_PRODUCER_ID
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["CommittedOffset", "CommittedOffsets", "OffsetKey", "OffsetsState", "read_offsets"]
+
+_TYPES = (0, 1)
+_NONE = -1
+
+
+class OffsetKey(NamedTuple):
+    """Whose offset in what."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """One commit; -1 is what Kafka writes for unknown."""
+
+    key: OffsetKey
+    offset: int
+    metadata: str
+    leader_epoch: int
+    commit_timestamp: int
+    expire_timestamp: int
+    """when it expires, ms; -1 where the broker's retention decides (2.1 and later never store it)"""
+    topic_id: str | None
+    log_offset: int
+    """of the record, in its partition of `__consumer_offsets`"""
+    log_timestamp: int
+    """of the record"""
+    log_partition: int
+    """which partition of `__consumer_offsets`"""
+    producer_id: int = NO_PRODUCER_ID
+    """of the transaction that the commit is part of"""
+    zxid: int | None = None
+    """where ZooKeeper has the offset: the transaction that wrote it"""
+    chroot: str | None = None
+    """where ZooKeeper has the offset: the node that its cluster lies below, empty at the root"""
+
+    @property
+    def source(self) -> str:
+        """Where it is stored: `kafka` (in `__consumer_offsets`) or `zookeeper`."""
+        return "kafka" if self.zxid is None else "zookeeper"
+
+
+class OffsetsState:
+    """Fed with the entries of one partition in order."""
+
+    def __init__(self, log_partition: int) -> None:
+        self._log_partition = log_partition
+        self.committed: dict[OffsetKey, CommittedOffset] = {}
+        self._pending: dict[int, dict[OffsetKey, CommittedOffset]] = {}
+
+    @property
+    def pending(self) -> list[CommittedOffset]:
+        """Commits of transactions whose end is not in the log."""
+        return [commit for commits in self._pending.values() for commit in commits.values()]
+
+    def marker(self, marker: Marker) -> None:
+        """A transaction ended."""
+        for key, commit in self._pending.pop(marker.producer_id, {}).items():
+            if not marker.committed:
+                continue
+            standing = self.committed.get(key)
+            if standing is None or standing.log_offset < commit.log_offset:
+                self.committed[key] = commit
+
+    def entry(self, entry: Entry) -> None:
+        """A record; those of other types are left alone."""
+        record = entry.record
+        if record.type not in _TYPES or not record.understood or record.key is None:
+            return
+        fields = record.key.fields
+        key = OffsetKey(fields["group"], fields["topic"], fields["partition"])
+        transactional = entry.producer_id != NO_PRODUCER_ID
+        if record.value is None:
+            if transactional:
+                self._pending.get(entry.producer_id, {}).pop(key, None)
+                return
+            self.committed.pop(key, None)
+            for commits in self._pending.values():
+                commits.pop(key, None)
+            return
+        value = record.value.fields
+        commit = CommittedOffset(
+            key,
+            value["offset"],
+            value["metadata"],
+            value.get("leader_epoch", _NONE),
+            value["commit_timestamp"],
+            value.get("expire_timestamp", _NONE),
+            value.get("topic_id"),
+            entry.offset,
+            entry.timestamp,
+            self._log_partition,
+            entry.producer_id,
+        )
+        if transactional:
+            self._pending.setdefault(entry.producer_id, {})[key] = commit
+        else:
+            self.committed[key] = commit
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffsets:
+    """What all given partitions of `__consumer_offsets` say, ordered by group, topic and partition."""
+
+    committed: tuple[CommittedOffset, ...]
+    pending: tuple[CommittedOffset, ...]
+    findings: tuple[Finding, ...]
+
+
+def read_offsets(
+    partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
+) -> CommittedOffsets:
+    """Committed offsets as of the end of the log, or as of `until`.  Raises `StorageError` only."""
+    committed: list[CommittedOffset] = []
+    pending: list[CommittedOffset] = []
+    findings: list[Finding] = []
+    for partition in partitions_of(partitions, CONSUMER_OFFSETS_TOPIC):
+        state = OffsetsState(partition.partition or 0)
+        for each in replay(partition, findings, until=until, limits=limits):
+            if isinstance(each, Marker):
+                state.marker(each)
+            else:
+                state.entry(each)
+        committed += state.committed.values()
+        pending += state.pending
+    return CommittedOffsets(
+        tuple(sorted(committed, key=lambda each: each.key)),
+        tuple(sorted(pending, key=lambda each: (each.key, each.producer_id))),
+        tuple(findings),
+    )

@@ -1,0 +1,114 @@
+"""Which partitions of a KRaft cluster change if brokers leave, one after another, and how.
+
+Decided by `ReplicationControlManager.handleBrokerFenced`.  A broker is live if it is registered, neither fenced nor in
+a controlled shutdown (`ClusterControlManager.isActive`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafkalog.cluster.kraft.election import ElectionRules, without_replica
+from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.rules.configuration import effective_of_topic
+from kafkalog.cluster.rules.departures import MIN_ISR, UNCLEAN, Departure, outcome_of, refuse_unregistered
+from kafkalog.codec.names import parse_java_long
+
+__all__ = ["TopicRules", "directory_is_online", "election_rules", "kraft_departures", "topic_rules"]
+
+_UNASSIGNED, _LOST = "A" * 21 + "Q", "A" * 21 + "g"
+_RECOVERY_SINCE = 3
+"""`metadata.version` of 3.2-IV0"""
+_NO_EPOCH_ON_SHRINK_SINCE = 12
+"""`metadata.version` of 3.6-IV0"""
+_ELR_FEATURE = "eligible.leader.replicas.version"
+
+
+def directory_is_online(broker: Broker, directory: str) -> bool:
+    """`DirectoryId.isOnline`."""
+    if directory in (MIGRATING, _UNASSIGNED):
+        return True
+    return directory != _LOST and (not broker.directories or directory in broker.directories)
+
+
+def _acceptable(brokers: Mapping[int, Broker], partition: PartitionImage) -> frozenset[int]:
+    """Of the brokers that may be chosen those that are active and have the replica's directory."""
+    place = dict(zip(partition.replicas, partition.directories, strict=False))
+    found = set()
+    for each in {partition.leader, *partition.replicas, *partition.last_known_elr}:
+        broker = brokers.get(each)
+        if broker is None or broker.fenced or broker.in_controlled_shutdown:
+            continue
+        if directory_is_online(broker, place.get(each, MIGRATING)):
+            found.add(each)
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRules:
+    """What a topic's settings say about its elections."""
+
+    unclean: bool
+    """`unclean.leader.election.enable`"""
+    min_isr: int
+    """`min.insync.replicas`, at most the replication factor"""
+
+
+def topic_rules(
+    image: MetadataImage, topic: TopicImage, controller: int | None, static: Mapping[str, str], *, unclean: bool = False
+) -> TopicRules:
+    """As they count for a controller that was started with the `static` settings."""
+    settings = effective_of_topic(image.configs, topic.name, broker=controller, static=static)
+    allowed = unclean or (UNCLEAN in settings and settings[UNCLEAN].value.lower() == "true")
+    least = parse_java_long(settings[MIN_ISR].value, 32) if MIN_ISR in settings else None
+    first = topic.partitions.get(0)
+    factor = len(first.replicas) if first is not None else 1
+    return TopicRules(allowed, min(1 if least is None else least, factor))
+
+
+def election_rules(image: MetadataImage, topic: TopicRules, acceptable: frozenset[int]) -> ElectionRules:
+    """What decides an election under the cluster's features, with these brokers `acceptable` as leaders."""
+    level = image.features.get("metadata.version", 1)
+    return ElectionRules(
+        acceptable,
+        topic.unclean,
+        image.features.get(_ELR_FEATURE, 0) > 0,
+        topic.min_isr,
+        level < _NO_EPOCH_ON_SHRINK_SINCE,
+        level >= _RECOVERY_SINCE,
+    )
+
+
+def kraft_departures(
+    image: MetadataImage,
+    brokers: Sequence[int],
+    *,
+    unclean: bool = False,
+    controller: int | None = None,
+    static: Mapping[str, str] | None = None,
+) -> Iterator[Departure[PartitionImage]]:
+    """For each broker in turn every partition that has it in sync; `UsageError` for a broker that is not registered.
+
+    `unclean` allows unclean elections for all topics, as the topics' and the cluster's settings may anyway.
+    `controller` and `static` are the active controller, whose own settings come before the cluster's, and the settings
+    that it was started with.  The image stays as it is.
+    """
+    refuse_unregistered(brokers, image.brokers)
+    alive = dict(image.brokers)
+    decided = {
+        name: topic_rules(image, topic, controller, static or {}, unclean=unclean)
+        for name, topic in image.topics.items()
+    }
+    states = {(name, number): each for name, topic in image.topics.items() for number, each in topic.partitions.items()}
+    for broker in brokers:
+        alive[broker] = replace(alive[broker], fenced=True)
+        for (name, number), before in sorted(states.items()):
+            if broker not in before.isr:
+                continue
+            topic = decided[name]
+            rules = election_rules(image, topic, _acceptable(alive, before))
+            after, lossy = without_replica(before, broker, rules)
+            states[name, number] = after
+            outcome = outcome_of(before.leader, after.leader, unclean=lossy)
+            yield Departure(broker, name, number, before, after, outcome, topic.unclean)

@@ -1,0 +1,99 @@
+"""In which order a KRaft controller fences brokers whose sessions end together (`BrokerHeartbeatTracker`).
+
+An active controller gives every broker that its log shows unfenced a fresh session.  When all of these end, it fences
+the first that its table of sessions lists, then the next.  The table is a `ConcurrentHashMap` by broker id and epoch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from kafkalog.cluster.kraft.metadata_image import Broker, MetadataImage
+
+__all__ = ["fencing_order", "software_level"]
+
+_MASK = 0xFFFFFFFF
+_TABLE = 16
+_FIBONACCI = -7046029254386353131
+_IN_A_TABLE_SINCE = 22
+"""`metadata.version` of 4.0-IV0"""
+_OBJECTS_HASH_UNTIL = 27
+"""of 4.1-IV1: up to there `BrokerIdAndEpoch` is a class with `Objects.hash`"""
+_RECORD_SINCE = 30
+"""of 4.3-IV0: from there on it is a record; 4.2 is not known"""
+
+
+def software_level(image: MetadataImage) -> int:
+    """The highest `metadata.version` that all controllers, or else all brokers, support: at least their release."""
+    of_controllers = [
+        each["max_supported_version"]
+        for controller in image.controllers.values()
+        for each in controller["features"]
+        if each["name"] == "metadata.version"
+    ]
+    of_brokers = [
+        most for broker in image.brokers.values() for name, _, most in broker.features if name == "metadata.version"
+    ]
+    return min(of_controllers or of_brokers, default=image.features.get("metadata.version", 1))
+
+
+def _hash(broker: Broker, level: int) -> int:
+    """`BrokerIdAndEpoch.hashCode`."""
+    epoch = broker.epoch & 0xFFFFFFFFFFFFFFFF
+    seed = 31 * 31 if level <= _OBJECTS_HASH_UNTIL else 0
+    return (seed + 31 * broker.id + (epoch ^ epoch >> 32)) & _MASK
+
+
+def fencing_order(brokers: Iterable[Broker], level: int) -> tuple[frozenset[int], ...]:
+    """The unfenced of all registered brokers, first fenced first; which of a set comes first cannot be told.
+
+    `level` is that of the controllers (`software_level`).
+    """
+    registered = list(brokers)
+    unfenced: Sequence[Broker] = [each for each in registered if not each.fenced]
+    if not unfenced:
+        return ()
+    if level < _IN_A_TABLE_SINCE or _OBJECTS_HASH_UNTIL < level < _RECORD_SINCE:
+        return (frozenset(each.id for each in unfenced),)
+    size = _TABLE
+    while len(unfenced) >= size - size // 4:
+        size *= 2
+    buckets: dict[int, set[int]] = defaultdict(set)
+    for each in unfenced:
+        found = _hash(each, level)
+        buckets[(found ^ found >> 16) & size - 1].add(each.id)
+    groups = [frozenset(buckets[number]) for number in sorted(buckets)]
+    if size > _TABLE:
+        return tuple(groups)
+    return tuple(part for group in groups for part in _as_put(group, len(registered)))
+
+
+def _as_put(group: frozenset[int], count: int) -> list[frozenset[int]]:
+    """Brokers of one bucket in the order in which an activated controller puts them there, as far as that is sure.
+
+    It goes through its registrations, `count` brokers in a `TimelineHashMap`; how large that table is depends on
+    whether a registration was changed since it has as many.
+    """
+    if len(group) == 1:
+        return [group]
+    places = {each: tuple(_slot(each, _slots(size)) for size in (count, count + 1)) for each in group}
+    ordered = sorted(group, key=lambda each: places[each])
+    for one, other in pairwise(ordered):
+        if any(a >= b for a, b in zip(places[one], places[other], strict=True)):
+            return [group]
+    return [frozenset({each}) for each in ordered]
+
+
+def _slots(size: int) -> int:
+    """How many slots a `BaseHashTable` has when so many elements were asked for."""
+    slots = 2
+    while size * 3 > slots * 4:
+        slots *= 2
+    return slots
+
+
+def _slot(number: int, slots: int) -> int:
+    """`BaseHashTable.findSlot` of an Integer."""
+    return (number * _FIBONACCI & 0xFFFFFFFFFFFFFFFF) >> (65 - slots.bit_length())

@@ -1,0 +1,110 @@
+"""What happened to a topic or a partition of a KRaft cluster, change by change, with its cause where it is derivable.
+
+The causes follow `PartitionChangeBuilder` and `ReplicationControlManager`: a record says what changed, the image before
+it says why that could be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.codec.findings import Finding
+
+__all__ = ["PartitionChange", "partition_changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """One change of one partition; `before` is None where it begins, `after` where the topic was removed."""
+
+    offset: int
+    timestamp: int
+    topic: str
+    topic_id: str
+    partition: int
+    before: PartitionImage | None
+    after: PartitionImage | None
+
+    @property
+    def is_election(self) -> bool:
+        """Whether it made a new leader epoch."""
+        return self.after is not None and (self.before is None or self.after.leader_epoch != self.before.leader_epoch)
+
+    @property
+    def cause(self) -> str:
+        """What kind of change it is, as far as the two states tell."""
+        before, after = self.before, self.after
+        if before is None:
+            return "created"
+        if after is None:
+            return "topic removed"
+        if self.is_election:
+            return _election(before, after)
+        if after.adding_replicas or after.removing_replicas:
+            if (before.adding_replicas, before.removing_replicas) == ((), ()):
+                return "reassignment begins"
+        elif before.adding_replicas or before.removing_replicas:
+            return "reassignment ends" if after.replicas != before.replicas else "reassignment canceled"
+        if set(after.isr) - set(before.isr):
+            return "ISR grows"
+        if set(before.isr) - set(after.isr):
+            return "ISR shrinks"
+        if after.recovering != before.recovering:
+            return "leader has recovered"
+        if (after.elr, after.last_known_elr) != (before.elr, before.last_known_elr):
+            return "ELR changes"
+        return "directories change" if after.directories != before.directories else "partition epoch only"
+
+
+def _election(before: PartitionImage, after: PartitionImage) -> str:
+    if after.leader < 0:
+        return "leader lost: no replica may lead"
+    if after.recovering and not before.recovering:
+        return "unclean election"
+    if after.leader == before.leader:
+        return "new epoch of the same leader: the ISR shrinks" if set(before.isr) - set(after.isr) else (
+            "new epoch of the same leader"
+        )  # fmt: skip
+    if before.leader < 0:
+        return "elected from the ELR" if after.leader in before.elr and after.leader not in before.isr else (
+            "elected: there was no leader"
+        )  # fmt: skip
+    if after.replicas and after.leader == after.replicas[0] and before.leader in after.isr:
+        return "preferred leader elected"
+    return "elected: the old leader left the ISR" if before.leader not in after.isr else "elected"
+
+
+def partition_changes(
+    log: MetadataLog, findings: list[Finding], *, topic: str | None = None, partition: int | None = None
+) -> Iterator[PartitionChange]:
+    """Every change that the log still holds, of all partitions or of those asked for.
+
+    Where the log does not begin at 0 the oldest snapshot at or above its start is the first state, without changes.
+    """
+    image = MetadataImage()
+    start = log.partition.log_start_offset
+    base = next((each for each in log.snapshots if each[0] >= start), None) if start > 0 else None
+    first = start
+    if base is not None:
+        for event in log.snapshot_events(base[2], findings):
+            if not event.is_control:
+                image.apply(event.record)
+        first = base[0]
+    found: list[PartitionChange] = []
+    at = (0, 0)
+
+    def note(place: TopicImage, number: int, before: PartitionImage | None, after: PartitionImage | None) -> None:
+        if topic in (None, place.name) and partition in (None, number):
+            found.append(PartitionChange(*at, place.name, place.id, number, before, after))
+
+    image.on_change = note
+    for event in log.events(findings, first):
+        if event.is_control or event.offset < first:
+            continue
+        at = (event.offset, event.timestamp)
+        image.apply(event.record)
+        yield from found
+        found.clear()

@@ -1,0 +1,221 @@
+"""`__cluster_metadata-0`: snapshots, log, and the image they add up to (`KafkaMetadataLog`, `MetadataLoader`).
+
+A snapshot holds everything below its offset and numbers its own records from 0.  Only one with a footer is whole; the
+newest whole one counts.  The tail of the log may never have been committed: nothing on one disk says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
+from kafkalog.codec.control import parse_control_key
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import ControlType
+from kafkalog.codec.names import QUORUM_STATE, kraft_snapshot_file, parse_kraft_snapshot_file
+from kafkalog.log.directories.partition import Partition, open_segment
+from kafkalog.log.disk.files import read_small
+
+__all__ = ["ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataEvent:
+    """One record of the log or of a snapshot."""
+
+    offset: int
+    timestamp: int
+    epoch: int
+    record: FramedRecord
+    is_control: bool
+
+    def says(self, kind: ControlType) -> dict[str, Any] | None:
+        """The fields of a control record of that type; None for any other record, and where it was not understood."""
+        decoded = self.record.decoded if self.is_control and self.record.type == kind else None
+        return None if decoded is None else decoded.fields
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerTerm:
+    """One leadership of the quorum, from its LeaderChange record on."""
+
+    leader: int
+    epoch: int
+    from_offset: int
+    from_time: int
+    voters: tuple[int, ...]
+    granting_voters: tuple[int, ...]
+    to_offset: int | None = None
+    """where the next one begins; None for the last"""
+    to_time: int | None = None
+
+
+@dataclass
+class MetadataState:
+    """The image and how it came about."""
+
+    image: MetadataImage
+    snapshot: str | None
+    next_offset: int = 0
+    epoch: int = -1
+    timestamp: int = -1
+    kraft_version: int = 0
+    voters: list[dict[str, Any]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+
+class MetadataLog:
+    """The files of one metadata partition; `findings` grows with what is read."""
+
+    def __init__(self, partition: Partition, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.partition = partition
+        self.limits = limits
+        named = [(parse_kraft_snapshot_file(os.path.basename(path)), path) for path in partition.kraft_snapshots]
+        self.snapshots = tuple(
+            sorted(
+                (name.end_offset, name.epoch, path)
+                for name, path in named
+                if name is not None and kraft_snapshot_file(name.end_offset, name.epoch) == os.path.basename(path)
+            )
+        )
+        """(end offset, epoch, path), ordered"""
+
+    def events(self, findings: list[Finding], start_offset: int | None = None) -> Iterator[MetadataEvent]:
+        """Records of the log, control records too."""
+        reader = self.partition.records(start_offset, include_control=True, limits=self.limits)
+        yield from _events(reader, findings)
+
+    def snapshot_events(self, path: str, findings: list[Finding]) -> list[MetadataEvent]:
+        """Records of a snapshot."""
+        return list(_events(open_segment(path).records(include_control=True, limits=self.limits), findings))
+
+    def _newest_snapshot(
+        self, until: int | None, findings: list[Finding]
+    ) -> tuple[int, str, list[MetadataEvent]] | None:
+        for end, _epoch, path in reversed(self.snapshots):
+            if until is not None and end > until:
+                continue
+            found: list[Finding] = []
+            events = self.snapshot_events(path, found)
+            findings.extend(found)
+            if events and events[-1].says(ControlType.SNAPSHOT_FOOTER) is not None:
+                return end, path, events
+            detail = "the snapshot has no footer: it is incomplete"
+            findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, detail, path))
+        return None
+
+    def state(self, until: int | None = None, *, use_snapshot: bool = True) -> MetadataState:
+        """The image below offset `until`, or of everything: newest whole snapshot and the log after it.
+
+        Without `use_snapshot` from the log alone, which is whole only if nothing was ever deleted from it.
+        """
+        findings: list[Finding] = []
+        chosen = self._newest_snapshot(until, findings) if use_snapshot else None
+        state = MetadataState(MetadataImage(), chosen[1] if chosen is not None else None, findings=findings)
+        if chosen is not None:
+            for event in chosen[2]:
+                _apply(state, event)
+            state.next_offset = chosen[0]
+        expected = state.next_offset
+        for event in self.events(findings, expected):
+            if event.offset < expected:
+                continue
+            if until is not None and event.offset >= until:
+                break
+            if event.offset > expected:
+                findings.append(gap(expected, event.offset, self.partition.path))
+            _apply(state, event)
+            state.next_offset = expected = event.offset + 1
+        for problem in state.image.problems:
+            path = self.partition.path
+            findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, None, problem, path))
+        return state
+
+    def offset_at(self, time: int) -> int | None:
+        """The offset of the first record later than `time` (ms), to which the state at that time reaches; None without.
+
+        `UsageError` for a time before all that the log still has, which begins with a snapshot that has no times.
+        """
+        first = True
+        for event in self.events([]):
+            if event.timestamp > time:
+                if first and event.offset > 0:
+                    begins = f"the metadata log begins after that time, at {event.timestamp}"
+                    raise UsageError(f"{self.partition.path}: {begins} (offset {event.offset})")
+                return event.offset
+            first = False
+        return None
+
+    def terms(self, findings: list[Finding]) -> list[ControllerTerm]:
+        """Every election that the log still has a record of, in order."""
+        found: list[ControllerTerm] = []
+        for event in self.events(findings):
+            fields = event.says(ControlType.LEADER_CHANGE)
+            if fields is None:
+                continue
+            if found:
+                found[-1] = replace(found[-1], to_offset=event.offset, to_time=event.timestamp)
+            voters, granting = (
+                tuple(each["voter_id"] for each in fields[name]) for name in ("voters", "granting_voters")
+            )
+            leader = fields["leader_id"]
+            found.append(ControllerTerm(leader, event.epoch, event.offset, event.timestamp, voters, granting))
+        return found
+
+    def quorum_state(self, findings: list[Finding]) -> dict[str, Any] | None:
+        """What `quorum-state` says of the latest election; None if there is none."""
+        path = os.path.join(self.partition.path, QUORUM_STATE)
+        try:
+            found = json.loads(read_small(path, self.limits.checkpoint_bytes))
+        except FileNotFoundError:
+            return None
+        except (ValueError, RecursionError, FormatError, StorageError) as error:
+            detail = f"quorum-state cannot be read: {error}"
+            findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, detail, path))
+            return None
+        return found if isinstance(found, dict) else None
+
+
+def gap(expected: int, offset: int, path: str) -> Finding:
+    """Offsets from the one that is expected up to the next one there is are missing in a metadata log."""
+    detail = f"offset {expected} is followed by {offset}: what lies between is lost"
+    return Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, expected, detail, path)
+
+
+def _events(reader: Any, findings: list[Finding]) -> Iterator[MetadataEvent]:
+    for batch, records in reader.by_batch():
+        header = batch.header
+        for record in records:
+            if header.is_control:
+                try:
+                    decoded = decode_control(parse_control_key(record.key).type, record.value)
+                except FormatError as error:
+                    bad = Finding(FindingCode.CONTROL_RECORD_INVALID, Severity.ERROR, None, None, error.message)
+                    decoded = FramedRecord(None, None, record.value, findings=(bad,))
+            else:
+                decoded = decode_metadata(record.value)
+            file = reader.segment.path if reader.segment is not None else None
+            findings.extend(
+                replace(each, file=file, offset=record.offset, position=batch.position) for each in decoded.findings
+            )
+            yield MetadataEvent(
+                record.offset, record.timestamp, header.partition_leader_epoch, decoded, header.is_control
+            )
+    findings.extend(reader.findings)
+
+
+def _apply(state: MetadataState, event: MetadataEvent) -> None:
+    state.epoch, state.timestamp = event.epoch, event.timestamp
+    if not event.is_control:
+        state.image.apply(event.record)
+    elif (version := event.says(ControlType.KRAFT_VERSION)) is not None:
+        state.kraft_version = version["k_raft_version"]
+    elif (voters := event.says(ControlType.KRAFT_VOTERS)) is not None:
+        state.voters = voters["voters"]

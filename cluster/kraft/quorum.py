@@ -1,0 +1,410 @@
+"""Several nodes' copies of one metadata log side by side: which goes furthest, who is missing, what may be lost.
+
+An election goes to the copy with the later last epoch, then the longer log (`ReplicatedLog.endOffset` in a vote).  What
+was committed is on a majority of the voters, and nothing in the files of fewer says how much that was.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.cluster.kraft.quorum_log import QuorumLog, Term, read_quorum_log
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.kraft import VoterNode
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import META_PROPERTIES
+from kafkalog.codec.text import encode_uuid
+from kafkalog.codec.wording import counted
+from kafkalog.log.disk.files import PathLike
+
+__all__ = [
+    "KnownVoter",
+    "LeftOut",
+    "Quorum",
+    "Survivor",
+    "best_first",
+    "common_end",
+    "quorum_of",
+    "read_quorum",
+    "read_what_is_left",
+]
+
+NO_OPS = frozenset({"NoOpRecord", "LeaderChange"})
+"""what changes nothing in the metadata"""
+_FEW = 6
+
+
+@dataclass(frozen=True, slots=True)
+class KnownVoter:
+    """A voter that some file names."""
+
+    node: int
+    directory_id: str | None
+    """None with static voters"""
+    endpoints: tuple[tuple[str, str, int], ...]
+    """(listener, host, port)"""
+    is_in_force: bool
+    """in the voter set of the best copy"""
+    is_given: bool
+
+
+@dataclass(slots=True)
+class Survivor:
+    """One copy, compared with the best one."""
+
+    log: QuorumLog
+    common_end: int | None = None
+    """up to here it is the same as the best one; None if their logs do not meet"""
+    lacks: Counter[str] | None = None
+    """records of the best one that are not in it, by kind; None if not known"""
+    has_more: Counter[str] = field(default_factory=Counter)
+    """records in it that the best one does not have: they go when it follows"""
+    contradicts: tuple[int, int] | None = None
+    """offset and epoch at which it holds another batch than the best one: no quorum writes two in one epoch"""
+
+    @property
+    def only_no_ops(self) -> bool | None:
+        """What the best one has more is nothing but no-op records and elections; None if not known."""
+        return None if self.lacks is None else set(self.lacks) <= NO_OPS
+
+    @property
+    def is_diverged(self) -> bool:
+        """It holds records that the best one does not."""
+        return bool(self.has_more)
+
+
+@dataclass(slots=True)
+class Quorum:
+    """The copies of one cluster, best first."""
+
+    cluster_id: str | None
+    survivors: tuple[Survivor, ...]
+    voters: tuple[KnownVoter, ...]
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def best(self) -> QuorumLog:
+        """The copy that goes furthest."""
+        return self.survivors[0].log
+
+    @property
+    def in_force(self) -> tuple[KnownVoter, ...]:
+        """The voters of the best copy."""
+        return tuple(each for each in self.voters if each.is_in_force)
+
+    @property
+    def missing(self) -> tuple[KnownVoter, ...]:
+        """Voters that some file names and that are not among the given."""
+        return tuple(each for each in self.voters if not each.is_given)
+
+    @property
+    def majority(self) -> int:
+        """How many voters an election takes."""
+        return len(self.in_force) // 2 + 1
+
+    @property
+    def contradictions(self) -> list[str]:
+        """Copies that cannot both be what a quorum wrote, each in a sentence."""
+        return [
+            f"{self.best.root} and {each.log.root} hold different records at offset {each.contradicts[0]} of the same "
+            f"epoch {each.contradicts[1]}, which no quorum writes: one of them was changed by something else than Kafka"
+            for each in self.survivors
+            if each.contradicts is not None
+        ]
+
+    @property
+    def has_majority(self) -> bool:
+        """As many of the voters are here, undamaged, as an election takes."""
+        if any(each.contradicts is not None for each in self.survivors):
+            return False
+        logs = [each.log for each in self.survivors if each.log.is_voter]
+        sound = {log.node for log in logs if log.refusal is None and not log.is_damaged}
+        in_force = {each.node for each in self.in_force}
+        return bool(in_force) and len(sound & in_force) >= self.majority
+
+    @property
+    def committed_at_least(self) -> int:
+        """Metadata below this offset was committed, as far as the files say."""
+        ends = [each.log.committed_at_least for each in self.survivors if each.common_end is not None]
+        return min(max(ends, default=0), self.best.end)
+
+    @property
+    def later_epoch(self) -> int | None:
+        """An election after the best copy's last record, of which somebody knows; None if nobody does."""
+        latest = max(each.log.latest_epoch for each in self.survivors)
+        return latest if latest > self.best.epoch else None
+
+    def loss(self) -> str:
+        """What may be lost if the best of the given is not the best that ever was; one sentence."""
+        given = len({each.node for each in self.in_force if each.is_given})
+        best, total = self.best, len(self.in_force)
+        if self.contradictions:
+            return f"nothing is certain about what was committed: {self.contradictions[0]}"
+        if best.refusal is not None:
+            text = (
+                "no copy that was given can be started on" if len(self.survivors) > 1 else "no node starts on this copy"
+            )
+            return f"{text}, and what was committed after offset {best.end} of epoch {best.epoch} is not in it"
+        if not total:
+            return f"no file says who votes, so that nothing tells what was committed: {best.root} ends at {best.end}"
+        name = f"node {best.node}" if best.node is not None else best.root
+        here = f"{given} of {counted(total, 'voter')} {'is' if given == 1 else 'are'} here"
+        if self.has_majority:
+            return (
+                f"{here}, a majority: all metadata that was committed is in the log of {name}, which ends at offset "
+                f"{best.end} of epoch {best.epoch}"
+            )
+        text = (
+            f"{here}{self._unsound} and {self.majority} {'was' if self.majority == 1 else 'were'} needed to commit: "
+            f"whatever the others committed after offset {best.end} of epoch {best.epoch} is lost, and the files of "
+            f"{name} cannot say whether there was anything"
+        )
+        if self.later_epoch is not None:
+            text += f"; epoch {self.later_epoch} is known to have been voted on, and no record of it is here"
+        return text
+
+    @property
+    def _unsound(self) -> str:
+        """How many of the voters that are here are damaged, or would not start."""
+        given = {each.node for each in self.in_force if each.is_given}
+        logs = [each.log for each in self.survivors if each.log.is_voter]
+        sound = {log.node for log in logs if log.refusal is None and not log.is_damaged}
+        bad = len(given - sound)
+        return f", {bad} of them damaged," if bad else ""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A path that holds no metadata log that could be compared."""
+
+    path: str
+    why: str
+    """one sentence, with the path"""
+    is_unreadable: bool
+    """the operating system is why"""
+
+    def finding(self) -> Finding:
+        """The same as a finding."""
+        code = FindingCode.UNREADABLE if self.is_unreadable else FindingCode.METADATA_INCONSISTENT
+        return Finding(code, Severity.ERROR, None, None, f"left out: {self.why}", self.path)
+
+
+def best_first(logs: Iterable[QuorumLog]) -> list[QuorumLog]:
+    """As an election ranks them; of equals those that would start at all, that are voters, then by node."""
+
+    def rank(log: QuorumLog) -> tuple[bool, int, int, bool, int]:
+        return log.refusal is not None, -log.epoch, -log.end, not log.is_voter, log.node or 0
+
+    return sorted(logs, key=rank)
+
+
+def common_end(one: QuorumLog, other: QuorumLog) -> int | None:
+    """Up to which offset two copies hold the same batches; None where their logs do not meet.
+
+    Followers copy batches as they are, so that the same base offset, epoch and checksum are the same bytes.
+    """
+    first, second = (one, other) if one.start <= other.start else (other, one)
+    a, b = first.batches, second.batches
+    if not len(b):
+        return second.end if _reaches(first, second.position) else None
+    if not len(a):
+        return first.end if _reaches(second, first.position) else None
+    number = bisect_left(a.base, b.base[0])
+    if number == len(a):
+        same = a.end[-1] == b.base[0]
+        return a.end[-1] if same else None
+    if a.base[number] != b.base[0]:
+        return None
+    for mine, its in zip(range(number, len(a)), range(len(b)), strict=False):
+        if a.row(mine) != b.row(its):
+            return a.base[mine]
+    return min(a.end[-1], b.end[-1])
+
+
+def _reaches(log: QuorumLog, position: tuple[int, int]) -> bool:
+    """Whether a log holds the last record that another's snapshot includes."""
+    if log.position == position:
+        return True
+    number = bisect_left(log.batches.end, position[1])
+    return number < len(log.batches) and (log.batches.epoch[number], log.batches.end[number]) == position
+
+
+def _batch_at(log: QuorumLog, offset: int) -> tuple[int, int, int, int] | None:
+    """The batch that begins at an offset."""
+    number = bisect_left(log.batches.base, offset)
+    is_there = number < len(log.batches) and log.batches.base[number] == offset
+    return log.batches.row(number) if is_there else None
+
+
+def _contradiction(one: QuorumLog, other: QuorumLog, offset: int) -> tuple[int, int] | None:
+    """Offset and epoch where both hold a batch of one epoch and not the same, in the middle of a leadership.
+
+    The leader of an epoch writes each batch once.  Where the epoch begins, two quorums may have had it, each its own.
+    """
+    epoch = _epoch_of_both(one, other, offset)
+    batches = [(log.batches, bisect_left(log.batches.base, offset)) for log in (one, other)]
+    before = {each.epoch[number - 1] for each, number in batches if number}
+    return None if epoch is None or epoch not in before else (offset, epoch)
+
+
+def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
+    """The epoch in which two logs hold different batches at an offset; None if it is not the same."""
+    here, there = _batch_at(one, offset), _batch_at(other, offset)
+    if here is None or there is None or here == there or here[2] != there[2]:
+        return None
+    return here[2]
+
+
+@checked
+def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
+    """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`."""
+    return _by_cluster([read_quorum_log(path, limits) for path in paths], limits)
+
+
+@checked
+def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
+    """The same, and the paths that hold no metadata log or cannot be read; an error only if all of them are such."""
+    logs: list[QuorumLog] = []
+    left_out: list[LeftOut] = []
+    first: UsageError | StorageError | None = None
+    for path in paths:
+        try:
+            logs.append(read_quorum_log(path, limits))
+        except (UsageError, StorageError) as error:
+            first = first or error
+            given, why = os.fspath(path), str(error)
+            why = why if given in why or os.path.realpath(given) in why else f"{given}: {why}"
+            left_out.append(LeftOut(given, why, isinstance(error, StorageError)))
+    if not logs and first is not None:
+        raise first
+    return _by_cluster(logs, limits), left_out
+
+
+def _by_cluster(logs: Sequence[QuorumLog], limits: Limits) -> list[Quorum]:
+    by_cluster: dict[str | None, dict[str, QuorumLog]] = {}
+    for log in logs:
+        by_cluster.setdefault(log.cluster_id, {}).setdefault(log.root, log)
+    return [quorum_of([*each.values()], limits) for each in by_cluster.values()]
+
+
+def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quorum:
+    """Copies of one cluster, compared."""
+    survivors = _beside_the_first(best_first(logs))
+    if any(each.contradicts is not None for each in survivors):
+        survivors = _beside_the_first(_agreed_first(survivors))
+    best = survivors[0].log
+    for found in survivors[1:]:
+        if found.common_end is not None:
+            found.lacks = best.records_between(found.common_end, best.end, limits)
+            found.has_more = found.log.records_between(found.common_end, found.log.end, limits)
+    ranked = [each.log for each in survivors]
+    quorum = Quorum(best.cluster_id, tuple(survivors), _voters(ranked))
+    quorum.findings = [finding for each in survivors for finding in each.log.findings]
+    quorum.findings += [finding for each in survivors[1:] if (finding := _of_divergence(best, each)) is not None]
+    quorum.findings += _same_identity(ranked)
+    return quorum
+
+
+def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[Survivor]:
+    """Each with what it has in common with the first."""
+    best = ranked[0]
+    survivors = [Survivor(best, best.end, Counter())]
+    for log in ranked[1:]:
+        end = common_end(best, log)
+        survivors.append(Survivor(log, end, contradicts=None if end is None else _contradiction(best, log, end)))
+    return survivors
+
+
+def _agreed_first(survivors: Sequence[Survivor]) -> list[QuorumLog]:
+    """Where copies contradict each other within an epoch, those come first of which there are more alike.
+
+    Copies are made one from another, so that what several hold was there before what only one holds.
+    """
+    offset, _epoch = min(each.contradicts for each in survivors if each.contradicts is not None)
+    at = {each.log.root: _batch_at(each.log, offset) for each in survivors}
+    alike = Counter(at.values())
+    alike[None] = 0
+    ranked = [each.log for each in survivors]
+    return sorted(ranked, key=lambda log: (log.refusal is not None, -alike[at[log.root]]))
+
+
+def _same_identity(logs: Sequence[QuorumLog]) -> Iterator[Finding]:
+    """Directories of which only one can be what its `meta.properties` says."""
+    for number, log in enumerate(logs):
+        for other in logs[:number]:
+            if log.directory_id is not None and log.directory_id == other.directory_id:
+                what = f"the same directory.id as {other.root}: one is a copy, and only one of them may ever be started"
+            elif log.node is not None and log.node == other.node:
+                what = f"the same node.id as {other.root}: only one of them can be node {log.node}"
+            else:
+                continue
+            path = os.path.join(log.root, META_PROPERTIES)
+            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.ERROR, None, None, what, path)
+
+
+def _voters(ranked: Sequence[QuorumLog]) -> tuple[KnownVoter, ...]:
+    """Everybody whom a file names, those in force first."""
+    best = ranked[0]
+    given = {(log.node, log.directory_id) for log in ranked}
+    if best.is_static:
+        ids = dict.fromkeys([*best.static_voters, *(each for log in ranked for each in log.static_voters)])
+        nodes = {log.node for log in ranked if log.is_voter}
+        return tuple(KnownVoter(each, None, (), each in best.static_voters, each in nodes) for each in ids)
+    found: dict[tuple[int, bytes], VoterNode] = {(each.voter_id, each.directory_id): each for each in best.voters}
+    for log in ranked:
+        for key, each in log.known.items():
+            found.setdefault(key, each)
+    in_force = {(each.voter_id, each.directory_id) for each in best.voters}
+    return tuple(
+        KnownVoter(
+            each.voter_id,
+            encode_uuid(each.directory_id),
+            tuple((point.name, point.host, point.port) for point in each.endpoints),
+            key in in_force,
+            (each.voter_id, encode_uuid(each.directory_id)) in given,
+        )
+        for key, each in found.items()
+    )
+
+
+def _terms_after(log: QuorumLog, offset: int) -> list[Term]:
+    return [each for each in log.terms if each.from_offset >= offset]
+
+
+def _of_divergence(best: QuorumLog, other: Survivor) -> Finding | None:
+    """A copy with records of its own: the tail of a deposed leader, or a second quorum."""
+    if not other.is_diverged or other.common_end is None:
+        return None
+    log, at = other.log, other.common_end
+    if other.contradicts is not None:
+        detail = (
+            f"at offset {at} it holds another record than {best.root}, of the same epoch {other.contradicts[1]}: no "
+            "quorum writes that, so that one of the two was changed by something else than Kafka"
+        )
+        return Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, at, detail, log.directory)
+    here, there = _terms_after(best, at), _terms_after(log, at)
+    where = f"from offset {at} on it differs from {best.root}: epoch {log.epoch} here, epoch {best.epoch} there"
+    more = _in_words(other.has_more)
+    file = log.directory
+    lacks_it = log.node not in best.voter_ids or best.node not in log.voter_ids
+    apart = any(not set(a.granting) & set(b.granting) for a in here for b in there)
+    went_on = there and log.committed_at_least > at
+    own_voters = any(each.voters_offset is not None and each.voters_offset >= at for each in (best, log))
+    twice = _epoch_of_both(best, log, at) is not None
+    if went_on or apart or twice or (lacks_it and (there or own_voters)):
+        detail = f"{where}; two quorums have led this cluster apart from each other, and {more} would go"
+        return Finding(FindingCode.METADATA_INCONSISTENT, Severity.ERROR, None, at, detail, file)
+    detail = f"{where}; {more} in it, which may never have been committed, would go"
+    return Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, at, detail, file)
+
+
+def _in_words(counts: Counter[str]) -> str:
+    named = [f"{name} {count}" for name, count in counts.most_common(_FEW)]
+    more = len(counts) - len(named)
+    return counted(sum(counts.values()), "record") + f" ({', '.join(named)}{f' and {more} more kinds' if more else ''})"

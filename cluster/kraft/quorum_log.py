@@ -1,0 +1,517 @@
+"""One node's copy of the metadata log, as a quorum looks at it: how far it goes, who votes, what it has voted.
+
+A voter set counts from the moment it is in the log, committed or not; the last one in the log is in force, else the one
+in the newest snapshot (`KRaftControlRecordStateMachine`).  A cluster with static voters has none in its files
+but in `quorum-state`, which does not decide.  No file says how far the log was committed.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from kafkalog.cluster.kraft.metadata_log import gap
+from kafkalog.cluster.kraft.quorum_snapshots import (
+    LogEnd,
+    MetadataSnapshot,
+    control_records,
+    latest,
+    read_snapshots,
+    why_impossible,
+)
+from kafkalog.cluster.records.framed_records import decode_metadata
+from kafkalog.codec.errors import FormatError, KafkaLogError, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.kraft import KRaftRecord, KRaftVersion, KRaftVoters, LeaderChange, VoterNode, kraft_record
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BatchHeader, Record, RecordBatch
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_TOPIC_ID,
+    META_PROPERTIES,
+    QUORUM_STATE,
+)
+from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.text import MetaProperties, decode_meta_properties, encode_uuid
+from kafkalog.log.directories.identities import refused_id
+from kafkalog.log.directories.partition import Partition, open_partition
+from kafkalog.log.disk.files import PathLike, exists, read_small, scan_directory
+from kafkalog.log.walk.behind_damage import behind_first_damage, with_what_is_behind
+
+__all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
+
+_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+_NO_DAMAGE = {*_TAILS, FindingCode.IDENTITY_MISMATCH}
+_FEW = 3
+_WANTED = "a controller's or broker's log directory (metadata.log.dir, or else the first of log.dirs)"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A leadership that the log still has a record of."""
+
+    leader: int
+    epoch: int
+    from_offset: int
+    voters: tuple[int, ...]
+    granting: tuple[int, ...]
+
+
+class BatchColumns:
+    """What two copies of a log are compared by: a batch is copied as it is, so that equal headers mean equal bytes."""
+
+    __slots__ = ("base", "crc", "end", "epoch")
+
+    def __init__(self) -> None:
+        self.base, self.end, self.epoch, self.crc = array("q"), array("q"), array("i"), array("Q")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BatchColumns):
+            return NotImplemented
+        return (self.base, self.end, self.epoch, self.crc) == (other.base, other.end, other.epoch, other.crc)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, header: BatchHeader) -> None:
+        """One more batch."""
+        self.base.append(header.base_offset)
+        self.end.append(header.next_offset)
+        self.epoch.append(header.partition_leader_epoch)
+        self.crc.append(header.crc)
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def row(self, number: int) -> tuple[int, int, int, int]:
+        """Base offset, end, epoch and checksum of a batch."""
+        return self.base[number], self.end[number], self.epoch[number], self.crc[number]
+
+
+@dataclass(slots=True)
+class QuorumLog:
+    """What the files of one node say."""
+
+    root: str
+    """the log directory"""
+    directory: str
+    """its `__cluster_metadata-0`"""
+    cluster_id: str | None
+    node: int | None
+    directory_id: str | None
+    state: QuorumState | None
+    snapshots: tuple[MetadataSnapshot, ...] = ()
+    """as a start orders them: by epoch, then by end"""
+    start: int = 0
+    end: int = 0
+    """log end offset, before the first damage"""
+    epoch: int = -1
+    """of the last batch, or of the snapshot that the log begins with"""
+    last_time: int = -1
+    kraft_version: int = 0
+    voters: tuple[VoterNode, ...] = ()
+    """those in force; none with static voters"""
+    voters_offset: int | None = None
+    """where in the log they are; None: in a snapshot"""
+    known: dict[tuple[int, bytes], VoterNode] = field(default_factory=dict)
+    """every voter of every voter set, by id and directory id, as last seen"""
+    terms: list[Term] = field(default_factory=list)
+    batches: BatchColumns = field(default_factory=BatchColumns, repr=False)
+    findings: list[Finding] = field(default_factory=list)
+    records_behind_damage: int = 0
+    """records of sound batches after the first damage: a node's start cuts them off"""
+    hole: tuple[int, int] | None = None
+    """offsets from the first up to the second are in no snapshot and missing in the log, which ends here for that"""
+    log_end: tuple[int, int] = (-1, 0)
+    """epoch and end of the log by itself, without the snapshots"""
+    drops_log: bool = False
+    """a start deletes the log, because the newest snapshot goes further"""
+    known_as: int | None = None
+    """the node as which the voter set knows this directory, where that is not the one of `meta.properties`"""
+    refusal: str | None = None
+    """why no node would start on it, whatever the quorum"""
+
+    @property
+    def newest_snapshot(self) -> MetadataSnapshot | None:
+        """The snapshot that stands for the beginning of the log."""
+        return latest(each for each in self.snapshots if each.counts)
+
+    @property
+    def is_static(self) -> bool:
+        """The voters are those in the configuration."""
+        return self.kraft_version == 0
+
+    @property
+    def static_voters(self) -> tuple[int, ...]:
+        """Ids of static voters as the node last knew them; its configuration decides."""
+        if not self.is_static:
+            return ()
+        if self.state is not None and self.state.current_voters:
+            return tuple(sorted(self.state.current_voters))
+        return tuple(sorted(self.terms[-1].voters)) if self.terms else ()
+
+    @property
+    def voter_ids(self) -> tuple[int, ...]:
+        """Ids of the voters in force."""
+        return self.static_voters if self.is_static else tuple(each.voter_id for each in self.voters)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Something other than a torn end."""
+        return any(each.severity is Severity.ERROR and each.code not in _NO_DAMAGE for each in self.findings)
+
+    @property
+    def ends_in_damage(self) -> bool:
+        """Its log ends in damage other than a torn end, and nothing sound comes after it."""
+        codes = {each.code for each in self.findings if each.severity is Severity.ERROR}
+        beside = {
+            *_NO_DAMAGE,
+            FindingCode.METADATA_GAP,
+            FindingCode.METADATA_INCONSISTENT,
+            FindingCode.META_PROPERTIES_INVALID,
+        }
+        return bool(codes - beside) and not self.records_behind_damage
+
+    @property
+    def is_torn(self) -> bool:
+        """The log ends in bytes that a start cuts off."""
+        return any(each.code in _TAILS for each in self.findings)
+
+    @property
+    def is_voter(self) -> bool:
+        """It is one of the voters in force: with dynamic voters by its directory's id too."""
+        if self.is_static:
+            return self.node in self.static_voters
+        ids = {(each.voter_id, encode_uuid(each.directory_id)) for each in self.voters}
+        return (self.node, self.directory_id) in ids
+
+    @property
+    def latest_epoch(self) -> int:
+        """The latest election that it knows of: where its log ends, or what it has voted in since."""
+        return max(self.epoch, -1 if self.state is None else self.state.leader_epoch)
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """What an election compares (`OffsetAndEpoch`)."""
+        return self.epoch, self.end
+
+    @property
+    def committed_at_least(self) -> int:
+        """A snapshot is made of what was committed."""
+        return max((each.end for each in self.snapshots if each.counts), default=0)
+
+    def records_between(self, start: int, end: int, limits: Limits = DEFAULT_LIMITS) -> Counter[str]:
+        """How many records of each kind are at offsets from `start` up to `end`."""
+        found: Counter[str] = Counter()
+        for batch in open_partition(self.directory, limits=limits).batches(start_offset=start, limits=limits):
+            for record in decode_batch(batch, limits=limits).records:
+                if record.offset >= end:
+                    return found
+                if record.offset < start:
+                    continue
+                if isinstance(batch.header, BatchHeader) and batch.header.is_control:
+                    found[type(_control(record)).__name__] += 1
+                else:
+                    found[decode_metadata(record.value).name or "unknown"] += 1
+        return found
+
+
+def root_of_metadata(path: PathLike) -> tuple[str, str]:
+    """The log directory and its metadata directory, of which either may be given; `UsageError` if it is neither."""
+    given = os.fspath(path)
+    if not given:
+        raise UsageError("an empty path names no log directory")
+    if "\0" in given:
+        raise UsageError("a path cannot hold a NUL")
+    if not exists(given):
+        raise UsageError(f"{given} does not exist")
+    real = os.path.realpath(given)
+    if not os.path.isdir(real):
+        raise UsageError(f"{given} is not a directory: give {_WANTED}")
+    if os.path.basename(real) == CLUSTER_METADATA_DIRECTORY:
+        return os.path.dirname(real), real
+    inside = os.path.join(real, CLUSTER_METADATA_DIRECTORY)
+    if os.path.islink(inside):
+        raise UsageError(
+            f"{inside} is a symbolic link, which a recovery never follows: put a directory in its place, with what is "
+            f"in {os.path.realpath(inside)}"
+        )
+    if exists(inside):
+        if os.path.isdir(inside):
+            return real, inside
+        raise UsageError(f"{inside} is not a directory: it holds no metadata log")
+    inner = _log_dirs_in(real)
+    hint = f"; of what is in it, {', '.join(inner)} {'hold' if len(inner) > 1 else 'holds'} one" if inner else ""
+    raise UsageError(f"{given} holds no {CLUSTER_METADATA_DIRECTORY}: give {_WANTED}{hint}")
+
+
+def _log_dirs_in(path: str) -> list[str]:
+    """The first directories in another one that hold a metadata log."""
+    found = (
+        entry.name
+        for entry in sorted(scan_directory(path), key=lambda each: each.name)
+        if os.path.isdir(os.path.join(entry.path, CLUSTER_METADATA_DIRECTORY))
+    )
+    return list(islice(found, _FEW))
+
+
+def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLog:
+    """Read one node's metadata log; what is wrong with it is a finding.
+
+    `UsageError` for a path that holds none, `StorageError` for I/O.
+    """
+    root, directory = root_of_metadata(path)
+    findings: list[Finding] = []
+    meta = _meta_properties(root, limits, findings)
+    found = QuorumLog(
+        root,
+        directory,
+        None if meta is None else meta.cluster_id,
+        None if meta is None else meta.node_id,
+        None if meta is None else meta.directory_id,
+        _quorum_state(directory, limits, findings),
+        findings=findings,
+    )
+    partition = open_partition(directory, limits=limits)
+    _refuse_other_topic(partition)
+    found.snapshots = read_snapshots(partition, limits, findings)
+    _read_log(found, partition, limits)
+    _judge_identity(found)
+    _judge(found)
+    return found
+
+
+def _meta_properties(root: str, limits: Limits, findings: list[Finding]) -> MetaProperties | None:
+    path = os.path.join(root, META_PROPERTIES)
+    try:
+        found = decode_meta_properties(read_small(path, limits.checkpoint_bytes))
+        refused = None if found.directory_id is None else refused_id(found, root, has_topic_ids=False)
+        if refused is None:
+            return found
+        findings.append(Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, refused.detail, path))
+        return replace(found, directory_id=None)  # whose it is and of which cluster can still be true
+    except FileNotFoundError:
+        detail = "there is none: no controller starts without it"
+    except StorageError:
+        raise
+    except KafkaLogError as error:
+        detail = str(error)
+    findings.append(Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, detail, path))
+    return None
+
+
+def _quorum_state(directory: str, limits: Limits, findings: list[Finding]) -> QuorumState | None:
+    path = os.path.join(directory, QUORUM_STATE)
+    try:
+        return decode_quorum_state(read_small(path, limits.checkpoint_bytes))
+    except FileNotFoundError:
+        return None
+    except FormatError as error:
+        detail = f"{error.message}: no node starts with it, and elections that only it knows of are not known"
+        findings.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.WARNING, None, None, detail, path))
+        return None
+
+
+def _control(record: Record) -> KRaftRecord | None:
+    try:
+        return kraft_record(record)
+    except FormatError:
+        return None
+
+
+def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
+    """Read the log by the snapshots that can be of it; one that cannot is known when the log has been read."""
+    before = list(found.findings)
+    while True:
+        found.findings = list(before)
+        _walk(found, partition, limits)
+        log = LogEnd(
+            found.start,
+            found.log_end[1] if found.hole is None else found.hole[1],
+            found.log_end[0],
+            found.last_time,
+            found.batches.base,
+            found.batches.end,
+            found.batches.epoch,
+            None if found.state is None else found.state.leader_epoch,
+        )
+        judged = tuple(
+            each if each.problem else replace(each, problem=why_impossible(each, log)) for each in found.snapshots
+        )
+        if judged == found.snapshots:
+            break
+        found.snapshots = judged
+    newest, believed = found.newest_snapshot, latest(found.snapshots)
+    for each in found.snapshots:
+        if each.problem is not None:
+            detail = f"this cannot be a snapshot of the log beside it: {each.problem}"
+            severity = Severity.WARNING
+            if each is believed:
+                detail, severity = f"{detail}; a start would believe it all the same", Severity.ERROR
+            path = os.path.join(found.directory, each.file)
+            found.findings.append(Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, path))
+    if newest is not None and newest.position > found.log_end and found.hole is None:
+        _drop_log(found, newest)
+
+
+def _drop_log(found: QuorumLog, newest: MetadataSnapshot) -> None:
+    """What a start makes of a log that ends before the newest snapshot: nothing of it is left."""
+    if len(found.batches):
+        epoch, end = found.log_end
+        found.drops_log = True
+        detail = (
+            f"the snapshot goes on to offset {newest.end} of epoch {newest.epoch}, and the log ends at offset {end} of "
+            f"epoch {epoch}: a start deletes the log and begins a new one after the snapshot"
+        )
+        path = os.path.join(found.directory, newest.file)
+        found.findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, path))
+    found.batches, found.terms, found.hole = BatchColumns(), [], None
+    found.start = found.end = newest.end
+    found.epoch, found.last_time = newest.epoch, newest.last_time
+    found.kraft_version, found.voters, found.voters_offset = newest.kraft_version or 0, newest.voters or (), None
+
+
+def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
+    """Read the log up to its end or its first damage."""
+    newest = found.newest_snapshot
+    found.batches, found.terms, found.known, found.hole = BatchColumns(), [], {}, None
+    found.voters_offset, found.last_time, found.records_behind_damage = None, -1, 0
+    found.kraft_version, found.voters, found.epoch, found.end = 0, (), -1, 0
+    for snapshot in found.snapshots:
+        if snapshot.problem is None:
+            _note_voters(found, snapshot.voters or ())
+    if newest is not None:
+        found.kraft_version = newest.kraft_version or 0
+        found.voters = newest.voters or ()
+        found.epoch, found.end = newest.epoch, newest.end
+    found.start = partition.log_start_offset
+    in_snapshot = 0 if newest is None else newest.end
+    reader = partition.batches(limits=limits)
+    is_known = False
+    for batch in reader:
+        if not isinstance(batch.header, BatchHeader):
+            continue
+        if not is_known:
+            is_known = _is_of_metadata(batch, partition, limits)
+        expected = max(found.end, in_snapshot)
+        if found.start <= in_snapshot and batch.header.base_offset > expected:
+            found.hole = expected, batch.header.base_offset
+            found.findings.append(gap(expected, batch.header.base_offset, partition.path))
+            break
+        found.batches.add(batch.header)
+        found.epoch, found.last_time = batch.header.partition_leader_epoch, batch.header.max_timestamp
+        found.end = batch.header.next_offset
+        for offset, value in control_records(batch, limits):
+            _note_control(found, offset, batch.header, value, in_snapshot)
+    found.log_end = (found.epoch, found.end) if len(found.batches) else (0, found.start)
+    found.end = max(found.end, in_snapshot)
+    findings = list(reader.findings)
+    behind = behind_first_damage(partition.segments, findings, limits=limits)
+    if behind is not None:
+        finding, counted = behind
+        findings[findings.index(finding)] = with_what_is_behind(finding, counted, ": a start would cut it off")
+        found.records_behind_damage = counted.records
+    found.findings += [*partition.findings, *findings]
+
+
+def _is_of_metadata(batch: RecordBatch, partition: Partition, limits: Limits) -> bool:
+    """Whether a batch holds records of the metadata; False for control records, which say nothing of that.
+
+    `UsageError` if it cannot: controllers write without a producer id, without keys, and each value in a frame.
+    """
+    header = batch.header
+    if not isinstance(header, BatchHeader):
+        return False
+    records = [] if header.is_control else decode_batch(batch, limits=limits).records
+    is_foreign = header.producer_id >= 0 or any(each.key is not None for each in records)
+    frames = [decode_metadata(each.value).type for each in records]
+    if is_foreign or (frames and all(each is None for each in frames)):
+        raise UsageError(
+            f"{partition.path} holds other records than those of the cluster's metadata at offset "
+            f"{header.base_offset}: it is another partition under that name"
+        )
+    return bool(frames)
+
+
+def _refuse_other_topic(partition: Partition) -> None:
+    """A start compares the topic's id too (`UnifiedLog`, `InconsistentTopicIdException`)."""
+    if partition.metadata is not None and partition.metadata.topic_id != CLUSTER_METADATA_TOPIC_ID:
+        raise UsageError(
+            f"{partition.path} is a partition of another topic under that name: its partition.metadata has topic id "
+            f"{partition.metadata.topic_id}, and the cluster's metadata has {CLUSTER_METADATA_TOPIC_ID}"
+        )
+
+
+def _note_control(found: QuorumLog, offset: int, header: BatchHeader, value: KRaftRecord, in_snapshot: int) -> None:
+    match value:
+        case LeaderChange():
+            voters = tuple(each.voter_id for each in value.voters)
+            granting = tuple(each.voter_id for each in value.granting_voters)
+            found.terms.append(Term(value.leader_id, header.partition_leader_epoch, offset, voters, granting))
+        case KRaftVersion() if offset >= in_snapshot:
+            found.kraft_version = value.kraft_version
+        case KRaftVoters():
+            _note_voters(found, value.voters)
+            if offset >= in_snapshot:
+                found.voters, found.voters_offset = value.voters, offset
+
+
+def _note_voters(found: QuorumLog, voters: tuple[VoterNode, ...]) -> None:
+    for each in voters:
+        found.known[each.voter_id, each.directory_id] = each
+
+
+def _judge_identity(found: QuorumLog) -> None:
+    """A voter is known by its node id together with its directory's id (`VoterSet.isVoter`)."""
+    if found.is_static or found.directory_id is None:
+        return
+    path = os.path.join(found.root, META_PROPERTIES)
+    here = [each for each in found.voters if encode_uuid(each.directory_id) == found.directory_id]
+    others = [encode_uuid(each.directory_id) for each in found.voters if each.voter_id == found.node]
+    if here and here[0].voter_id != found.node:
+        found.known_as = here[0].voter_id
+        detail = (
+            f"node.id is {found.node}, and the voter set knows this directory, by its directory.id, as node "
+            f"{found.known_as}: one of the two ids is wrong"
+        )
+    elif others and not here:
+        detail = (
+            f"directory.id is {found.directory_id}, and the voter set has node {found.node} with {others[0]}: as it "
+            f"is, this node does not vote; if the disk is that voter's own, put directory.id={others[0]} back"
+        )
+    else:
+        return
+    found.findings.append(Finding(FindingCode.IDENTITY_MISMATCH, Severity.ERROR, None, None, detail, path))
+
+
+def _judge(found: QuorumLog) -> None:
+    """Whether a node would start on it at all (`KafkaRaftLog.recoverSnapshots`, `UnifiedLog`)."""
+    believed = latest(found.snapshots)
+    if believed is not None and not believed.is_whole:
+        found.refusal = f"its newest snapshot {believed.file} is damaged, and a controller stops when it reads that"
+        if believed.position > found.log_end:
+            found.refusal += ", after it has deleted the log, which ends before it"
+    elif believed is not None and believed.problem is not None:
+        found.refusal = f"its newest snapshot {believed.file} cannot be of this log, and a start would believe it"
+        if believed.position > found.log_end:
+            found.refusal += " and delete the log, which ends before it"
+    elif found.start > max((each.end for each in found.snapshots), default=0):
+        found.refusal = (
+            f"its log begins at offset {found.start} and no snapshot reaches there: what came before is lost, and a "
+            "controller does not start"
+        )
+    elif found.hole is not None:
+        first, next_offset = found.hole
+        found.refusal = (
+            f"offsets {first} to {next_offset - 1} are missing inside its metadata log, so that what comes after them "
+            "means nothing certain: use another copy"
+        )
+    elif found.end == 0:
+        found.refusal = "its metadata log holds no record"
+    if found.refusal is not None and not any(each.severity is Severity.ERROR for each in found.findings):
+        found.findings.append(
+            Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, found.refusal, found.directory)
+        )

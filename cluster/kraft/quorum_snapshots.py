@@ -1,0 +1,171 @@
+"""Snapshots in a metadata directory, judged as a start judges them: by their names, and against the log beside them.
+
+A start deletes those that end before the log begins, and believes the one with the latest epoch, then the largest end
+(`OffsetAndEpoch`), whatever is in it: where that goes further than the log, the log is deleted and begins again at the
+snapshot's end (`KafkaRaftLog.recoverSnapshots`, `truncateToLatestSnapshot`).  A node only gets there with a snapshot
+that its leader gave it, so that some names cannot be true.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.kraft import (
+    KRaftRecord,
+    KRaftVersion,
+    KRaftVoters,
+    SnapshotFooter,
+    SnapshotHeader,
+    VoterNode,
+    kraft_record,
+)
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.names import kraft_snapshot_file, parse_kraft_snapshot_file
+from kafkalog.codec.records import decode_batch
+from kafkalog.log.directories.partition import Partition, open_segment
+
+__all__ = ["LogEnd", "MetadataSnapshot", "control_records", "latest", "read_snapshots", "why_impossible"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSnapshot:
+    """A snapshot of the metadata: everything below `end`; one that is not whole stops a node that reads it."""
+
+    file: str
+    end: int
+    epoch: int
+    is_whole: bool
+    kraft_version: int | None = None
+    voters: tuple[VoterNode, ...] | None = None
+    last_time: int = -1
+    """of the last record that is in it, as its head says, ms"""
+    written_in: int | None = None
+    """the epoch that its batches name"""
+    problem: str | None = None
+    """why it cannot be a snapshot of the log beside it"""
+
+    @property
+    def counts(self) -> bool:
+        """It can stand for the beginning of the log."""
+        return self.is_whole and self.problem is None
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """What a start compares."""
+        return self.epoch, self.end
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """What is known of the log that snapshots are compared with."""
+
+    start: int
+    end: int
+    epoch: int
+    last_time: int
+    bases: Sequence[int]
+    """first offsets of its batches"""
+    ends: Sequence[int]
+    """the offsets after their last ones"""
+    epochs: Sequence[int]
+    """of its batches"""
+    latest_election: int | None
+    """the epoch in `quorum-state`; None without that file"""
+
+
+def latest(snapshots: Iterable[MetadataSnapshot]) -> MetadataSnapshot | None:
+    """The one that a start believes."""
+    return max(snapshots, key=lambda each: each.position, default=None)
+
+
+def control_records(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, KRaftRecord]]:
+    """The control records of a batch that are understood, with their offsets."""
+    if not isinstance(batch.header, BatchHeader) or not batch.header.is_control:
+        return
+    for record in decode_batch(batch, limits=limits).records:
+        try:
+            value = kraft_record(record)
+        except FormatError:
+            continue
+        if value is not None:
+            yield record.offset, value
+
+
+def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]) -> tuple[MetadataSnapshot, ...]:
+    """Those that a start keeps, as it orders them; what is wrong with one is a finding."""
+    found = []
+    for path in partition.kraft_snapshots:
+        name = parse_kraft_snapshot_file(os.path.basename(path))
+        if name is None or kraft_snapshot_file(name.end_offset, name.epoch) != os.path.basename(path):
+            continue
+        if name.end_offset < partition.log_start_offset:
+            detail = f"the snapshot ends before the log begins, at {partition.log_start_offset}: a start deletes it"
+            findings.append(Finding(FindingCode.TEMPORARY_FILE, Severity.INFO, None, None, detail, path))
+            continue
+        snapshot = _read(path, name.end_offset, name.epoch, limits)
+        if not snapshot.is_whole:
+            detail = "the snapshot is damaged or cut short: a node that reads it does not start"
+            findings.append(Finding(FindingCode.METADATA_GAP, Severity.ERROR, None, None, detail, path))
+        found.append(snapshot)
+    return tuple(sorted(found, key=lambda each: each.position))
+
+
+def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:
+    version, voters, last_time, written_in = None, None, -1, None
+    has_footer, is_sound = False, True
+    with open_segment(path).segments[0].scanner(limits=limits) as scanner:
+        for batch in scanner:
+            is_sound = is_sound and decode_batch(batch, limits=limits).finding is None
+            if written_in is None and isinstance(batch.header, BatchHeader):
+                written_in = batch.header.partition_leader_epoch
+            for _offset, value in control_records(batch, limits):
+                match value:
+                    case SnapshotHeader():
+                        last_time = value.last_contained_log_timestamp
+                    case KRaftVersion():
+                        version = value.kraft_version
+                    case KRaftVoters():
+                        voters = value.voters
+                    case SnapshotFooter():
+                        has_footer = True
+    is_whole = is_sound and has_footer and scanner.stop is StopReason.END
+    return MetadataSnapshot(os.path.basename(path), end, epoch, is_whole, version, voters, last_time, written_in)
+
+
+def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
+    """Why no leader can have given this node that snapshot; None if one can."""
+    if snapshot.written_in is not None and snapshot.written_in != snapshot.epoch:
+        return f"its name says epoch {snapshot.epoch}, and it was written in epoch {snapshot.written_in}"
+    if log.latest_election is not None and snapshot.epoch > max(log.latest_election, log.epoch):
+        return f"its name says epoch {snapshot.epoch}, and quorum-state knows of none after {log.latest_election}"
+    if not log.bases:
+        return None
+    if snapshot.end > log.end:
+        return _why_not_beyond(snapshot, log)
+    number = bisect_right(log.bases, snapshot.end - 1) - 1
+    if number < 0 or log.ends[number] < snapshot.end:
+        return None
+    there = log.epochs[number]
+    if there != snapshot.epoch:
+        return f"its name says epoch {snapshot.epoch}, and the log has offset {snapshot.end - 1} in epoch {there}"
+    return None
+
+
+def _why_not_beyond(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:
+    if snapshot.epoch < log.epoch:
+        return (
+            f"its name says offset {snapshot.end} of epoch {snapshot.epoch}, and the log ends before it, at "
+            f"{log.end}, with the later epoch {log.epoch}"
+        )
+    if snapshot.epoch == log.epoch and 0 <= snapshot.last_time < log.last_time:
+        return (
+            f"its name says offset {snapshot.end}, and the last record in it is older than that at offset "
+            f"{log.end - 1} of the log"
+        )
+    return None

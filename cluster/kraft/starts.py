@@ -1,0 +1,189 @@
+"""Who leads a partition of a KRaft cluster once everything that was stopped at the same moment is started again.
+
+Three things happen to a broker: its old session ends and it is fenced (`ReplicationControlManager.handleBrokerFenced`),
+it registers (`ClusterControlManager.registerBroker`, refused while the old session lasts), and it is unfenced
+(`handleBrokerUnfenced`).  Each may change the ISR, the eligible leader replicas and the leader.  Controllers that are
+started alone fence everybody first; else sessions and registrations are in a race, and every order is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from kafkalog.cluster.kraft.departures import TopicRules, directory_is_online, election_rules
+from kafkalog.cluster.kraft.election import (
+    NO_LEADER,
+    ElectionRules,
+    after_unclean_restart,
+    with_live_replica,
+    without_replica,
+)
+from kafkalog.cluster.kraft.metadata_image import MIGRATING, MetadataImage, PartitionImage
+
+__all__ = ["MOST_STATES", "Starts", "possible_leaders"]
+
+MOST_STATES = 200_000
+"""that are tried for one partition; beyond, nothing is foreseen"""
+_MOST_RACING = 8
+"""replicas in a race: more have more states than that"""
+_MOST_REPLICAS = 100
+_REGISTRATION_COUNTS_SINCE = 22
+"""`metadata.version` of 4.0-IV0: earlier controllers change no ISR when a broker registers"""
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """What is about to be started; the same for all partitions."""
+
+    image: MetadataImage
+    """what the controllers will know"""
+    fencing: tuple[frozenset[int], ...]
+    """who is fenced when the old sessions end, first first (`fencing_order`)"""
+    running: frozenset[int]
+    """brokers that come up"""
+    clean: frozenset[int] = frozenset()
+    """of these, whose marker shows that they were stopped in an orderly way"""
+    racing: frozenset[int] | None = None
+    """brokers that are up when the old sessions end; None: any of them may be, or may come later"""
+    order: tuple[int, ...] = ()
+    """the others, in the order in which they come, each when the one before it is unfenced"""
+    registration_counts: bool = True
+    """a registration takes a broker out of ISRs (4.0 and later)"""
+
+    @classmethod
+    def counts_registrations(cls, level: int) -> bool:
+        """Whether brokers of this `metadata.version` have such controllers."""
+        return level >= _REGISTRATION_COUNTS_SINCE
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    partition: PartitionImage
+    sessions: frozenset[int]
+    """old ones that have not ended"""
+    registered: frozenset[int] = frozenset()
+    unfenced: frozenset[int] = frozenset()
+    """of the registered"""
+
+    @property
+    def is_decided(self) -> bool:
+        """Somebody who is really there leads, and nothing that is still to come changes that."""
+        return self.partition.leader in self.unfenced
+
+
+def possible_leaders(partition: PartitionImage, topic: TopicRules, starts: Starts) -> frozenset[int] | None:
+    """Everybody who may lead in the end, `NO_LEADER` for none; None where there are too many ways to try."""
+    walk = _Walk(partition, topic, starts)
+    first = frozenset({_State(_without_epochs(partition), walk.sessions)})
+    racing = starts.running if starts.racing is None else starts.racing
+    states = walk.after_the_race(first, racing & walk.involved)
+    if states is None:
+        return None
+    for broker in starts.order:
+        if broker in walk.involved and broker not in racing:
+            states = frozenset(walk.started(state, broker) for state in states)
+    return frozenset(_leader(state) for state in states)
+
+
+def _leader(state: _State) -> int:
+    """A leader that has not come back leads nothing."""
+    return state.partition.leader if state.is_decided else NO_LEADER
+
+
+def _without_epochs(partition: PartitionImage) -> PartitionImage:
+    """Epochs count the changes, and decide nothing: without them, ways that lead to the same state meet there."""
+    return replace(partition, leader_epoch=0, partition_epoch=0)
+
+
+class _Walk:
+    """What may happen to one partition."""
+
+    def __init__(self, partition: PartitionImage, topic: TopicRules, starts: Starts) -> None:
+        named = {*partition.replicas, *partition.isr, *partition.elr, *partition.last_known_elr, partition.leader}
+        self.involved = frozenset(named - {NO_LEADER})
+        self._rules = topic
+        self._starts = starts
+        self._fencing = [group & self.involved for group in starts.fencing if group & self.involved]
+        self.sessions = frozenset(each for group in self._fencing for each in group)
+        self._online = self._with_directory(partition)
+
+    def _with_directory(self, partition: PartitionImage) -> frozenset[int]:
+        """Who has the replica's directory (`LeaderAcceptor`)."""
+        place = dict(zip(partition.replicas, partition.directories, strict=False))
+        brokers = self._starts.image.brokers
+        return frozenset(
+            each
+            for each in self.involved
+            if (known := brokers.get(each)) is not None and directory_is_online(known, place.get(each, MIGRATING))
+        )
+
+    def _election(self, state: _State, without: int | None = None) -> ElectionRules:
+        brokers = self._starts.image.brokers
+        zombies = {each for each in state.sessions if not brokers[each].in_controlled_shutdown}
+        acceptable = (zombies | state.unfenced) & self._online - {without}
+        return election_rules(self._starts.image, self._rules, frozenset(acceptable))
+
+    def _fenced(self, state: _State, broker: int) -> _State:
+        after = replace(state, sessions=state.sessions - {broker})
+        if broker not in state.partition.isr:
+            return after
+        changed, _ = without_replica(state.partition, broker, self._election(state, broker))
+        return replace(after, partition=_without_epochs(changed))
+
+    def _registered(self, state: _State, broker: int) -> _State:
+        after = replace(state, sessions=state.sessions - {broker}, registered=state.registered | {broker})
+        if not self._starts.registration_counts:
+            return after
+        rules = self._election(state, broker)
+        if rules.elr and broker not in self._starts.clean:
+            changed = after_unclean_restart(state.partition, broker, rules)
+        elif broker in state.partition.isr:
+            changed, _ = without_replica(state.partition, broker, rules)
+        else:
+            return after
+        return replace(after, partition=_without_epochs(changed))
+
+    def _unfenced(self, state: _State, broker: int) -> _State:
+        after = replace(state, unfenced=state.unfenced | {broker})
+        changed = with_live_replica(state.partition, self._election(after))
+        return replace(after, partition=_without_epochs(changed))
+
+    def started(self, state: _State, broker: int) -> _State:
+        """Registered and then unfenced, with nothing in between."""
+        return state if state.is_decided else self._unfenced(self._registered(state, broker), broker)
+
+    def _next(self, state: _State, racing: frozenset[int]) -> Iterator[_State]:
+        """Whatever may happen next: the controller fences in its order, brokers come as they like."""
+        for group in self._fencing:
+            waiting = group & state.sessions
+            if waiting:
+                yield from (self._fenced(state, each) for each in waiting)
+                break
+        for each in racing:
+            if each not in state.registered:
+                yield self._registered(state, each)
+            elif each not in state.unfenced:
+                yield self._unfenced(state, each)
+
+    def after_the_race(self, states: Iterable[_State], racing: frozenset[int]) -> frozenset[_State] | None:
+        """Every state in which all sessions have ended and all who race are there, or a leader is."""
+        unordered = max(map(len, self._fencing), default=0)
+        if max(len(racing), unordered) > _MOST_RACING or len(self.involved) > _MOST_REPLICAS:
+            return None
+        seen: set[_State] = set()
+        ends: set[_State] = set()
+        waiting: list[_State] = list(states)
+        while waiting:
+            state = waiting.pop()
+            if state in seen:
+                continue
+            seen.add(state)
+            if len(seen) > MOST_STATES:
+                return None
+            following: Sequence[_State] = () if state.is_decided else tuple(self._next(state, racing))
+            if following:
+                waiting += following
+            else:
+                ends.add(state)
+        return frozenset(ends)

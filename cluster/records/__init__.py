@@ -1,0 +1,1 @@
+"""Records of the cluster's own topics as values and as JSON."""

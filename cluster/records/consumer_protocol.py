@@ -1,0 +1,114 @@
+"""What consumers of classic groups say to each other: subscriptions, assignments and the sticky assignors' user data.
+
+Decided by `ConsumerProtocol`, `StickyAssignor` and `CooperativeStickyAssignor`.  A version above the newest known one
+is read as that one, because later versions only append.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import Any
+
+from kafkalog.cluster.layout.consumer_protocol import (
+    COOPERATIVE_STICKY_USER_DATA,
+    STICKY_USER_DATA,
+    assignment_layout,
+    subscription_layout,
+)
+from kafkalog.cluster.records.messages import Decoded, decode
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.messages.message import Message
+
+__all__ = [
+    "CONSUMER_PROTOCOL",
+    "Subscription",
+    "TopicPartition",
+    "decode_assignment",
+    "decode_subscription",
+    "read_assignment",
+    "read_subscription",
+]
+
+CONSUMER_PROTOCOL = "consumer"
+"""Protocol type of groups whose members are consumers; others (connect) have payloads of their own"""
+_VERSION = Struct(">h")
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a member asked for, and what it had before."""
+
+    topics: tuple[str, ...]
+    owned: tuple[TopicPartition, ...] = ()
+    """in the order in which the member gave them"""
+    generation: int = -1
+    """of `owned`; -1 unknown"""
+    rack: str | None = None
+    user_data: bytes | None = None
+    version: int = 3
+    """0 up to clients of 2.3, 1 up to 3.3, 3 since"""
+
+
+def _versioned(layout: Message, data: bytes) -> Decoded:
+    if len(data) < _VERSION.size:
+        raise FormatError(f"{layout.name} of {len(data)} bytes", code="typed_record_invalid")
+    (version,) = _VERSION.unpack_from(data)
+    if version < 0:
+        raise FormatError(f"{layout.name} version {version}", code="record_version_unknown")
+    return decode(layout, min(version, layout.versions[-1]), data, position=_VERSION.size)
+
+
+def decode_subscription(data: bytes) -> Decoded:
+    """`ConsumerProtocolSubscription`; raises `FormatError`."""
+    return _versioned(subscription_layout(), data)
+
+
+def decode_assignment(data: bytes) -> Decoded:
+    """`ConsumerProtocolAssignment`; raises `FormatError`."""
+    return _versioned(assignment_layout(), data)
+
+
+def _pairs(topics: list[dict[str, Any]]) -> tuple[TopicPartition, ...]:
+    return tuple(dict.fromkeys((str(each["topic"]), number) for each in topics for number in each["partitions"]))
+
+
+def read_assignment(data: bytes) -> frozenset[TopicPartition]:
+    """The partitions of an assignment; none for a member that was given no bytes.  Raises `FormatError`."""
+    return frozenset(_pairs(decode_assignment(data).fields["assigned_partitions"]) if data else ())
+
+
+def read_subscription(data: bytes, protocol: str | None) -> Subscription:
+    """A subscription with what the user data of `protocol` adds; raises `FormatError`.
+
+    Eager sticky keeps previous partitions and generation in the user data; cooperative-sticky its generation, unless
+    the subscription has a field for it.
+    """
+    decoded = decode_subscription(data)
+    fields = decoded.fields
+    owned = _pairs(fields.get("owned_partitions", []))
+    generation = int(fields.get("generation_id", -1))
+    user_data: bytes | None = fields["user_data"]
+    if protocol == "sticky":
+        owned, generation = _sticky_memory(user_data)
+    elif protocol == "cooperative-sticky" and generation < 0 and user_data:
+        try:
+            generation = decode(COOPERATIVE_STICKY_USER_DATA, 0, user_data).fields["generation"]
+        except FormatError:
+            generation = -1
+    return Subscription(tuple(fields["topics"]), owned, generation, fields.get("rack_id"), user_data, decoded.version)
+
+
+def _sticky_memory(user_data: bytes | None) -> tuple[tuple[TopicPartition, ...], int]:
+    """What `StickyAssignor.memberData` makes of it: version 1, else 0, else nothing."""
+    if not user_data:
+        return (), -1
+    for version in (1, 0):
+        try:
+            fields = decode(STICKY_USER_DATA, version, user_data).fields
+        except FormatError:
+            continue
+        return _pairs(fields["previous_assignment"]), int(fields.get("generation", -1))
+    return (), -1

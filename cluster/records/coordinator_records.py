@@ -1,0 +1,149 @@
+"""Records of the coordinators' topics: a key that begins with its type, a value that begins with its version.
+
+Decided by `CoordinatorRecordSerde` and, before it, by `GroupMetadataManager` and `TransactionLog`.  A value's layout
+follows from its key's type, never from its version alone.  Unknown types and versions are kept as bytes with a finding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from struct import Struct
+from typing import Any
+
+from kafkalog.cluster.layout.record_types import KeyedTypes, keyed_types
+from kafkalog.cluster.records.messages import Decoded, choose, decode, encode
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.messages.message import Message
+from kafkalog.codec.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    COORDINATOR_TOPICS,
+    SHARE_GROUP_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+)
+
+__all__ = [
+    "CONSUMER_OFFSETS_TOPIC",
+    "SHARE_GROUP_STATE_TOPIC",
+    "TOPICS",
+    "TRANSACTION_STATE_TOPIC",
+    "CoordinatorRecord",
+    "decode_record",
+    "encode_record",
+]
+
+TOPICS: dict[str, KeyedTypes] = {topic: keyed_types(topic) for topic in COORDINATOR_TOPICS}
+"""Topic -> key type -> name, key layout, value layouts from the newest to the oldest."""
+
+_SHORT = Struct(">h")
+_REMOVED_TYPE = 18
+"""Streams partition metadata: written by development builds only"""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorRecord:
+    """One record, as far as it is understood.
+
+    `type` is None where even that cannot be read; `key` and `value` are None where they are not understood, and `value`
+    also where it is a tombstone: `raw_value` is None then.
+    """
+
+    type: int | None
+    name: str
+    raw_key: bytes | None
+    raw_value: bytes | None
+    key: Decoded | None = None
+    value: Decoded | None = None
+    key_tail: bytes = b""
+    value_tail: bytes = b""
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_tombstone(self) -> bool:
+        """Whether it removes what its key names."""
+        return self.raw_value is None
+
+    @property
+    def understood(self) -> bool:
+        """Whether key and value (or tombstone) could be read."""
+        return self.key is not None and (self.value is not None or self.is_tombstone)
+
+    def key_field(self, name: str) -> Any:
+        """A field of the key; None where the key is not understood."""
+        return None if self.key is None else self.key.fields[name]
+
+
+def _finding(code: FindingCode, detail: str, severity: Severity = Severity.WARNING) -> Finding:
+    return Finding(code, severity, None, None, detail)
+
+
+def _invalid(error: FormatError) -> Finding:
+    return _finding(FindingCode.TYPED_RECORD_INVALID, str(error), Severity.ERROR)
+
+
+def decode_record(topic: str, key: bytes | None, value: bytes | None) -> CoordinatorRecord:
+    """A record of one of `TOPICS`; never raises for bad data."""
+    layouts = TOPICS[topic]
+    if key is None or len(key) < _SHORT.size:
+        found = _finding(FindingCode.TYPED_RECORD_INVALID, "the key is missing or too short", Severity.ERROR)
+        return CoordinatorRecord(None, "UNKNOWN", key, value, findings=(found,))
+    (kind,) = _SHORT.unpack_from(key)
+    record_type = layouts.get(kind)
+    if record_type is None:
+        severity = Severity.INFO if kind == _REMOVED_TYPE else Severity.WARNING
+        found = _finding(FindingCode.RECORD_TYPE_UNKNOWN, f"record type {kind} of {topic} is not known", severity)
+        return CoordinatorRecord(kind, "UNKNOWN", key, value, findings=(found,))
+    name, key_layout, value_layouts = record_type
+    try:
+        decoded_key = decode(key_layout, key_layout.versions[-1], key, position=_SHORT.size)
+    except FormatError as error:
+        return CoordinatorRecord(kind, name, key, value, findings=(_invalid(error),))
+    record = CoordinatorRecord(kind, name, key, value, decoded_key, key_tail=key[_SHORT.size + decoded_key.size :])
+    findings = [_trailing("key", record.key_tail)] if record.key_tail else []
+    if value is None:
+        return replace(record, findings=tuple(findings))
+    record, more = _with_value(record, value_layouts, value)
+    return replace(record, findings=(*findings, *more))
+
+
+def _trailing(what: str, tail: bytes) -> Finding:
+    return _finding(FindingCode.TYPED_RECORD_TRAILING_BYTES, f"{len(tail)} bytes after the {what}")
+
+
+def _with_value(
+    record: CoordinatorRecord, layouts: tuple[Message, ...], value: bytes
+) -> tuple[CoordinatorRecord, list[Finding]]:
+    if len(value) < _SHORT.size:
+        detail = f"a value of {len(value)} bytes: neither a tombstone nor a version"
+        return record, [_finding(FindingCode.TYPED_RECORD_INVALID, detail, Severity.ERROR)]
+    (version,) = _SHORT.unpack_from(value)
+    if not any(version in each.versions for each in layouts):
+        detail = f"{layouts[0].name} version {version} is unknown; no broker loads a partition that holds it"
+        return record, [_finding(FindingCode.RECORD_VERSION_UNKNOWN, detail, Severity.ERROR)]
+    try:
+        decoded, ambiguous = choose(layouts, version, value, position=_SHORT.size)
+    except FormatError as error:
+        return record, [_invalid(error)]
+    findings = []
+    tail = value[_SHORT.size + decoded.size :]
+    if tail:
+        findings.append(_trailing("value", tail))
+    if ambiguous:
+        detail = f"{decoded.message.name} fits the layouts of several releases; read as {decoded.message.written_by}"
+        findings.append(_finding(FindingCode.TYPED_RECORD_AMBIGUOUS, detail, Severity.INFO))
+    return replace(record, value=decoded, value_tail=tail), findings
+
+
+def encode_record(record: CoordinatorRecord) -> tuple[bytes | None, bytes | None]:
+    """Key and value as bytes; what was not understood as it was."""
+    key, value = record.raw_key, record.raw_value
+    if record.key is not None and record.type is not None:
+        key = (
+            _SHORT.pack(record.type)
+            + encode(record.key.message, record.key.version, record.key.fields)
+            + record.key_tail
+        )
+    if record.value is not None:
+        found = record.value
+        value = _SHORT.pack(found.version) + encode(found.message, found.version, found.fields) + record.value_tail
+    return key, value

@@ -1,0 +1,74 @@
+"""What an internal topic's partition holds, record by record, as its coordinator meets it when it loads the partition.
+
+From the log start offset to the end of the log, aborted transactions included: what a marker means is the reader's
+business.  Decided by `CoordinatorLoaderImpl` and, before it, by `GroupMetadataManager.doLoadGroupsAndOffsets`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kafkalog.cluster.records.coordinator_records import CoordinatorRecord, decode_record
+from kafkalog.codec.control import end_transaction_marker
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, ControlType
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["Entry", "Marker", "entries"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record, decoded; `producer_id` is that of its transaction, or -1."""
+
+    record: CoordinatorRecord
+    offset: int
+    timestamp: int
+    producer_id: int = NO_PRODUCER_ID
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The end of a producer's transaction."""
+
+    producer_id: int
+    committed: bool
+    offset: int
+    timestamp: int = NO_TIMESTAMP
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+
+
+def entries(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
+    """Records and markers in offset order; what is wrong goes to `findings`.  Raises `StorageError` only."""
+    topic = partition.topic or ""
+    reader = partition.records(include_control=True, limits=limits)
+    for batch, records in reader.by_batch():
+        header = batch.header
+        epoch = header.partition_leader_epoch
+        for record in records:
+            if header.is_control:
+                try:
+                    marker = end_transaction_marker(record)
+                except FormatError as error:
+                    code, file = FindingCode.CONTROL_RECORD_INVALID, getattr(reader.segment, "path", None)
+                    found = Finding(code, Severity.ERROR, batch.position, record.offset, error.message, file)
+                    findings.append(found)
+                    break
+                if marker is not None:
+                    committed = marker.type is ControlType.COMMIT
+                    yield Marker(header.producer_id, committed, record.offset, record.timestamp, epoch)
+                break  # a coordinator examines the first record of a control batch only
+            decoded = decode_record(topic, record.key, record.value)
+            if decoded.findings:
+                file = reader.segment.path if reader.segment is not None else partition.path
+                findings.extend(
+                    replace(found, file=file, offset=record.offset, position=batch.position)
+                    for found in decoded.findings
+                )
+            producer = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+            yield Entry(decoded, record.offset, record.timestamp, producer, epoch)
+    findings.extend(reader.findings)

@@ -1,0 +1,64 @@
+"""Typed records as JSON in the words of Kafka's dump tool, secrets hidden unless they are asked for."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from kafkalog.cluster.records.consumer_protocol import CONSUMER_PROTOCOL, decode_assignment, decode_subscription
+from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
+from kafkalog.cluster.records.framed_records import FramedRecord, record_type_name
+from kafkalog.cluster.records.messages import Hook, json_of
+from kafkalog.cluster.rules.secrets import HIDDEN, hide_fields, is_secret_config
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.messages.field import Field
+
+__all__ = ["control_json", "coordinator_json", "framed_json"]
+
+_GROUP_METADATA = "GroupMetadataValue"
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def _consumer_payloads(field: Field, value: Any) -> Any:
+    """Subscriptions and assignments of consumers, decoded; Connect's and others stay bytes."""
+    decoder = {"subscription": decode_subscription, "assignment": decode_assignment}.get(field.name)
+    if decoder is None or not value:
+        return value
+    try:
+        return json_of(decoder(value))
+    except FormatError:
+        return value
+
+
+def coordinator_json(record: CoordinatorRecord) -> dict[str, Any]:
+    """`{"key": …, "value": …}` of a record of a coordinator's topic; a tombstone's value is null."""
+    key: object = _base64(record.raw_key)
+    if record.key is not None:
+        key = {"type": str(record.type), "data": json_of(record.key)}
+    value: object = _base64(record.raw_value)
+    if record.value is not None:
+        hook: Hook | None = None
+        found = record.value
+        if found.message.name == _GROUP_METADATA and found.fields["protocol_type"] == CONSUMER_PROTOCOL:
+            hook = _consumer_payloads
+        value = {"version": str(found.version), "data": json_of(found, hook)}
+    return {"key": key, "value": value}
+
+
+def framed_json(record: FramedRecord, *, show_secrets: bool = False) -> dict[str, Any]:
+    """`{"type": …, "version": …, "data": …}` of a metadata record; `raw` in place of `data` if it is not understood."""
+    if record.decoded is None:
+        return {"type": record.type, "version": record.version, "raw": _base64(record.raw)}
+    data = json_of(record.decoded, None if show_secrets else hide_fields)
+    if not show_secrets and record.name == "ConfigRecord" and is_secret_config(str(data["name"])) and data["value"]:
+        data["value"] = HIDDEN
+    return {"type": record_type_name(record.decoded.message), "version": record.version, "data": data}
+
+
+def control_json(record: FramedRecord) -> dict[str, Any]:
+    """The fields of a KRaft control record under its name."""
+    data: object = {"raw": _base64(record.raw)} if record.decoded is None else json_of(record.decoded)
+    return {record.name: data}

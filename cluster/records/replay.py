@@ -1,0 +1,194 @@
+"""An internal topic's partition replayed to its end, or to an earlier moment.
+
+An earlier moment is told from what is there today, and the cleaner has been at work since: a record that it removed
+because a later one has its key is missing in what was before that moment.  Segments that it replaced lie beside the new
+ones as `.deleted` for a minute, or until somebody starts the broker again, and are read too; what is still missing then
+is said (`Cleaner.cleanInto`, `LogCleanerManager`).
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
+from kafkalog.cluster.records.entries import Entry, Marker, entries
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
+from kafkalog.codec.text import decode_offset_checkpoint
+from kafkalog.codec.wording import counted
+from kafkalog.log.directories.deleted import deleted_segments
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import read_small
+
+__all__ = ["Entry", "Marker", "Until", "partitions_of", "replay"]
+
+_NAMED = 5
+"""partitions of one group that a finding names"""
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Where to end: before the first record at this offset, or with a later timestamp (ms)."""
+
+    offset: int | None = None
+    timestamp: int | None = None
+
+    @property
+    def is_now(self) -> bool:
+        """Whether this is the end of the log."""
+        return self.offset is None and self.timestamp is None
+
+    def excludes(self, offset: int, timestamp: int) -> bool:
+        """Whether a record comes too late."""
+        return (self.offset is not None and offset >= self.offset) or (
+            self.timestamp is not None and timestamp > self.timestamp
+        )
+
+
+def partitions_of(partitions: Iterable[Partition], topic: str) -> list[Partition]:
+    """The partitions of a topic, by number."""
+    return sorted((each for each in partitions if each.topic == topic), key=lambda each: each.partition or 0)
+
+
+def replay(
+    partition: Partition, findings: list[Finding], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[Entry | Marker]:
+    """Records and markers in offset order, up to `until`; what is wrong, or cannot be known of then, is in `findings`.
+
+    Raises `StorageError` only.
+    """
+    if until is None or until.is_now:
+        yield from entries(partition, findings, limits)
+        return
+    forgotten = _Forgotten(partition)
+    is_past = False
+    for each in _with_deleted(partition, findings, limits):
+        is_past = is_past or until.excludes(each.offset, each.timestamp)
+        if is_past:
+            forgotten.after(each)
+        else:
+            forgotten.before(each)
+            yield each
+    findings += forgotten.findings()
+
+
+def _with_deleted(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
+    """With what only the `.deleted` segments still hold.
+
+    A broker that follows another one deletes segments too, whose records never counted: what lies between two records
+    has an epoch between theirs.
+    """
+    old = heapq.merge(
+        *(
+            entries(Partition(partition.path, partition.name, (segment,)), [], limits)
+            for segment in deleted_segments(partition)
+        ),
+        key=lambda each: each.offset,
+    )
+    waiting = next(old, None)
+    last_offset, last_epoch = -1, -1
+    for each in entries(partition, findings, limits):
+        while waiting is not None and waiting.offset < each.offset:
+            if waiting.offset > last_offset and last_epoch <= waiting.leader_epoch <= each.leader_epoch:
+                yield waiting
+                last_offset = waiting.offset
+            waiting = next(old, None)
+        yield each
+        last_offset, last_epoch = each.offset, each.leader_epoch
+
+
+class _Forgotten:
+    """What cannot be told of the moment that lies between `before` and `after`.
+
+    The cleaner keeps the last record of a key below where it has come.  So one that was before the moment can be
+    missing only if offsets are, and a later one of its key is there, or was (a tombstone) and is missing too.
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        self._path = partition.path
+        self._cleaned_to = _cleaned_to(partition)
+        self._expected = 0
+        self._missing = 0
+        self._missing_after = 0
+        self._moment: int | None = None
+        self._keys: set[bytes] = set()
+        self._later: dict[bytes, Entry] = {}
+
+    def before(self, each: Entry | Marker) -> None:
+        self._missing += max(0, each.offset - self._expected)
+        self._expected = each.offset + 1
+        if isinstance(each, Entry) and each.record.raw_key is not None:
+            self._keys.add(each.record.raw_key)
+
+    def after(self, each: Entry | Marker) -> None:
+        if self._moment is None:
+            self._moment = each.offset
+            self._missing += max(0, each.offset - self._expected)  # on which side of the moment they were, nothing says
+        if each.offset < self._cleaned_to:
+            self._missing_after += max(0, each.offset - self._expected)
+            if isinstance(each, Entry) and each.record.raw_key is not None and each.record.raw_key not in self._keys:
+                self._later.setdefault(each.record.raw_key, each)
+        self._expected = each.offset + 1
+
+    def findings(self) -> Iterator[Finding]:
+        if not self._missing or self._moment is None:
+            return
+        of: defaultdict[str, list[Entry]] = defaultdict(list)
+        for each in self._later.values():
+            if each.record.key is not None:
+                of[_owner(each.record)].append(each)
+        for owner, later in sorted(of.items()):
+            yield self._finding(min(each.offset for each in later), f"{owner}: {_words(later)}")
+        if self._missing_after:
+            count = counted(self._missing_after, "record")
+            yield self._finding(
+                self._moment,
+                f"the cleaner has removed {count} written after that moment: what was deleted since, and has left no "
+                "later record, is not shown",
+            )
+
+    def _finding(self, offset: int, detail: str) -> Finding:
+        return Finding(FindingCode.PAST_REMOVED, Severity.WARNING, None, offset, detail, self._path)
+
+
+def _owner(record: CoordinatorRecord) -> str:
+    for field, word in (("group", "group"), ("group_id", "group"), ("transactional_id", "transactional id")):
+        if record.key is not None and field in record.key.fields:
+            return f"{word} {record.key.fields[field]}"
+    return record.name
+
+
+def _words(later: list[Entry]) -> str:
+    """What the records that followed say is not known of the time before them."""
+    places = []
+    for each in later:
+        fields = each.record.key.fields if each.record.key is not None else {}
+        if "topic" in fields and "partition" in fields:
+            places.append(f"{fields['topic']}-{fields['partition']}")
+    what = []
+    if places:
+        more = f" and {len(places) - _NAMED} more" if len(places) > _NAMED else ""
+        what.append(f"the offset committed for {', '.join(sorted(places)[:_NAMED])}{more}")
+    if len(places) < len(later):
+        what.append("its state")
+    return f"{' and '.join(what)} at that moment may have been removed by the cleaner since, and is not known"
+
+
+def _cleaned_to(partition: Partition) -> int:
+    """Below which offset the cleaner has been: what the checkpoint says, else all but the active segment."""
+    if partition.name is not None:
+        path = os.path.join(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT)
+        try:
+            lines = decode_offset_checkpoint(read_small(path, DEFAULT_LIMITS.checkpoint_bytes), source=path)
+        except (FormatError, StorageError, FileNotFoundError):
+            lines = []
+        for line in reversed(lines):
+            if (line.topic, line.partition) == (partition.topic, partition.partition):
+                return line.offset
+    return partition.segments[-1].base_offset if partition.segments else 0

@@ -1,0 +1,1 @@
+"""Producers and transactions: what `__transaction_state` and the logs say of them."""

@@ -1,0 +1,37 @@
+"""The command of Kafka's that ends a hanging transaction (`TransactionsCommand.AbortTransactionCommand`, KIP-664)."""
+
+from __future__ import annotations
+
+from kafkalog.cluster.transactions.transactions import OpenTransaction
+from kafkalog.codec.shell import shell_line, shell_option
+
+__all__ = ["PLACEHOLDER", "abort_command", "abort_command_before_3_0"]
+
+PLACEHOLDER = "HOST:PORT"
+
+
+def abort_command(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
+    """For brokers of 3.0 and later, which know the producer by where its transaction begins; quoted for a shell."""
+    return shell_line([*_beginning(found, bootstrap_server), "--start-offset", str(found.producer.transaction_start)])
+
+
+def abort_command_before_3_0(found: OpenTransaction, bootstrap_server: str | None = None) -> str:
+    """For older brokers, which have to be told everything.
+
+    A producer whose first transaction hangs has no coordinator epoch yet; Kafka's own command takes 0 then.
+    """
+    producer = found.producer
+    named = {
+        "--producer-id": producer.producer_id,
+        "--producer-epoch": producer.producer_epoch,
+        "--coordinator-epoch": producer.coordinator_epoch or 0,
+    }
+    words = [word for name, value in named.items() for word in (name, str(value))]
+    return shell_line([*_beginning(found, bootstrap_server), *words])
+
+
+def _beginning(found: OpenTransaction, bootstrap_server: str | None) -> list[str]:
+    return [
+        "kafka-transactions.sh", "--bootstrap-server", bootstrap_server or PLACEHOLDER, "abort",
+        *shell_option("--topic", found.topic), "--partition", str(found.partition),
+    ]  # fmt: skip

@@ -1,0 +1,47 @@
+"""Producer ids in the logs against the blocks of them that the cluster has given out.
+
+An id comes from a block, and a block is written down before one of its ids is used: `ProducerIdsRecord` in the metadata
+log (`ProducerIdControlManager`), `/latest_producer_id_block` in ZooKeeper (`ZkProducerIdManager`).  An id at or above
+the next block was therefore given out by another cluster, or the metadata is older than the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafkalog.cluster.transactions.producers import PartitionProducers
+from kafkalog.cluster.zookeeper.kafka_nodes import json_object
+from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import parse_java_long
+
+__all__ = ["next_block_of_zookeeper", "not_given_out"]
+
+
+def next_block_of_zookeeper(tree: Tree, chroot: str = "") -> int | None:
+    """First id of the next block; 0 where none was given out, None before 0.11 and where it cannot be read."""
+    node = tree.nodes.get(f"{chroot}/latest_producer_id_block")
+    if node is None:
+        return None
+    if not node.data:
+        return 0
+    end = (json_object(node.data) or {}).get("block_end")
+    number = parse_java_long(end) if isinstance(end, str) else end
+    return number + 1 if isinstance(number, int) and number >= 0 else None
+
+
+def not_given_out(places: Iterable[PartitionProducers], next_block: int) -> list[Finding]:
+    """A finding for each partition with producers whose ids are at or above `next_block`; -1 for no block yet."""
+    least = max(next_block, 0)
+    findings = []
+    for place in places:
+        found = [each.producer_id for each in place.producers if each.producer_id >= least]
+        if found:
+            others = f" and {len(found) - 1} more" if len(found) > 1 else ""
+            detail = (
+                f"producer id {found[0]}{others} in {place.partition.name}, and the next block to be allocated begins "
+                f"at {least}: ids of another cluster, or the metadata is older than the log"
+            )
+            path = place.partition.path
+            findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, path))
+    return findings

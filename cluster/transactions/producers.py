@@ -1,0 +1,151 @@
+"""What every partition knows of its producers: epoch, last sequence, open transaction (`ProducerStateManager`).
+
+Rebuilt from the log as a broker does while it recovers; producers that only a producer snapshot still knows, because
+retention removed their records, are taken from there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.index_files import read_producer_snapshot
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.names import parse_segment_file
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.reading.transactions import marker_of
+from kafkalog.log.storage.java import InvalidTxnStateError
+from kafkalog.log.storage.producers.state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
+
+__all__ = ["PartitionProducers", "Producer", "read_producers"]
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """One producer in one partition; `coordinator_epoch` and `transaction_start` are None where there is none."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int | None
+    transaction_start: int | None
+    """first offset of its open transaction"""
+    transaction_started_at: int | None = None
+    """timestamp of that first batch, ms; None where only a snapshot knows of it"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProducers:
+    """The producers of one partition, by id."""
+
+    partition: Partition
+    producers: tuple[Producer, ...]
+    last_stable_offset: int
+    log_end_offset: int
+    last_timestamp: int
+    """largest timestamp in the log, ms; -1 where it is empty"""
+    findings: tuple[Finding, ...]
+
+
+class _Tracker:
+    """What a broker's own state says of each producer, fed with batches that may be damaged (`ProducerStateEntry`)."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.known: dict[int, ProducerStateEntry] = {}
+        self.findings: list[Finding] = []
+        self._started_at: dict[int, int] = {}
+
+    def feed(self, batch: RecordBatch, file: str | None) -> None:
+        header = batch.header
+        if not isinstance(header, BatchHeader) or not header.has_producer_id:
+            return
+        try:
+            marker = marker_of(batch, self.limits) if header.is_control else None
+        except FormatError as error:
+            detail = f"a transaction marker cannot be read: {error.message}"
+            code = FindingCode.CONTROL_RECORD_INVALID
+            self.findings.append(Finding(code, Severity.ERROR, batch.position, header.base_offset, detail, file))
+            return
+        if header.is_control and marker is None:
+            return  # the whole transaction has been cleaned away
+        state = self.known.get(header.producer_id) or ProducerStateEntry(header.producer_id)
+        append = ProducerAppendInfo(state, AppendOrigin.REPLICATION)
+        with contextlib.suppress(InvalidTxnStateError):  # a broker refuses the batch; here it is in the log
+            append.append(header, lambda: marker)
+        state.update(append.state)
+        self.known[header.producer_id] = state
+        if append.started:
+            self._started_at[header.producer_id] = header.base_timestamp
+
+    def producers(self) -> tuple[Producer, ...]:
+        """All of them, by id."""
+        return tuple(self._producer(self.known[each]) for each in sorted(self.known))
+
+    def _producer(self, state: ProducerStateEntry) -> Producer:
+        start = state.current_txn_first_offset
+        return Producer(
+            state.producer_id,
+            state.producer_epoch,
+            state.last_batch.last_sequence,
+            state.last_timestamp,
+            state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
+            start,
+            None if start is None else self._started_at.get(state.producer_id),
+        )
+
+
+def _from_snapshots(
+    partition: Partition, end: int, known: dict[int, ProducerStateEntry], limits: Limits
+) -> list[Finding]:
+    """Add what the newest readable snapshot within the log knows and the log does not."""
+    findings = []
+    for path in reversed(partition.snapshots):
+        parsed = parse_segment_file(path.rsplit("/", 1)[-1])
+        if parsed is None or parsed.base_offset > end:
+            continue
+        with FileSource(path) as file:
+            try:
+                entries = read_producer_snapshot(file, source=path, limits=limits)
+            except FormatError as error:
+                found = Finding(FindingCode.SNAPSHOT_INVALID, Severity.WARNING, None, None, error.message, path)
+                findings.append(found)
+                continue
+            for entry in entries:
+                known.setdefault(entry.producer_id, ProducerStateEntry.from_entry(entry))
+        break
+    return findings
+
+
+def _read(partition: Partition, limits: Limits) -> PartitionProducers:
+    tracker = _Tracker(limits)
+    end, latest = partition.log_start_offset, -1
+    reader = partition.batches(limits=limits)
+    for batch in reader:
+        tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
+        end = max(end, batch.header.next_offset)
+        latest = max(latest, batch.header.max_timestamp)
+    if partition.segments:
+        end = max(end, partition.segments[-1].base_offset)
+    findings = _from_snapshots(partition, end, tracker.known, limits)
+    producers = tracker.producers()
+    starts = [each.transaction_start for each in producers if each.transaction_start is not None]
+    return PartitionProducers(
+        partition,
+        producers,
+        min(starts, default=end),
+        end,
+        latest,
+        (*reader.findings, *tracker.findings, *findings),
+    )
+
+
+def read_producers(partitions: Iterable[Partition], *, limits: Limits = DEFAULT_LIMITS) -> list[PartitionProducers]:
+    """The producers of every partition, in the order given.  Raises `StorageError` only."""
+    return [_read(each, limits) for each in partitions]

@@ -1,0 +1,192 @@
+"""Transactions: what the coordinator's log says of every transactional id, and which partitions hang.
+
+`__transaction_state` is replayed as `TransactionStateManager` loads it: the last record of an id wins, a null value
+removes it.  A transaction hangs (KIP-664) where a partition holds it open and no coordinator knows of it as ongoing.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.cluster.records.coordinator_records import TRANSACTION_STATE_TOPIC
+from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
+from kafkalog.cluster.rules.java import coordinator_partition, hash_order, topic_partition_hash
+from kafkalog.cluster.transactions.producers import PartitionProducers, Producer
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["OpenTransaction", "TransactionState", "TransactionalId", "open_transactions", "read_transactions"]
+
+TopicPartition = tuple[str, int]
+
+
+class TransactionState(enum.IntEnum):
+    """States of `TransactionMetadata`; an unknown number stays a number."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+    @property
+    def label(self) -> str:
+        """Kafka's name."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+_STATES = frozenset(TransactionState)
+_UNDECIDED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalId:
+    """The last that a coordinator wrote of one transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    status: int
+    partitions: tuple[TopicPartition, ...]
+    """in the order in which Kafka's admin client gives them"""
+    last_update_timestamp: int
+    start_timestamp: int
+    """-1 where there was none"""
+    log_partition: int
+    log_offset: int
+    previous_producer_id: int = -1
+    next_producer_id: int = -1
+    client_transaction_version: int = 0
+
+    @property
+    def state(self) -> str:
+        """Kafka's name of the state."""
+        return TransactionState(self.status).label if self.status in _STATES else str(self.status)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether its partitions wait for a marker."""
+        return self.status in _UNDECIDED
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalIds:
+    """All of them, by id, and the partitions of `__transaction_state` that were read."""
+
+    ids: tuple[TransactionalId, ...]
+    partitions_read: tuple[int, ...]
+    findings: tuple[Finding, ...]
+
+
+def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> TransactionalId:
+    pairs = [
+        (each["topic"], partition)
+        for each in values["transaction_partitions"] or ()
+        for partition in each["partition_ids"]
+    ]
+    return TransactionalId(
+        entry.record.key_field("transactional_id"),
+        values["producer_id"],
+        values["producer_epoch"],
+        values["transaction_timeout_ms"],
+        values["transaction_status"],
+        tuple(hash_order(list(dict.fromkeys(pairs)), lambda pair: topic_partition_hash(*pair))),
+        values["transaction_last_update_timestamp_ms"],
+        values["transaction_start_timestamp_ms"],
+        number,
+        entry.offset,
+        values.get("previous_producer_id", -1),
+        values.get("next_producer_id", -1),
+        values.get("client_transaction_version", 0),
+    )
+
+
+def read_transactions(
+    partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
+) -> TransactionalIds:
+    """Every transactional id that the given partitions of `__transaction_state` know.  Raises `StorageError` only."""
+    found: dict[str, TransactionalId] = {}
+    findings: list[Finding] = []
+    places = partitions_of(partitions, TRANSACTION_STATE_TOPIC)
+    for partition in places:
+        number = partition.partition or 0
+        for each in replay(partition, findings, until=until, limits=limits):
+            if not isinstance(each, Entry) or not each.record.understood:
+                continue
+            if each.record.value is None:
+                found.pop(each.record.key_field("transactional_id"), None)
+            else:
+                state = _transactional_id(each, each.record.value.fields, number)
+                found[state.transactional_id] = state
+    ids = tuple(found[name] for name in sorted(found))
+    return TransactionalIds(ids, tuple(each.partition or 0 for each in places), tuple(findings))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction without its marker in one partition.
+
+    `hanging` is None where no coordinator's log that could know was read.
+    """
+
+    topic: str
+    partition: int
+    producer: Producer
+    transactional_id: str | None
+    hanging: bool | None
+    age_ms: int | None
+    """from its first batch to the last timestamp of the partition"""
+
+
+def open_transactions(
+    producers: Iterable[PartitionProducers], coordinator: TransactionalIds
+) -> tuple[list[OpenTransaction], list[Finding]]:
+    """Open transactions of all partitions, and a finding for each that hangs."""
+    by_producer = {each.producer_id: each for each in coordinator.ids}
+    whole = bool(coordinator.partitions_read) and _is_whole(coordinator)
+    found: list[OpenTransaction] = []
+    findings: list[Finding] = []
+    for place in producers:
+        topic, number = place.partition.topic or "", place.partition.partition or 0
+        for producer in place.producers:
+            if producer.transaction_start is None:
+                continue
+            known = by_producer.get(producer.producer_id)
+            hanging: bool | None = None
+            if known is not None:
+                hanging = not (known.is_undecided and (topic, number) in known.partitions)
+            elif whole:
+                hanging = True
+            begun = producer.transaction_started_at
+            age = place.last_timestamp - begun if begun is not None else None
+            found.append(
+                OpenTransaction(
+                    topic, number, producer, known.transactional_id if known is not None else None, hanging, age
+                )
+            )
+            if hanging:
+                detail = (
+                    f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start}"
+                    f" on, and its coordinator has none: consumers of committed data stop there"
+                )
+                code = FindingCode.TRANSACTION_HANGING
+                offset = producer.transaction_start
+                findings.append(Finding(code, Severity.WARNING, None, offset, detail, place.partition.path))
+    return found, findings
+
+
+def _is_whole(coordinator: TransactionalIds) -> bool:
+    """Whether every partition of the coordinator's topic was read, as far as numbers and places tell."""
+    numbers: Sequence[int] = coordinator.partitions_read
+    count = max(numbers) + 1
+    return len(numbers) == count and all(
+        coordinator_partition(each.transactional_id, count) == each.log_partition for each in coordinator.ids
+    )

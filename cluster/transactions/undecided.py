@@ -1,0 +1,171 @@
+"""Transactions that a log leaves open, decided as their coordinator would, and what waits behind the rest.
+
+A marker may be missing in a log although its transaction is decided: the coordinator writes down that it will commit
+or abort before it sends the markers (`TransactionMarkerChannelManager`), and both states stay in `__transaction_state`
+until all are written.  Any other open transaction it aborts after its timeout (`TransactionStateManager`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from kafkalog.cluster.transactions.transactions import TransactionalId, TransactionState
+from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import NO_END, AbortedTransaction, BatchHeader
+from kafkalog.codec.records import decode_batch
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.reading.transactions import AbortedFilter, Transactions
+from kafkalog.log.walk.segment import Segment
+
+__all__ = ["DecidedPartition", "OpenProducer", "Waiting"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenProducer:
+    """A producer whose transaction nobody has decided."""
+
+    producer_id: int
+    transactional_id: str | None
+    """None where no coordinator's log here knows it"""
+    state: str | None
+    """Kafka's name of what the coordinator wrote last; None where it is not known"""
+    first_offset: int
+    records: int
+    """in its transaction, which are lost if it is aborted"""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What a consumer of committed data does not get of a partition, because of open transactions."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    """of the first record that it does not get"""
+    records: int
+    """of other producers, from there on: these were acknowledged, whatever becomes of the open transactions"""
+    producers: tuple[OpenProducer, ...]
+
+
+class DecidedPartition:
+    """A partition to be read (`ReadablePartition`), its transactions decided as far as anything here tells.
+
+    `coordinator` is what `__transaction_state` says; with `abort_rest` whatever that leaves open counts as aborted.
+    It may begin and end at other offsets than the log.
+    """
+
+    def __init__(
+        self, partition: Partition, coordinator: Iterable[TransactionalId], *, abort_rest: bool,
+        start_offset: int | None = None, end_offset: int | None = None,
+    ) -> None:  # fmt: skip
+        self.listed = partition
+        self._start_offset = start_offset
+        self.end_offset = end_offset
+        """up to which it is read; None for its end"""
+        self._known = {each.producer_id: each for each in coordinator}
+        self._abort_rest = abort_rest
+        self._decided: Transactions | None = None
+
+    @property
+    def path(self) -> str:
+        """That of the partition."""
+        return self.listed.path
+
+    @property
+    def topic(self) -> str | None:
+        """That of the partition."""
+        return self.listed.topic
+
+    @property
+    def partition(self) -> int | None:
+        """Its number."""
+        return self.listed.partition
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """By base offset."""
+        return self.listed.segments
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset a consumer may read."""
+        return max(self.listed.log_start_offset, self._start_offset or 0)
+
+    def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Offset that the next record would get."""
+        return self.listed.log_end_offset(limits=limits)
+
+    def offset_for_timestamp(self, timestamp: int, *, limits: Limits = DEFAULT_LIMITS) -> OffsetAndTimestamp | None:
+        """The first record with at least this timestamp (ms); None if there is none."""
+        return self.listed.offset_for_timestamp(timestamp, limits=limits)
+
+    @property
+    def size(self) -> int:
+        """Bytes of its log files."""
+        return self.listed.size
+
+    def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
+        """Aborted transactions, those among them that are decided here, and the ones that stay open."""
+        if self._decided is None:
+            self._decided = self._decide(self.listed.transactions(limits=limits))
+        return self._decided
+
+    def _decide(self, found: Transactions) -> Transactions:
+        aborted = list(found.aborted)
+        still_open = {}
+        for producer_id, first in found.open_first_offsets.items():
+            status = self._status(producer_id)
+            if status is TransactionState.PREPARE_COMMIT:
+                continue
+            if status is TransactionState.PREPARE_ABORT or self._abort_rest:
+                last, stable = max(found.log_end_offset - 1, first), found.last_stable_offset
+                aborted.append(AbortedTransaction(ABORTED_TRANSACTION_VERSION, producer_id, first, last, stable))
+            else:
+                still_open[producer_id] = first
+        return replace(found, aborted=tuple(aborted), open_first_offsets=still_open)
+
+    def _status(self, producer_id: int) -> TransactionState | None:
+        """What the coordinator has decided of a producer's transaction in this partition."""
+        known = self._known.get(producer_id)
+        if known is None or (self.topic, self.partition) not in known.partitions:
+            return None
+        return TransactionState(known.status) if known.is_undecided else None
+
+    @cached_property
+    def waiting(self) -> Waiting | None:
+        """What stays behind the first open transaction; None if there is none."""
+        found = self.transactions()
+        if not found.open_first_offsets:
+            return None
+        begin = max(min(found.open_first_offsets.values()), self.log_start_offset)
+        end = NO_END if self.end_offset is None else self.end_offset
+        if begin >= end:
+            return None
+        aborted = AbortedFilter(found.aborted)
+        records, own = 0, dict.fromkeys(found.open_first_offsets, 0)
+        for batch in self.listed.batches(start_offset=begin):
+            header = batch.header
+            if isinstance(header, BatchHeader) and header.base_offset >= end:
+                break
+            if header.is_control or aborted.rejects(batch) or header.last_offset < begin:
+                continue
+            first = found.open_first_offsets.get(header.producer_id) if header.is_transactional else None
+            count = sum(begin <= each.offset < end for each in decode_batch(batch).records)
+            if first is not None and isinstance(header, BatchHeader) and header.base_offset >= first:
+                own[header.producer_id] += count
+            else:
+                records += count
+        producers = tuple(
+            self._open_producer(number, first, own[number])
+            for number, first in sorted(found.open_first_offsets.items(), key=lambda pair: pair[1])
+        )
+        return Waiting(self.topic or "", self.partition or 0, begin, records, producers)
+
+    def _open_producer(self, producer_id: int, first: int, records: int) -> OpenProducer:
+        known = self._known.get(producer_id)
+        name, state = (None, None) if known is None else (known.transactional_id, known.state)
+        return OpenProducer(producer_id, name, state, first, records)

@@ -1,0 +1,69 @@
+"""Several fetches at once, each with its own answer (`SimpleConsumer.multifetch`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafkalog.codec.arguments import checked, shown
+from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
+from kafkalog.codec.fetch_result import ErrorCode, MessageSetSend
+from kafkalog.codec.limits import MIB
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.reading.consumer_view import Reset
+from kafkalog.log.reading.fetch import Chunk, OffsetOutOfRangeError
+
+__all__ = ["Fetched", "multifetch"]
+
+_CHUNK = 64 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The answer to one of several fetches: a chunk, or the error code that a broker would return, and why."""
+
+    topic: str
+    partition: int
+    error_code: ErrorCode
+    chunk: Chunk | None = None
+    error: str = ""
+
+    @checked
+    def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
+        """As a part of a multi-fetch result; see `Chunk.to_message_set_send`."""
+        if self.chunk is None:
+            return MessageSetSend(self.error_code, b"")
+        return self.chunk.to_message_set_send(magic=magic)
+
+
+@checked
+def multifetch(
+    log_dir: LogDir, fetches: Iterable[tuple[tuple[str, int], int, int]], *, reset: Reset | None = None
+) -> list[Fetched]:
+    """Answer fetches ((topic, partition), offset, max_bytes), each by itself, in their order.
+
+    Each answer has its own error: an unknown partition, an offset out of range unless `reset` says where to read
+    instead, damage at the offset, a batch larger than a chunk may be.  `UsageError` for what is not a fetch.
+    """
+    return [_fetched(log_dir, each, reset) for each in fetches]
+
+
+def _fetched(log_dir: LogDir, asked: object, reset: Reset | None) -> Fetched:
+    match asked:
+        case ((str(topic), int(partition)), int(offset), int(max_bytes)):
+            pass
+        case _:
+            raise UsageError(f"{shown(asked)} is not a fetch: ((topic, partition), offset, max_bytes)")
+    if max_bytes < 1:
+        return Fetched(topic, partition, ErrorCode.INVALID_FETCH_SIZE, error=f"a fetch of {max_bytes} bytes")
+    if (topic, partition) not in log_dir:
+        return Fetched(topic, partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error=f"there is no {topic}-{partition}")
+    try:
+        chunk = log_dir[topic, partition].read(offset, max_bytes, max_chunk_bytes=max(max_bytes, _CHUNK), reset=reset)
+    except OffsetOutOfRangeError as error:
+        return Fetched(topic, partition, ErrorCode.OFFSET_OUT_OF_RANGE, error=str(error))
+    except LimitExceeded as error:
+        return Fetched(topic, partition, ErrorCode.MESSAGE_SIZE_TOO_LARGE, error=str(error))
+    except FormatError as error:
+        return Fetched(topic, partition, ErrorCode.INVALID_MESSAGE, error=str(error))
+    return Fetched(topic, partition, ErrorCode.NO_ERROR, chunk)

@@ -1,0 +1,355 @@
+"""A log directory: one entry of `log.dirs`, with its partitions and the files that speak about them.
+
+Kafka's `LogManager`, for reading.  Nothing is assumed about names: what is in the way is reported, never followed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import (
+    BOOTSTRAP_CHECKPOINT,
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT,
+    LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    QUARANTINE_POINTER,
+    READ_BY_A_BROKER,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_INDEX_CACHE,
+    REPLICATION_OFFSET_CHECKPOINT,
+    TEMPORARY,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.codec.text import (
+    CleanShutdown,
+    MetaProperties,
+    decode_clean_shutdown,
+    decode_meta_properties,
+    decode_offset_checkpoint,
+)
+from kafkalog.log.directories.partition import Partition, read_partition
+from kafkalog.log.disk.files import (
+    Entry,
+    NotRegularFileError,
+    PathLike,
+    exists,
+    is_directory,
+    read_small,
+    scan_directory,
+    unreadable,
+    what_it_is,
+)
+
+__all__ = [
+    "LogDir",
+    "existing_log_directory",
+    "is_log_dir",
+    "is_partition_dir",
+    "log_directory_around",
+    "new_directory",
+    "open_log_dir",
+    "refuse_inside",
+]
+
+OFFSET_CHECKPOINTS = (
+    RECOVERY_POINT_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    CLEANER_OFFSET_CHECKPOINT,
+)
+_TOLERATED = frozenset({*READ_BY_A_BROKER, LOCK_FILE, QUARANTINE_POINTER, BOOTSTRAP_CHECKPOINT, REMOTE_INDEX_CACHE})
+
+Offsets = Mapping[tuple[str, int], int]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """The content of one entry of `log.dirs`; listed once, never written to.  The offsets are by (topic, partition).
+
+    A mapping: its keys are the (topic, partition) of live directories.
+    """
+
+    path: str
+    partitions: tuple[Partition, ...]
+    """by topic, partition and state; deleted, future and stray ones too"""
+    recovery_points: Offsets
+    log_start_offsets: Offsets
+    high_watermarks: Offsets
+    cleaner_offsets: Offsets
+    meta_properties: MetaProperties | None
+    clean_shutdown: CleanShutdown | None
+    """None if the broker did not stop cleanly"""
+    findings: tuple[Finding, ...] = field(repr=False)
+    """about the directory itself; each partition has its own"""
+
+    @checked
+    def live(self, topic: str, partition: int) -> list[Partition]:
+        """The live directories of a topic-partition: one, none, or by mistake several."""
+        return list(self._by_name.get(PartitionName(topic, partition), ()))
+
+    @cached_property
+    def _by_name(self) -> dict[PartitionName | None, list[Partition]]:
+        found: dict[PartitionName | None, list[Partition]] = {}
+        for each in self.partitions:
+            found.setdefault(each.name, []).append(each)
+        return found
+
+    @checked
+    def __getitem__(self, key: tuple[str, int]) -> Partition:
+        """The live directory of (topic, partition); `KeyError` if there is none, `UsageError` if there are several."""
+        found = self.live(*key)
+        if not found:
+            raise KeyError(key)
+        if len(found) > 1:
+            paths = " and ".join(each.path for each in found)
+            raise UsageError(f"{key[0]}-{key[1]} is in two directories: {paths}")
+        return found[0]
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return bool(self.live(*key))  # type: ignore[misc]
+        except (UsageError, TypeError):  # nothing that could be one
+            return False
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        """The (topic, partition) of every live directory, once each: what may be in brackets."""
+        names = (found.name for found in self.partitions if found.state is DirectoryState.LIVE)
+        yield from dict.fromkeys((name.topic, name.partition) for name in names if name is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        return True  # a directory, even if no partition is in it
+
+
+def is_partition_dir(path: PathLike) -> bool:
+    """Whether a directory holds what only partition directories hold; its name proves nothing (`broker-1`)."""
+    for entry in scan_directory(path):
+        if entry.name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(entry.name) is not None:
+            return True
+    return False
+
+
+def _directories(path: PathLike) -> list[Entry]:
+    return [entry for entry in scan_directory(path) if entry.is_dir(follow_symlinks=False)]
+
+
+def existing_log_directory(path: PathLike) -> str:
+    """The absolute path of a log directory to write in; `UsageError` if it is not there, or is a partition's."""
+    root = os.path.abspath(os.fspath(path))
+    if not os.path.isdir(root):
+        raise UsageError(f"there is no log directory {root}; create it first if the path is right")
+    if is_partition_dir(root):
+        raise UsageError(f"{root} is a partition directory; partitions cannot be in it")
+    return root
+
+
+def is_log_dir(path: PathLike) -> bool:
+    """Whether a directory is an entry of `log.dirs`: it holds such a file, or a partition directory."""
+    entries = scan_directory(path)
+    if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
+        return True
+    return any(
+        parse_partition_directory(entry.name) is not None and _readable_partition(entry.path)
+        for entry in entries
+        if entry.is_dir(follow_symlinks=False)
+    )
+
+
+def _readable_partition(path: str) -> bool:
+    try:
+        return is_partition_dir(path)
+    except StorageError:
+        return False
+
+
+class _Reader:
+    def __init__(self, path: str, limits: Limits, tolerant: bool) -> None:
+        self.path = path
+        self.limits = limits
+        self.tolerant = tolerant
+        self.findings: list[Finding] = []
+
+    def found(self, code: FindingCode, path: str, detail: str, severity: Severity) -> None:
+        self.findings.append(Finding(code, severity, None, None, detail, path))
+
+    def small(self, name: str, code: FindingCode, decode: Callable[[bytes, str], _T]) -> _T | None:
+        """A file of the log directory decoded; None if it is missing, or unreadable with a finding."""
+        path = os.path.join(self.path, name)
+        try:
+            return decode(read_small(path, self.limits.checkpoint_bytes), path)
+        except FileNotFoundError:
+            return None
+        except NotRegularFileError as error:
+            self.found(code, path, str(error.strerror), Severity.ERROR)
+        except FormatError as error:
+            self.found(code, path, error.message, Severity.ERROR)
+        except StorageError as error:
+            self.without(error, path)
+        return None
+
+    def without(self, error: StorageError, path: str) -> None:
+        """Go on without what cannot be read, if that is wanted."""
+        if not self.tolerant:
+            raise error
+        self.findings.append(unreadable(error, path))
+
+    def checkpoint(self, name: str) -> Offsets:
+        def decode(data: bytes, path: str) -> Offsets:
+            entries = decode_offset_checkpoint(data, source=path, limits=self.limits)
+            return {(topic, partition): offset for topic, partition, offset in entries}
+
+        return self.small(name, FindingCode.CHECKPOINT_INVALID, decode) or {}
+
+    def partitions(self, starts: Offsets) -> list[Partition]:
+        found = []
+        for entry in scan_directory(self.path):
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            name = parse_partition_directory(entry.name)
+            if stat.S_ISDIR(status.st_mode):
+                if name is not None:
+                    start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
+                    try:
+                        found.append(read_partition(entry.path, name, start, limits=self.limits))
+                    except StorageError as error:
+                        self.without(error, entry.path)
+                elif entry.name not in _TOLERATED:
+                    detail = "not a partition directory; a broker refuses to start with it here"
+                    self.found(FindingCode.FOREIGN_DIRECTORY, entry.path, detail, Severity.WARNING)
+            elif stat.S_ISREG(status.st_mode):
+                if entry.name not in _TOLERATED and not entry.name.endswith(TEMPORARY):
+                    detail = "a file that no Kafka version writes"
+                    self.found(FindingCode.FOREIGN_FILE, entry.path, detail, Severity.WARNING)
+            elif entry.name not in _TOLERATED:
+                code = FindingCode.FOREIGN_FILE if name is None else FindingCode.FOREIGN_DIRECTORY
+                detail = f"{what_it_is(status.st_mode)}; left out"
+                self.found(code, entry.path, detail, Severity.WARNING if name is None else Severity.ERROR)
+        return found
+
+
+def _duplicates(partitions: list[Partition]) -> list[Finding]:
+    first: dict[PartitionName, str] = {}
+    found = []
+    for partition in partitions:
+        if partition.name is None or partition.state is not DirectoryState.LIVE:
+            continue
+        other = first.setdefault(partition.name, partition.path)
+        if other != partition.path:
+            detail = f"{partition.name} is in {other} too"
+            found.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.ERROR, None, None, detail, partition.path))
+    return found
+
+
+@checked
+def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> LogDir:
+    """The log directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
+
+    With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding.
+    """
+    text = os.fspath(path)
+    if not exists(text):
+        raise UsageError(f"{text} does not exist")
+    if not is_directory(text):
+        raise UsageError(f"{text} is not a directory")
+    if is_partition_dir(text):
+        raise UsageError(f"{text} is a partition directory, not a log directory")
+    if not is_log_dir(text):
+        inside = [entry.name for entry in _directories(text) if _is_log_dir_inside(entry.path)]
+        if inside:
+            raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is not one itself")
+        raise UsageError(f"{text} is not a Kafka log directory: it holds no partition and no segment")
+    reader = _Reader(text, limits, tolerant)
+    recovery, starts, replication, cleaner = [reader.checkpoint(name) for name in OFFSET_CHECKPOINTS]
+    meta = reader.small(
+        META_PROPERTIES,
+        FindingCode.META_PROPERTIES_INVALID,
+        lambda data, source: decode_meta_properties(data, source=source, limits=limits),
+    )
+    clean = reader.small(
+        CLEAN_SHUTDOWN_FILE, FindingCode.CHECKPOINT_INVALID, lambda data, _: decode_clean_shutdown(data)
+    )
+    partitions = sorted(reader.partitions(starts), key=lambda found: (found.name or PartitionName("", 0), found.path))
+    findings = (*reader.findings, *_duplicates(partitions))
+    return LogDir(text, tuple(partitions), recovery, starts, replication, cleaner, meta, clean, findings)
+
+
+def _is_log_dir_inside(path: str) -> bool:
+    try:
+        return is_log_dir(path) and not is_partition_dir(path)
+    except StorageError:
+        return False
+
+
+def log_dirs_inside(path: PathLike, on_error: Callable[[StorageError, str], None] | None = None) -> list[str]:
+    """Sub-directories that are themselves log directories: the volumes or brokers of a root.
+
+    `on_error` is told of those that cannot be listed.
+    """
+    found = []
+    for entry in _directories(path):
+        try:
+            if is_log_dir(entry.path) and not is_partition_dir(entry.path):
+                found.append(entry.path)
+        except StorageError as error:
+            if on_error is not None:
+                on_error(error, entry.path)
+    return found
+
+
+def log_directory_around(place: str) -> str | None:
+    """The log directory that a place is, or lies in."""
+    path = place
+    while True:
+        if any(os.path.isfile(os.path.join(path, name)) for name in READ_BY_A_BROKER):
+            return path
+        parent = os.path.dirname(path)
+        if parent == path:
+            return None
+        path = parent
+
+
+def new_directory(target: PathLike, *, beside: str) -> str:
+    """The real path of a directory to be written to; `beside` is the one that is read for it, by its real path.
+
+    Raises `UsageError` where something is there already, or where it would lie in a log directory: also in `beside`,
+    which may hold nothing that tells a log directory.
+    """
+    destination = os.path.realpath(target)
+    if os.path.lexists(destination) and (not os.path.isdir(destination) or os.listdir(destination)):
+        raise UsageError(f"{os.fspath(target)} already exists and is not an empty directory")
+    refuse_inside(destination, target)
+    if destination.startswith(os.path.join(beside, "")):
+        raise _inside(target, beside)
+    return destination
+
+
+def refuse_inside(place: str, given: PathLike) -> None:
+    """Raise `UsageError` for a new directory, `given` by the caller, that would lie in a log directory."""
+    around = log_directory_around(os.path.realpath(place))
+    if around is not None:
+        raise _inside(given, around)
+
+
+def _inside(given: PathLike, around: str) -> UsageError:
+    return UsageError(f"{os.fspath(given)} is inside the log directory {around}, where it would stop a broker")

@@ -1,0 +1,257 @@
+"""What the paths that somebody points at hold: log directories, partition directories, single segments.
+
+A path may be an entry of `log.dirs`, a directory of several of them (brokers, volumes), one partition directory or one
+segment file.  What it is follows from its content: `broker-1` is a fine name for a partition, and is none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
+from kafkalog.log.directories.chosen import ALL, Chosen, unreadable_names
+from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
+from kafkalog.log.directories.identities import identity_findings
+from kafkalog.log.directories.partition import Partition, open_partition, open_segment
+from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
+
+__all__ = ["LONGEST", "Inventory", "chosen_replica", "open_all"]
+
+LONGEST = "longest"
+"""A choice of replica: the one whose log ends last."""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Everything that was found, in the order of the paths."""
+
+    paths: tuple[str, ...]
+    log_dirs: tuple[LogDir, ...]
+    standalone: tuple[Partition, ...]
+    """partition directories and segment files that were pointed at themselves, and are in none of the others"""
+    unreadable: tuple[Finding, ...] = ()
+    """paths that cannot be read at all"""
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """All of them: live, deleted, future and stray."""
+        return (*(found for log_dir in self.log_dirs for found in log_dir.partitions), *self.standalone)
+
+    @property
+    def all_unreadable(self) -> list[Finding]:
+        """Paths, directories and files that could not be read when everything was listed."""
+        found = [*self.unreadable, *(finding for log_dir in self.log_dirs for finding in log_dir.findings)]
+        return [finding for finding in found if finding.code is FindingCode.UNREADABLE]
+
+    @property
+    def names(self) -> list[tuple[str, int]]:
+        """Topic and number of every partition that has them, including partitions that cannot be read."""
+        named = [(each.topic, each.partition) for each in self.partitions if each.topic and each.partition is not None]
+        return [*named, *unreadable_names(self.all_unreadable)]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What was found while listing log directories and partitions."""
+        return (
+            *self.unreadable,
+            *(finding for log_dir in self.log_dirs for finding in log_dir.findings),
+            *(finding for partition in self.partitions for finding in partition.findings),
+        )
+
+    def duplicates(self) -> dict[PartitionName, tuple[Partition, ...]]:
+        """Topic-partitions that are live in more than one directory."""
+        found: dict[PartitionName, list[Partition]] = {}
+        for partition in self.partitions:
+            if partition.name is not None and partition.state is DirectoryState.LIVE and is_directory(partition.path):
+                found.setdefault(partition.name, []).append(partition)
+        return {name: tuple(several) for name, several in found.items() if len(several) > 1}
+
+    def duplicate_findings(self) -> list[Finding]:
+        """A finding for each copy of a topic-partition that is in several directories.
+
+        Replicas on several brokers are information.  A broker does not start if two of its own volumes hold the same
+        partition (`LogManager`): that is a warning.
+        """
+        found = []
+        for name, several in self.duplicates().items():
+            copies = {os.path.dirname(absolute(each.path)): each for each in reversed(several)}
+            if len(copies) == 1:
+                continue  # two names for one partition, which its directory speaks of
+            brokers = [self._broker(directory) for directory in copies]
+            known = [broker for broker in brokers if broker is not None]
+            severity = Severity.INFO if len(set(known)) == len(known) else Severity.WARNING
+            paths = " and ".join(sorted(each.path for each in copies.values()))
+            own = "" if severity is Severity.INFO else ", volumes of one broker, which would not start"
+            detail = f"{name} is in {paths}{own}"
+            code = FindingCode.DUPLICATE_PARTITION
+            found += [Finding(code, severity, None, None, detail, each.path) for each in reversed(copies.values())]
+        return found
+
+    def findings_together(self) -> list[Finding]:
+        """Findings that need all directories together: copies of a partition, and ids that do not match."""
+        return self.duplicate_findings() + identity_findings(self.log_dirs)
+
+    def _broker(self, directory: str) -> tuple[str | None, int] | None:
+        """Cluster and node that a log directory belongs to; None if it does not say."""
+        for log_dir in self.log_dirs:
+            meta = log_dir.meta_properties
+            if absolute(log_dir.path) == directory and meta is not None and meta.node_id is not None:
+                return meta.cluster_id, meta.node_id
+        return None
+
+    @checked
+    def readable(self, replica: PathLike | None = None, select: Chosen = ALL) -> tuple[Partition, ...]:
+        """What a consumer would read: each live partition once, and every path that was given directly.
+
+        Partitions that `select` does not accept are not chosen among: each of their directories is returned.
+
+        `replica` chooses among directories of the same topic-partition: `"longest"`, or the path of one of them or of
+        its log directory.  Without a choice a duplicate is a `UsageError` that names the paths.
+        """
+        several = self.duplicates()
+        chosen = {
+            name: chosen_replica(name, found, replica)
+            for name, found in several.items()
+            if select.takes(name.topic, name.partition)
+        }
+        wanted = [
+            found for log_dir in self.log_dirs for found in log_dir.partitions if found.state is DirectoryState.LIVE
+        ]
+        return tuple(
+            found
+            for found in (*wanted, *self.standalone)
+            if found.name is None or chosen.get(found.name, found) is found or not is_directory(found.path)
+        )
+
+    @checked
+    def find(self, topic: str, partition: int, replica: PathLike | None = None) -> Partition:
+        """The live directory of a topic-partition; `UsageError` if there is none, or several without a choice."""
+        name = PartitionName(topic, partition)
+        found = [each for each in self.partitions if each.name == name]
+        if not found:
+            raise UsageError(f"{name} is not in {', '.join(self.paths)}")
+        return found[0] if len(found) == 1 else chosen_replica(name, found, replica)
+
+    @checked
+    def __getitem__(self, key: tuple[str, int]) -> Partition:
+        return self.find(*key)
+
+
+def chosen_replica(name: PartitionName, found: Sequence[Partition], replica: PathLike | None) -> Partition:
+    """The one of several directories of a topic-partition that `replica` chooses; `ReplicaError` without a choice."""
+    paths = " and ".join(each.path for each in found)
+    if replica is None:
+        count = "two" if len(found) == 2 else str(len(found))
+        where = f"{name} was found in {count} directories: {paths}"
+        raise ReplicaError(f"{where}; choose one with", LONGEST, "or its path")
+    if replica == LONGEST:
+        return max(found, key=lambda each: each.log_end_offset())
+    wanted = real(replica)
+    matching = [each for each in found if _is_or_lies_in(each.path, wanted)]
+    if len(matching) != 1:
+        raise ReplicaError(f"{name} is in {paths};", os.fspath(replica), f"chooses {len(matching)} of them")
+    return matching[0]
+
+
+def _is_or_lies_in(path: str, directory: str) -> bool:
+    place = real(path)
+    return place == directory or place.startswith(os.path.join(directory, ""))
+
+
+def _distinct(paths: Iterable[PathLike]) -> list[str]:
+    seen: dict[str, str] = {}
+    for path in paths:
+        seen.setdefault(real(path), os.fspath(path))
+    return list(seen.values())
+
+
+class _Opened:
+    """What was found so far, path after path."""
+
+    def __init__(self, limits: Limits, tolerant: bool) -> None:
+        self._limits = limits
+        self._tolerant = tolerant
+        self.log_dirs: dict[str, LogDir] = {}
+        self.standalone: list[Partition] = []
+        self.unreadable: list[Finding] = []
+
+    def add(self, path: str) -> None:
+        """Take in one path."""
+        try:
+            if not exists(path):
+                raise UsageError(f"{path} does not exist")
+            if not is_directory(path):
+                self.standalone.append(open_segment(path))
+            elif is_partition_dir(path):
+                self.standalone.append(open_partition(path, limits=self._limits))
+            else:
+                self._log_dirs(path)
+        except StorageError as error:
+            if not self._tolerant:
+                raise
+            self.unreadable.append(unreadable(error, path))
+
+    def apart(self) -> Iterator[Partition]:
+        """Directories and segments that none of the other paths shows: what is named twice is there once.
+
+        A directory that waits for its deletion is nothing to a consumer who is pointed at its log directory, so it
+        counts by itself.
+        """
+        if not self.standalone:
+            return
+        shown = {real(each.path) for found in self.log_dirs.values() for each in found.partitions
+                 if each.state is DirectoryState.LIVE}  # fmt: skip
+        directories = {real(each.path) for each in self.standalone if is_directory(each.path)}
+        for each in self.standalone:
+            place = real(each.path)
+            inside = is_directory(each.path) or os.path.dirname(place) not in shown | directories
+            if place not in shown and inside:
+                yield each
+
+    def _without(self, error: StorageError, path: str) -> None:
+        """A directory that may be a log directory, and that nobody can look into."""
+        if self._tolerant:
+            self.unreadable.append(unreadable(error, path))
+
+    def _log_dirs(self, path: str) -> None:
+        before = len(self.unreadable)
+        directories = [path] if is_log_dir(path) else log_dirs_inside(path, self._without)
+        if not directories and len(self.unreadable) == before:
+            raise UsageError(_nothing_here(path))
+        for directory in directories:
+            key = real(directory)
+            if key not in self.log_dirs:
+                self.log_dirs[key] = open_log_dir(directory, tolerant=self._tolerant, limits=self._limits)
+
+
+@checked
+def open_all(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
+    """Everything at `paths`; a path without Kafka data is a `UsageError` that says what it is instead.
+
+    A file or directory that cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
+    """
+    if not paths:
+        raise UsageError("no path was given")
+    opened = _Opened(limits, tolerant)
+    for path in _distinct(paths):
+        opened.add(path)
+    return Inventory(
+        tuple(os.fspath(path) for path in paths),
+        tuple(opened.log_dirs.values()),
+        tuple(opened.apart()),
+        tuple(opened.unreadable),
+    )
+
+
+def _nothing_here(path: str) -> str:
+    if not scan_directory(path):
+        if parse_partition_directory(os.path.basename(absolute(path))) is not None:
+            return f"{path} holds no segment: the directory is empty"
+        return f"{path} is an empty directory"
+    return f"{path} is not a Kafka log directory: it holds no partition and no segment"

@@ -1,0 +1,214 @@
+"""Where an offset or a time is: segment, batch and position, from the log itself, with what its indexes say of it.
+
+Decided by `LogSegment.translateOffset`, `UnifiedLog.fetchOffsetByTimestamp` and `OffsetIndex.lookup`,
+`TimeIndex.lookup`: the entry that a broker would follow is compared with the log, and one that is wrong is a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.derive import FixedLayout
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
+from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.side_files import read_side_file
+from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
+from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.walk.segment import Segment, index_of
+
+__all__ = ["Located", "index_findings_of_offset", "index_findings_of_time", "locate", "newest"]
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The first batch that reaches an offset."""
+
+    segment: str
+    """path of the log file"""
+    segment_base_offset: int
+    position: int
+    size: int
+    """bytes of the batch"""
+    base_offset: int
+    last_offset: int
+    leader_epoch: int
+    """-1 where it is unknown"""
+    is_there: bool
+    """whether the batch has a record of that offset, or compaction or a transaction's end has left none"""
+    is_control: bool
+    record_timestamp: int | None
+    """of that record, ms"""
+
+
+@checked
+def locate(partition: Partition, offset: int, *, through_damage: bool = False) -> tuple[Located | None, list[Finding]]:
+    """The batch that a fetch from `offset` begins with, and what was wrong on the way; None beyond the log's end.
+
+    Damage ends the walk, as it ends a consumer's, unless it is to go on behind.  Raises `StorageError`.
+    """
+    reader = partition.batches(start_offset=offset, through_damage=through_damage)
+    for batch in reader:
+        if batch.last_offset >= offset and reader.segment is not None:
+            return _located(reader.segment, batch, offset), list(reader.findings)
+    return None, list(reader.findings)
+
+
+def _located(segment: Segment, batch: RecordBatch, offset: int) -> Located:
+    header = batch.header
+    records = decode_batch(batch).records
+    found = next((record for record in records if record.offset == offset), None)
+    is_v2 = isinstance(header, BatchHeader)
+    first = header.base_offset if isinstance(header, BatchHeader) else min(
+        [record.offset for record in records], default=batch.last_offset
+    )  # fmt: skip
+    return Located(
+        segment=segment.path,
+        segment_base_offset=segment.base_offset,
+        position=batch.position,
+        size=batch.size,
+        base_offset=first,
+        last_offset=batch.last_offset,
+        leader_epoch=header.partition_leader_epoch if is_v2 else -1,
+        is_there=found is not None,
+        is_control=header.is_control,
+        record_timestamp=None if found is None else found.timestamp,
+    )
+
+
+@checked
+def newest(partition: Partition, *, through_damage: bool = False) -> tuple[OffsetAndTimestamp | None, list[Finding]]:
+    """The first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`); None without timestamps.
+
+    Damage ends the walk, unless it is to go on behind.
+    """
+    reader = partition.batches(start_offset=partition.log_start_offset, through_damage=through_damage)
+    largest, best = NO_TIMESTAMP, None
+    for batch in reader:
+        if batch.header.max_timestamp <= largest:
+            continue
+        records = decode_batch(batch).records
+        found = next((each for each in records if each.timestamp == batch.header.max_timestamp), None)
+        if found is not None:
+            largest = batch.header.max_timestamp
+            epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
+            best = OffsetAndTimestamp(found.offset, found.timestamp, epoch)
+    return best, list(reader.findings)
+
+
+def _wrong(path: str, position: int, detail: str) -> Finding:
+    return Finding(FindingCode.INDEX_ENTRY_MISMATCH, Severity.ERROR, position, None, detail, path)
+
+
+def _last_at_most(
+    index: FileSource, layout: FixedLayout, wanted: int, column: int
+) -> tuple[int, tuple[int, ...]] | None:
+    """Slot and fields of the greatest entry whose first field is at most `wanted`, as a broker's search finds it.
+
+    Slots of zeros that were never written, known by the field `column`, are above everything.
+    """
+    low, high = -1, index.size // layout.size
+    while high - low > 1:
+        middle = (low + high) // 2
+        fields = layout.struct.unpack(index.read(middle * layout.size, layout.size))
+        unwritten = middle > 0 and fields[column] <= 0
+        if not unwritten and fields[0] <= wanted:
+            low = middle
+        else:
+            high = middle
+    return None if low < 0 else (low, layout.struct.unpack(index.read(low * layout.size, layout.size)))
+
+
+def _opened(segment: Segment, kind: FileKind) -> Iterator[tuple[FileSource, FileSource, str]]:
+    """The index and the log, once, if both are there."""
+    path = segment.files.get(kind)
+    if path is None:
+        return
+    try:
+        with FileSource(path) as index, segment.open() as log:
+            yield index, log, path
+    except (MissingFileError, NotRegularFileError):
+        return
+
+
+def index_findings_of_offset(partition: Partition, offset: int) -> list[Finding]:
+    """What is wrong with the offset index that leads to `offset`: its order, and the entry that would be followed."""
+    if not partition.segments:
+        return []
+    segment = partition.segments[index_of(partition.segments, offset)]
+    found = _disorder(segment, FileKind.OFFSET_INDEX)
+    for index, log, path in _opened(segment, FileKind.OFFSET_INDEX):
+        entry = _last_at_most(index, OFFSET_ENTRY, offset - segment.base_offset, 1)
+        if entry is None:
+            continue
+        slot, (relative, position) = entry[0], OffsetEntry(*entry[1])
+        if (relative, position) == (0, 0):
+            continue
+        key = segment.base_offset + relative
+        batch = next(iter(Scanner(log, position=position)), None) if 0 <= position < log.size else None
+        if batch is None:
+            detail = f"an entry says that offset {key} is at position {position}, where no batch of the log begins"
+            found.append(_wrong(path, slot * OFFSET_ENTRY.size, detail))
+        elif _first(batch) > key:  # several batches that were appended at once have one entry, of the last offset
+            detail = (
+                f"an entry says that offset {key} is at position {position}, where the log has offsets {_first(batch)} "
+                f"to {batch.last_offset}"
+            )
+            found.append(_wrong(path, slot * OFFSET_ENTRY.size, detail))
+    return found
+
+
+def index_findings_of_time(partition: Partition, timestamp: int) -> list[Finding]:
+    """What is wrong with the time indexes that lead to `timestamp` (ms): entries that would be followed, and order.
+
+    The broker takes the first segment whose last entry is not older; of those before it only the last entry is asked.
+    """
+    found: list[Finding] = []
+    for segment in partition.segments[index_of(partition.segments, partition.log_start_offset) :]:
+        reaches = segment is partition.segments[-1]
+        for index, log, path in _opened(segment, FileKind.TIME_INDEX):
+            entry = _last_at_most(index, TIME_ENTRY, timestamp, 0)
+            last = _last_at_most(index, TIME_ENTRY, 1 << 62, 0)
+            reaches = reaches or (last is not None and last[1][0] >= timestamp)
+            asked = (entry, last) if reaches else (last,)
+            for slot, fields in dict.fromkeys(each for each in asked if each is not None and any(each[1])):
+                problem = _time_problem(segment, log, TimeEntry(*fields))
+                if problem:
+                    found.append(_wrong(path, slot * TIME_ENTRY.size, problem))
+        if reaches:
+            return [*found, *_disorder(segment, FileKind.TIME_INDEX)]
+    return found
+
+
+def _time_problem(segment: Segment, log: FileSource, entry: TimeEntry) -> str:
+    """How an entry differs from the log; nothing where it agrees."""
+    offset = segment.base_offset + entry.relative_offset
+    start = segment.position_of(offset, log)
+    batch = next((each for each in Scanner(log, position=start) if each.last_offset >= offset), None)
+    says = f"an entry says that the newest timestamp up to offset {offset} is {entry.timestamp}"
+    if batch is None:
+        return f"{says}, and the log does not reach that offset"
+    if batch.header.max_timestamp != entry.timestamp or _first(batch) > offset:
+        return f"{says}; the batch with offsets {_first(batch)} to {batch.last_offset} has {batch.header.max_timestamp}"
+    return ""
+
+
+def _disorder(segment: Segment, kind: FileKind) -> list[Finding]:
+    path = segment.files.get(kind)
+    if path is None:
+        return []
+    content = read_side_file(path)
+    for _ in content.entries:
+        pass
+    return content.findings
+
+
+def _first(batch: RecordBatch) -> int:
+    """The first offset that a batch may hold; of a wrapper of magic 0 and 1, which stores its last, 0."""
+    return batch.header.base_offset if isinstance(batch.header, BatchHeader) else 0

@@ -1,0 +1,42 @@
+"""Where a new file may go: into no log directory and no partition, and into nothing that is read for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
+
+__all__ = ["require_outside"]
+
+
+def require_outside(target: str, examined: Sequence[str]) -> None:
+    """Raises `UsageError` for a file that would be made in a place that a broker reads, or in one of `examined`.
+
+    Links are followed, and every directory above counts.  Names in `examined` that are not local directories do not.
+    """
+    if "\0" in target:
+        raise UsageError("a path cannot hold a NUL")
+    directory = os.path.dirname(os.path.realpath(target))
+    if not os.path.isdir(directory):
+        raise UsageError(f"{os.path.dirname(target) or '.'} is not a directory")
+    inside = [os.path.realpath(path) for path in examined if os.path.isdir(path)]
+    place = directory
+    while True:
+        if place in inside or _is_kafkas(place):
+            raise UsageError(
+                f"{target} would be inside {place}, which is a log directory or is being examined: choose another place"
+            )
+        parent = os.path.dirname(place)
+        if parent == place:
+            return
+        place = parent
+
+
+def _is_kafkas(directory: str) -> bool:
+    """A log directory or a partition directory, as far as that can be seen."""
+    try:
+        return is_log_dir(directory) or is_partition_dir(directory)
+    except StorageError:
+        return False

@@ -1,0 +1,559 @@
+"""One partition directory: its segments in order, and the small files that say more about them.
+
+Kafka's `UnifiedLog`, for reading.  A `Partition` may also be a single segment file that is anywhere.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.arguments import checked, needed
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
+from kafkalog.codec.names import (
+    CLEANED,
+    DELETED,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    QUORUM_STATE,
+    REMOTE_LOG_SNAPSHOT,
+    SWAP,
+    TEMPORARY,
+    UNFINISHED_SNAPSHOT,
+    DirectoryState,
+    FileKind,
+    PartitionName,
+    parse_partition_directory,
+    parse_segment_file,
+    segment_file,
+)
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.text import (
+    LeaderEpoch,
+    PartitionMetadata,
+    decode_leader_epochs,
+    decode_offset_checkpoint,
+    decode_partition_metadata,
+)
+from kafkalog.log.disk.files import (
+    Entry,
+    FileSource,
+    NotRegularFileError,
+    PathLike,
+    absolute,
+    exists,
+    is_directory,
+    read_small,
+    scan_directory,
+    status_of,
+    unreadable,
+    what_it_is,
+)
+from kafkalog.log.disk.unchanged import Unchanged
+from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Reset
+from kafkalog.log.reading.offsets import offsets_before
+from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.reading.records import RecordReader
+from kafkalog.log.reading.transactions import Transactions, TransactionTracker
+from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
+from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.segment import Segment, index_of
+from kafkalog.log.walk.time_lookup import NewestTimestamps
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kafkalog.log.reading.fetch import Chunk
+
+__all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
+
+_KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE, REMOTE_LOG_SNAPSHOT})
+_UNFINISHED = (TEMPORARY, UNFINISHED_SNAPSHOT, DELETED, CLEANED, SWAP)
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The content of one partition directory; listed once, never written to."""
+
+    path: str
+    name: PartitionName | None
+    """None for a segment file outside of a partition directory"""
+    segments: tuple[Segment, ...]
+    """by base offset"""
+    checkpointed_log_start_offset: int | None = None
+    """from log-start-offset-checkpoint of the directory above"""
+    leader_epochs: tuple[LeaderEpoch, ...] = ()
+    metadata: PartitionMetadata | None = None
+    snapshots: tuple[str, ...] = ()
+    """paths of the producer snapshots, by offset"""
+    kraft_snapshots: tuple[str, ...] = ()
+    """paths of the metadata snapshots of a `__cluster_metadata` partition"""
+    unfinished: tuple[str, ...] = ()
+    """paths of `.deleted`, `.cleaned`, `.swap` and other temporary files"""
+    findings: tuple[Finding, ...] = field(default=(), repr=False)
+    """what listing the directory found"""
+
+    @property
+    def topic(self) -> str | None:
+        """Topic in the directory's name."""
+        return self.name.topic if self.name is not None else None
+
+    @property
+    def partition(self) -> int | None:
+        """Partition number in the directory's name."""
+        return self.name.partition if self.name is not None else None
+
+    @property
+    def state(self) -> DirectoryState:
+        """Live, or waiting for deletion, moving, stray."""
+        return self.name.state if self.name is not None else DirectoryState.LIVE
+
+    @property
+    def size(self) -> int:
+        """Bytes of all log files."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset a consumer may read: the checkpointed one, or the first segment's base if that is larger."""
+        base = self.segments[0].base_offset if self.segments else 0
+        return max(base, self.checkpointed_log_start_offset or 0)
+
+    @checked
+    def batches(
+        self,
+        *,
+        start_offset: int | None = None,
+        producer_ids: ProducerIds = None,
+        codecs: Codecs = None,
+        transactional: bool | None = None,
+        control: bool | None = None,
+        through_damage: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> BatchReader:
+        """The batches of all segments, from the one that reaches `start_offset`; see `batch_filter` for conditions."""
+        wanted = batch_filter(producer_ids, codecs, transactional, control)
+        return BatchReader(
+            self.segments, start_offset=start_offset, through_damage=through_damage, batches=wanted, limits=limits
+        )
+
+    @checked
+    def records(
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        *,
+        isolation_level: str = READ_UNCOMMITTED,
+        include_control: bool = False,
+        all: bool = False,
+        producer_ids: ProducerIds = None,
+        codecs: Codecs = None,
+        transactional: bool | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        on_bytes: Callable[[int], None] | None = None,
+    ) -> RecordReader:
+        """The records a consumer sees, from `start_offset` up to, not including, `end_offset`; see `RecordReader`.
+
+        `producer_ids`, `codecs` and `transactional` are as in `to_arrow`.
+        """
+        return RecordReader(
+            self,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            isolation_level=isolation_level,
+            include_control=include_control,
+            all_records=all,
+            batches=batch_filter(producer_ids, codecs, transactional),
+            limits=limits,
+            on_bytes=on_bytes,
+        )
+
+    @checked
+    def to_arrow(
+        self,
+        columns: Iterable[str] | None = None,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+        isolation_level: str = READ_UNCOMMITTED,
+        producer_ids: ProducerIds = None,
+        codecs: Codecs = None,
+        transactional: bool | None = None,
+        batch_rows: int = 65_536,
+        batch_bytes: int = 16 * MIB,
+        findings: list[Finding] | None = None,
+        threads: int = 1,
+        layout: str = "copy",
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> pyarrow.RecordBatchReader:
+        """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
+
+        `columns` are names of `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
+        headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
+        timestamp.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended
+        there and ends the stream, as it ends a consumer's reading.  A batch that begins below the end of another ends
+        nothing, as a consumer gives no record twice; the list gets the first of them.
+
+        `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` select batches
+        by their headers: other batches are neither decompressed nor decoded, so damage inside them is not found.
+        Entries of magic 0 and 1 have no producer and are never in a transaction.
+
+        `threads` read large logs in parallel; rows and their order stay the same, but the Arrow batches may differ.
+        Each thread holds a few batches in memory.
+
+        `layout="view"` gives `key` and `value` as Arrow's `binary_view`, which points into the bytes that were read or
+        decompressed instead of a copy of them; those bytes stay in memory until every row of the Arrow batch is gone.
+        """
+        with needed("to_arrow", "fast"):
+            from kafkalog.log.reading.to_arrow import partition_to_arrow
+
+        return partition_to_arrow(
+            self,
+            columns,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            isolation_level=isolation_level,
+            batches=batch_filter(producer_ids, codecs, transactional),
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            findings=findings,
+            threads=threads,
+            layout=layout,
+            limits=limits,
+        )
+
+    @checked
+    def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
+        """Aborted and open transactions, from a walk over the log up to where a consumer can read."""
+        if limits == DEFAULT_LIMITS:
+            return self._transactions
+        return self._derive_transactions(limits)
+
+    @cached_property
+    def _transactions(self) -> Transactions:
+        return self._derive_transactions(DEFAULT_LIMITS)
+
+    def _derive_transactions(self, limits: Limits) -> Transactions:
+        tracker = TransactionTracker(limits)
+        end = self.segments[0].base_offset if self.segments else 0
+        reader = self.batches(limits=limits)
+        for found in tracker.follow(reader):
+            end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
+        if self.segments and reader.stop is StopReason.END:
+            end = max(end, self.segments[-1].base_offset)
+        undecided = tuple(tracker.undecided)
+        first_offsets = {each.producer_id: each.first_offset for each in undecided[::-1]} | tracker.open_first_offsets
+        return Transactions(tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided)
+
+    def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
+        """Every aborted transaction, in the order of the markers, according to the log itself."""
+        return self.transactions().aborted
+
+    def last_stable_offset(self) -> int:
+        """First offset of the earliest open transaction, else the log end offset."""
+        return self.transactions().last_stable_offset
+
+    def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Offset that the next record would get: after the last valid batch of the last segment.
+
+        The segment is read once, and again only if its file has changed.
+        """
+        if not self.segments:
+            return self.checkpointed_log_start_offset or 0
+        last = self.segments[-1]
+        return self._ends.of(last.path, limits, lambda: self._end_of(last, limits))
+
+    @cached_property
+    def _ends(self) -> Unchanged[Limits, int]:
+        return Unchanged()
+
+    @staticmethod
+    def _end_of(last: Segment, limits: Limits) -> int:
+        end = last.base_offset
+        for batch in last.batches(limits=limits):
+            end = max(end, batch.header.next_offset)
+        return end
+
+    @checked
+    def segments_from(self, offset: int) -> Iterator[Segment]:
+        """The segment that holds `offset`, if there is one, and those after it."""
+        for number in range(index_of(self.segments, offset), len(self.segments)):
+            yield self.segments[number]
+
+    @checked
+    def read(
+        self,
+        offset: int,
+        max_bytes: int = MIB,
+        *,
+        max_chunk_bytes: int = 64 * MIB,
+        end_offset: int | None = None,
+        reset: Reset | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> Chunk:
+        """A chunk of whole batches from `offset` on, as a consumer fetches it; see `fetch.fetch`."""
+        from kafkalog.log.reading.fetch import fetch  # converts and encodes: most who read do not
+
+        return fetch(
+            self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset, limits=limits
+        )
+
+    @checked
+    def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
+        """Base offsets, descending, of the segments last modified by `timestamp`; see `offsets_before`."""
+        return offsets_before(self, timestamp, max_count)
+
+    @checked
+    def offset_for_timestamp(
+        self,
+        timestamp: int,
+        *,
+        findings: list[Finding] | None = None,
+        through_damage: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> OffsetAndTimestamp | None:
+        """The first record from the log start offset on with at least this timestamp (ms); None if there is none.
+
+        Reads only the batches that can hold the answer.  The time index is used if the log confirms it, see
+        `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
+        next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
+        """
+        start = self.log_start_offset
+        first = index_of(self.segments, start)
+        if limits == DEFAULT_LIMITS:
+            first = self._newest.first_with(timestamp)
+        walk = BatchReader(
+            self.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
+            limits=limits, hold=False,
+        )  # fmt: skip
+        found = self._first_since(walk, timestamp, start, limits)
+        if findings is not None:
+            findings.extend(walk.findings)
+        return found
+
+    @staticmethod
+    def _first_since(walk: BatchReader, timestamp: int, start: int, limits: Limits) -> OffsetAndTimestamp | None:
+        for batch in walk:
+            header = batch.header
+            # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
+            if header.max_timestamp < timestamp or header.is_control:
+                continue
+            for record in decode_batch(batch, limits=limits).records:
+                if record.timestamp >= timestamp and record.offset >= start:
+                    epoch = header.partition_leader_epoch if isinstance(header, BatchHeader) else -1
+                    return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
+        return None
+
+    @cached_property
+    def _newest(self) -> NewestTimestamps:
+        return NewestTimestamps(self.segments, index_of(self.segments, self.log_start_offset))
+
+
+class _Listing:
+    """What is learned while the entries of a partition directory are examined once."""
+
+    def __init__(self, path: str, limits: Limits) -> None:
+        self.path = path
+        self.limits = limits
+        self.files: dict[int, dict[FileKind, str]] = {}
+        self.status: dict[str, os.stat_result] = {}
+        self.snapshots: list[str] = []
+        self.kraft_snapshots: list[str] = []
+        self.unfinished: list[str] = []
+        self.findings: list[Finding] = []
+        self.leader_epochs: tuple[LeaderEpoch, ...] = ()
+        self.metadata: PartitionMetadata | None = None
+
+    def found(self, code: FindingCode, path: str, detail: str, severity: Severity = Severity.WARNING) -> None:
+        self.findings.append(Finding(code, severity, None, None, detail, path))
+
+    def look_at(self, entry: Entry) -> None:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        parsed = parse_segment_file(entry.name)
+        if not stat.S_ISREG(status.st_mode):
+            self._no_file(entry, status.st_mode, holds_records=parsed is not None and parsed.is_live_log)
+            return
+        self.status[entry.path] = status
+        if entry.name.endswith(_UNFINISHED):
+            self.unfinished.append(entry.path)
+        elif parsed is not None:
+            self._segment_file(entry, parsed.base_offset, parsed.kind)
+        elif entry.name.endswith(FileKind.KRAFT_SNAPSHOT.value):
+            self.kraft_snapshots.append(entry.path)
+        elif entry.name == LEADER_EPOCH_CHECKPOINT:
+            self._leader_epochs(entry.path)
+        elif entry.name == PARTITION_METADATA:
+            self._metadata(entry.path)
+        elif entry.name not in _KNOWN_FILES:
+            self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
+
+    def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
+        """What is in place of a file: nothing is read from it, and recovery leaves such a directory alone.
+
+        A broker passes over a directory, and ignores a dangling link.
+        """
+        if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
+            severity = Severity.ERROR if holds_records else Severity.WARNING
+            self.found(FindingCode.FOREIGN_FILE, entry.path, f"{what_it_is(mode)}; left out", severity)
+        else:
+            error = NotRegularFileError(errno.EINVAL, what_it_is(mode), entry.path)
+            self.findings.append(unreadable(error, entry.path))
+
+    def _segment_file(self, entry: Entry, base_offset: int, kind: FileKind) -> None:
+        if entry.name != segment_file(base_offset, kind):
+            detail = "not Kafka's name for this file; a broker would not read it"
+            self.found(FindingCode.FOREIGN_FILE, entry.path, detail)
+        elif kind is FileKind.PRODUCER_SNAPSHOT:
+            self.snapshots.append(entry.path)
+        else:
+            self.files.setdefault(base_offset, {})[kind] = entry.path
+
+    def _leader_epochs(self, path: str) -> None:
+        try:
+            data = read_small(path, self.limits.checkpoint_bytes)
+            self.leader_epochs = tuple(decode_leader_epochs(data, source=path, limits=self.limits))
+        except (FormatError, NotRegularFileError) as error:
+            self.found(FindingCode.CHECKPOINT_INVALID, path, _reason(error), Severity.ERROR)
+
+    def _metadata(self, path: str) -> None:
+        try:
+            self.metadata = decode_partition_metadata(read_small(path, self.limits.checkpoint_bytes), source=path)
+        except (FormatError, NotRegularFileError) as error:
+            self.found(FindingCode.PARTITION_METADATA_INVALID, path, _reason(error), Severity.ERROR)
+
+    def segments(self) -> tuple[Segment, ...]:
+        found = []
+        for base_offset in sorted(self.files):
+            files = self.files[base_offset]
+            log = files.get(FileKind.LOG)
+            if log is None:
+                for path in files.values():
+                    self.found(FindingCode.FOREIGN_FILE, path, "an index without its log")
+                continue
+            sizes = {kind: self.status[path].st_size for kind, path in files.items()}
+            modified = self.status[log].st_mtime_ns
+            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes))
+        return tuple(found)
+
+
+def _reason(error: FormatError | NotRegularFileError) -> str:
+    return error.message if isinstance(error, FormatError) else str(error.strerror)
+
+
+def read_partition(
+    path: str, name: PartitionName, log_start_offset: int | None, *, limits: Limits = DEFAULT_LIMITS
+) -> Partition:
+    """List a directory whose name is known; raises `StorageError`."""
+    listing = _Listing(path, limits)
+    for entry in scan_directory(path):
+        listing.look_at(entry)
+    segments = listing.segments()
+    return Partition(
+        path=path,
+        name=name,
+        segments=segments,
+        checkpointed_log_start_offset=log_start_offset,
+        leader_epochs=listing.leader_epochs,
+        metadata=listing.metadata,
+        snapshots=tuple(listing.snapshots),
+        kraft_snapshots=tuple(listing.kraft_snapshots),
+        unfinished=tuple(listing.unfinished),
+        findings=tuple(listing.findings),
+    )
+
+
+def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple[int | None, Finding | None]:
+    """Log start offset of a partition that stands alone, from the directory around it."""
+    checkpoint = os.path.join(os.path.dirname(absolute(path)), LOG_START_OFFSET_CHECKPOINT)
+    try:
+        entries = decode_offset_checkpoint(read_small(checkpoint, limits.checkpoint_bytes), source=checkpoint)
+    except FileNotFoundError:
+        return None, None
+    except (FormatError, NotRegularFileError) as error:
+        return None, Finding(FindingCode.CHECKPOINT_INVALID, Severity.ERROR, None, None, _reason(error), checkpoint)
+    for topic, partition, offset in entries:
+        if (topic, partition) == (name.topic, name.partition):
+            return offset, None
+    return None, None
+
+
+@checked
+def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
+    """The partition directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read."""
+    directory = absolute(os.fspath(path))
+    if not is_directory(directory):
+        raise UsageError(f"{os.fspath(path)} is not a directory" if exists(directory) else
+                         f"{os.fspath(path)} does not exist")  # fmt: skip
+    name = parse_partition_directory(os.path.basename(directory))
+    if name is None:
+        raise UsageError(
+            f"{os.fspath(path)} is not named like a partition directory (<topic>-<partition>): its topic is unknown"
+        )
+    start, finding = None, None
+    if name.state is DirectoryState.LIVE:
+        start, finding = _checkpointed_start(directory, name, limits)
+    partition = read_partition(os.fspath(path), name, start, limits=limits)
+    if not (partition.segments or partition.snapshots or partition.kraft_snapshots or partition.unfinished):
+        raise UsageError(f"{os.fspath(path)} holds no segment")
+    return partition if finding is None else _with_finding(partition, finding)
+
+
+def _with_finding(partition: Partition, finding: Finding) -> Partition:
+    values = {name: getattr(partition, name) for name in partition.__dataclass_fields__}
+    return Partition(**{**values, "findings": (*partition.findings, finding)})
+
+
+def _first_offset(path: str) -> int:
+    with FileSource(path) as source:
+        first: RecordBatch | None = next(iter(Scanner(source)), None)
+    if first is None:
+        raise UsageError(f"{path} is not a segment: its name is not <base offset>.log, and no batch is at its start")
+    header, records = first.header, decode_batch(first).records
+    return header.base_offset if isinstance(header, BatchHeader) else min(header.offset, *(r.offset for r in records))
+
+
+@checked
+def open_segment(path: PathLike) -> Partition:
+    """A single log file, wherever it is, as a partition of one segment; raises `UsageError` if it is not one.
+
+    The name may be `NNN.log` followed by any of Kafka's suffixes, or that of a KRaft snapshot.  A file with any other
+    name is one if it begins with a whole batch, whose offset is then taken for the segment's.
+    """
+    text = os.fspath(path)
+    parsed = parse_segment_file(os.path.basename(text))
+    snapshot = text.endswith(FileKind.KRAFT_SNAPSHOT.value)
+    if parsed is not None and parsed.kind is not FileKind.LOG and not snapshot:
+        raise UsageError(f"{text} is not a segment: its name is not <base offset>.log")
+    status = status_of(text)
+    if status is None:
+        raise UsageError(f"{text} does not exist")
+    if not stat.S_ISREG(status.st_mode):
+        raise UsageError(f"{text} is {what_it_is(status.st_mode)}")
+    base_offset = parsed.base_offset if parsed is not None else 0 if snapshot else _first_offset(text)
+    files, sizes = {FileKind.LOG: text}, {FileKind.LOG: status.st_size}
+    stem = text.removesuffix(FileKind.LOG.value)
+    for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX):
+        beside = status_of(stem + kind.value) if stem != text else None
+        if beside is not None and stat.S_ISREG(beside.st_mode):
+            files[kind] = stem + kind.value
+            sizes[kind] = beside.st_size
+    segment = Segment(base_offset, text, status.st_size, status.st_mtime_ns, files, sizes)
+    name = parse_partition_directory(os.path.basename(os.path.dirname(absolute(text))))
+    return Partition(path=text, name=name, segments=(segment,))

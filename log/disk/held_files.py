@@ -1,0 +1,174 @@
+"""Log files held open for a read that has begun, so that retention and deletion cannot take them from it.
+
+A broker deletes a segment in two steps: it renames the files, and unlinks them a minute later; a whole partition goes
+the same way (`LocalLog.deleteSegmentFiles`, `LogManager.asyncDelete`).  A file that is open stays readable through
+both.  How many are open at a time is bounded by the process's limit of open files.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import threading
+import weakref
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.log.disk.files import FileSource, MissingFileError, open_regular
+from kafkalog.log.disk.process import OwnProcess
+from kafkalog.log.disk.remote import storage_of
+
+__all__ = ["HeldFiles", "keep_free"]
+
+_IN_USE = -1
+_MANY = 1 << 20
+"""Open files where the system sets no limit."""
+_GONE = (
+    "the file was deleted before it was its turn to be read; the files before it were as many as the limit of open "
+    "files lets a read hold open (ulimit -n sets it)"
+)
+_NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
+
+
+class _Allowance:
+    """How many files all reads of this process may hold: three quarters of its limit, after what is kept free.
+
+    Each read gets at most half of what is left, so that another one that begins meanwhile finds some too.
+    """
+
+    def __init__(self) -> None:
+        self._given = 0
+        self.kept_free = 0
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._guard = threading.RLock()  # whatever gives back may run inside of whatever takes
+
+    def take(self, wanted: int) -> int:
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        limit = _MANY if limit == resource.RLIM_INFINITY else limit
+        with self._guard:
+            given = min(wanted, max(((limit - self.kept_free) * 3 // 4 - self._given) // 2, 0))
+            self._given += given
+            return given
+
+    def give_back(self, given: int) -> None:
+        with self._guard:
+            self._given -= given
+
+
+_ALLOWANCE = _Allowance()
+
+
+def keep_free(descriptors: int) -> None:
+    """Leave so many to others in this process."""
+    _ALLOWANCE.kept_free = descriptors
+
+
+class HeldFiles:
+    """The log files of one read in its order, of which the next ones are open, as many as the process may hold.
+
+    What was read is closed (`passed`), and more are opened instead.  A file beyond those is opened when it is its turn;
+    if it was deleted before that, `MissingFileError` says so: nothing is skipped.  All are closed with the last
+    reference.  Files of an object store are not held.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._waiting = [path for path in paths if storage_of(path) is None]
+        self._waiting.reverse()
+        self._held: dict[str, int] = {}
+        """by path, in the order of reading; `_IN_USE` while somebody reads"""
+        self._in_use: dict[str, int] = {}
+        self._process = OwnProcess("a read")
+        self._guard = threading.RLock()  # closing a file may run inside of opening one
+        self._too_late: set[str] = set()
+        """files that were gone when there was room to hold them"""
+        self._allowed = _ALLOWANCE.take(len(self._waiting))
+        self._finalizer = weakref.finalize(self, _give_back, self._held, self._allowed)
+        self._hold_more()
+        self._too_late.clear()  # these were gone before the read began
+
+    def _hold_more(self) -> None:
+        while self._waiting and len(self._held) < self._allowed:
+            path = self._waiting[-1]
+            try:
+                self._held[path] = open_regular(path)[0]
+            except StorageError as error:
+                if error.errno in _NO_DESCRIPTOR:
+                    return
+                self._too_late.add(path)  # whoever opens it is told
+            self._waiting.pop()
+
+    def _alone(self) -> AbstractContextManager[object]:
+        """Without other threads, of which a forked child has none."""
+        return self._guard if self._process.is_here else nullcontext()
+
+    def open(self, path: str) -> FileSource:
+        """One of the files, for reading; raises `StorageError`."""
+        while True:
+            try:
+                with self._alone():
+                    held = self._held.get(path)
+                    if held == _IN_USE:
+                        return FileSource.again(self._in_use[path], path)
+                    if held is not None:
+                        source = FileSource(path, held=held, on_close=partial(self._used, path))
+                        self._in_use[path], self._held[path] = held, _IN_USE
+                        return source
+                return FileSource(path)
+            except MissingFileError as error:
+                if path not in self._waiting and path not in self._too_late:
+                    raise
+                raise MissingFileError(error.errno, _GONE, path) from None
+            except StorageError as error:
+                if error.errno not in _NO_DESCRIPTOR or not self._release_last(path):
+                    raise
+
+    def _used(self, path: str, descriptor: int) -> None:
+        with self._alone():
+            del self._in_use[path]
+            if path in self._held:
+                self._held[path] = descriptor
+            else:  # dropped meanwhile, or the collector has finalized this before whoever reads
+                os.close(descriptor)
+
+    def _release_last(self, wanted: str) -> bool:
+        """Close what would be read last, so that something else can be opened; False if there is nothing to close."""
+        with self._alone():
+            path = next(reversed(self._held), wanted)
+            if path == wanted or self._held[path] == _IN_USE:
+                return False
+            os.close(self._held.pop(path))
+            self._waiting.append(path)
+            return True
+
+    def passed(self, path: str) -> None:
+        """Nobody will ask for a file again: it is closed, and others that follow are opened instead."""
+        with self._alone():
+            self._drop(path)
+            if self._waiting and self._waiting[-1] == path:
+                self._waiting.pop()
+            self._hold_more()
+
+    def _drop(self, path: str) -> None:
+        descriptor = self._held.pop(path, _IN_USE)
+        if descriptor != _IN_USE:  # else it is closed when it was used
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """The read is over."""
+        with self._alone():
+            self._waiting.clear()
+            self._finalizer()
+
+
+def _give_back(held: dict[str, int], allowed: int) -> None:
+    while held:
+        _, descriptor = held.popitem()
+        if descriptor != _IN_USE:
+            os.close(descriptor)
+    _ALLOWANCE.give_back(allowed)

@@ -1,0 +1,169 @@
+"""The lock that a broker holds on its log directory, shared by the logs that this process writes there.
+
+A POSIX record lock on `.lock` (`org.apache.kafka.server.util.FileLock`): `flock` would not see it.  Such a lock belongs
+to the process and is lost when any descriptor of the file is closed, so one table knows what is held here.  A forked
+child holds nothing: its table is empty, and what it inherited gives up nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import threading
+
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.names import LOCK_FILE
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import NotRegularFileError, what_it_is
+from kafkalog.log.disk.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
+from kafkalog.log.disk.pointer import ends_of, read_pointer
+from kafkalog.log.disk.process import OwnLock, OwnProcess
+
+__all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "refuse_half_done", "refuse_odd_lock"]
+
+_GUARD = threading.RLock()
+SEVERAL = "several partitions"
+"""In place of a partition's name: who opens one log after the other, as a `Producer` does."""
+_TRIES = 100
+_HELD: dict[tuple[int, int], HeldDirectory] = {}
+
+
+def _begin_child() -> None:
+    global _GUARD
+    _GUARD = threading.RLock()  # a thread that the child does not have may have held the other one
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_begin_child)
+
+
+def _identity(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot examine the directory") from error
+    return status.st_dev, status.st_ino
+
+
+def _modified_ns(path: str) -> int:
+    """Modification time of a directory, in ns."""
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot examine the directory") from error
+
+
+def refuse_odd_lock(path: str) -> None:
+    """Raise `StorageError` where something other than a file is in place of the lock of `path`."""
+    file = os.path.join(path, LOCK_FILE)
+    try:
+        mode = os.lstat(file).st_mode
+    except OSError:  # whoever opens it says so
+        return
+    if not stat.S_ISREG(mode):
+        detail = f"{what_it_is(mode)}, which locks nothing: remove it, and a broker makes a new file"
+        raise NotRegularFileError(errno.EINVAL, detail, file)
+
+
+def is_held_here(path: str) -> bool:
+    """Whether this process writes a log in the log directory `path`: trying the lock would not tell, and lose it."""
+    with _GUARD:
+        return bool(_HELD) and os.path.isdir(path) and _identity(path) in _HELD
+
+
+def refuse_half_done(path: str) -> None:
+    """Raise `RecoveryRefused` where a run of recovery has begun on the log directory `path` and not ended."""
+    pointer = read_pointer(path)
+    for run_id in () if pointer is None else pointer.at_work:
+        raise RecoveryRefused(
+            f"run {run_id} has left {path} half done; nothing was changed",
+            reason="unfinished",
+            advice=ends_of(run_id),
+        )
+
+
+class HeldDirectory:
+    """A locked log directory; `partitions` are the names of those that are being written."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.partitions: set[str] = set()
+        self.written: set[str] = set()
+        """names of all that were open since the directory was locked"""
+        self.was_clean: bool | None = None
+        """whether all partitions were closed in order when the directory was locked; None until somebody looked"""
+        self.marker: bytes | None = None
+        """what the marker of that said"""
+        self.failed = False
+        """a log of this directory could not be closed in order"""
+        self.process = OwnProcess(f"the lock of {path}")
+        self.guard = OwnLock(self.process)
+        file = os.path.join(path, LOCK_FILE)
+        refuse_odd_lock(path)
+        refuse_half_done(path)
+        for _ in range(_TRIES):
+            self._before = _modified_ns(path)
+            self._descriptor, self._created = fs.lock_file(file)
+            if self._lock(file):
+                self._locked = _modified_ns(path)
+                return
+        raise UsageError(f"{path} is being locked and unlocked repeatedly; stop the process that does this")
+
+    def _lock(self, file: str) -> bool:
+        """Lock the file; False if whoever held it has removed it meanwhile, so that it would keep nobody out."""
+        try:
+            with TAKING:
+                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if is_under_its_name(self._descriptor, file):
+                    note_taken(self._descriptor)
+                    return True
+        except OSError as error:
+            os.close(self._descriptor)
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise UsageError(
+                    f"{self.path} is locked: a broker or another writer is using it; stop that first"
+                ) from None
+            raise StorageError.wrap(error, "cannot take the broker's lock") from error
+        os.close(self._descriptor)
+        return False
+
+    def refused(self, partition: str) -> None:
+        """A log was not opened, so nobody knows whether it is in order: its presence here vouches for nothing."""
+        self.written.discard(partition)
+
+    def release(self, partition: str) -> None:
+        """One log less; the last one gives up the lock and removes its file, as a broker that stops in order does."""
+        if not self.process.is_here:
+            return
+        with _GUARD:
+            self.partitions.discard(partition)
+            if not self.partitions:
+                _HELD.pop(_identity(self.path), None)
+                try:
+                    is_untouched = _modified_ns(self.path) == self._locked
+                    fs.remove(os.path.join(self.path, LOCK_FILE))
+                    if is_untouched and self._created:  # who changed nothing leaves no trace, not even a time
+                        fs.set_modified(self.path, self._before)
+                finally:
+                    note_given_back(self._descriptor)
+                    os.close(self._descriptor)
+
+
+def hold(path: str, partition: str) -> HeldDirectory:
+    """Lock a log directory for writing one partition; `UsageError` if anybody else, here too, does."""
+    with _GUARD:
+        key = _identity(path)
+        held = _HELD.get(key)
+        if held is None and held_by_us(path):
+            raise UsageError(f"{path} is being recovered by this process; wait for that to end")
+        if held is None:
+            held = _HELD[key] = HeldDirectory(path)
+        elif partition in held.partitions:
+            if partition == SEVERAL:
+                raise UsageError(f"{path} is open for writing in this process already, several partitions of it")
+            raise UsageError(f"{os.path.join(path, partition)} is open for writing in this process already")
+        held.partitions.add(partition)
+        held.written.add(partition)
+        return held

@@ -1,0 +1,235 @@
+"""What a consumer is given of a partition, whatever is made of it: records, columns, lines or rows of a query.
+
+From the log start offset on, control records left out; with `read_committed` also without aborted transactions, and
+nothing from the earliest open transaction on.  Decided by the consumer's `CompletedFetch` and the broker's
+`UnifiedLog`.  A `ConsumerView` says what is wanted, a `Selection` tells it for the batches of a walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import (
+    CONTROL_FLAG,
+    NO_END,
+    TRANSACTIONAL_FLAG,
+    AbortedTransaction,
+    BatchHeader,
+    RecordBatch,
+)
+from kafkalog.log.reading.readable import ReadablePartition
+from kafkalog.log.reading.transactions import AbortedFilter, Undecided
+from kafkalog.log.walk.batch_filter import BatchFilter
+from kafkalog.log.walk.cursor import Cursor
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kafkalog.codec.headers.message_runs import MessageRun
+    from kafkalog.codec.headers.runs import BatchRun
+
+    AnyRun = BatchRun | MessageRun
+
+Run = TypeVar("Run", bound="BatchRun | MessageRun")
+
+__all__ = [
+    "ISOLATION_LEVELS",
+    "READ_COMMITTED",
+    "READ_UNCOMMITTED",
+    "ConsumerView",
+    "Reset",
+    "Selection",
+    "check_isolation_level",
+    "consumer_view",
+    "raised",
+]
+
+_consecutive_batches = Kernel("select_batches", "consecutive_batches")
+_consecutive_messages = Kernel("messages", "consecutive_messages")
+
+READ_UNCOMMITTED = "read_uncommitted"
+READ_COMMITTED = "read_committed"
+ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+
+Reset = Literal["earliest", "latest"]
+"""Where reading goes on if an offset is out of range (`auto.offset.reset`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerView:
+    """Which offsets of a partition are wanted, and which batches that hold them are not."""
+
+    start_offset: int
+    """records below are not wanted"""
+    end_offset: int = NO_END
+    """records from here on are not wanted"""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """whose records are not wanted"""
+    batches: BatchFilter | None = None
+    """what it does not accept is not opened"""
+    findings: tuple[Finding, ...] = ()
+    """markers that cannot be read"""
+    undecided: Finding | None = None
+    """why it ends before what was asked for, where that is because of damage"""
+
+    def committed(
+        self,
+        aborted: Iterable[AbortedTransaction],
+        open_first_offsets: Iterable[int],
+        findings: Iterable[Finding] = (),
+        undecided: Iterable[Undecided] = (),
+    ) -> ConsumerView:
+        """The same for `read_committed`, given the aborted transactions and where those begin that are undecided.
+
+        It does not end at the last stable offset, which is at damage where there is some: reading has to meet that.
+        """
+        end = min([self.end_offset, *open_first_offsets])
+        why = next((each.finding for each in undecided if each.first_offset == end < self.end_offset), None)
+        return replace(self, end_offset=end, aborted=tuple(aborted), findings=tuple(findings), undecided=why)
+
+
+def check_isolation_level(level: str) -> None:
+    """Raise `UsageError` unless it is one of `ISOLATION_LEVELS`."""
+    if level not in ISOLATION_LEVELS:
+        raise UsageError(f"isolation level {level!r} is not one of {', '.join(ISOLATION_LEVELS)}")
+
+
+def consumer_view(
+    partition: ReadablePartition,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+    *,
+    isolation_level: str = READ_UNCOMMITTED,
+    batches: BatchFilter | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> ConsumerView:
+    """What a consumer is given between two offsets; for `read_committed` the whole log is walked over.
+
+    Raises `UsageError` for an unknown isolation level, `StorageError` where files cannot be read.
+    """
+    check_isolation_level(isolation_level)
+    start = max(partition.log_start_offset, start_offset or 0)
+    view = ConsumerView(start, NO_END if end_offset is None else end_offset, batches=batches)
+    if isolation_level == READ_UNCOMMITTED:
+        return view
+    found = partition.transactions(limits=limits)
+    return view.committed(found.aborted, found.open_first_offsets.values(), found.findings, found.undecided)
+
+
+class Selection:
+    """Asked about the batches of a log in their order, one by one (`low_of`), in runs (`parts`) or both in turn.
+
+    `next_offset` is the one after what was asked about.  A batch that ends below repeats what was there: it is opened
+    for what is wrong inside, and for records beyond the end that its header claims, as the consumer does
+    (`CompletedFetch`), unless it ends below `opens_from`, by default the start of the view.
+    """
+
+    def __init__(self, view: ConsumerView, *, include_control: bool = False, opens_from: int | None = None) -> None:
+        self.next_offset = view.start_offset
+        self.end_offset = view.end_offset
+        self._control = include_control
+        self._opens_from = view.start_offset if opens_from is None else opens_from
+        self.held_back: Undecided | None = None
+        """why nothing is wanted of the batch that was asked about last, if nobody can tell whether it is"""
+        self._filter = view.batches
+        self._aborted = AbortedFilter(view.aborted) if view.aborted else None
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing is wanted any more."""
+        return self.next_offset >= self.end_offset
+
+    @property
+    def takes_windows(self) -> bool:
+        """Whether only offsets and `flags` decide, so that a kernel may go from batch to batch by itself."""
+        return self._filter is None
+
+    @property
+    def flags(self) -> int:
+        """Bits of the attributes of batches that a kernel must leave to `low_of` and `parts`."""
+        return CONTROL_FLAG if self._aborted is None else CONTROL_FLAG | TRANSACTIONAL_FLAG
+
+    def low_of(self, batch: RecordBatch) -> int | None:
+        """The first offset that is wanted of the next batch; None if nothing of it is."""
+        header = batch.header
+        self.held_back = None
+        if header.last_offset < self._opens_from:
+            return None
+        if isinstance(header, BatchHeader) and header.base_offset >= self.end_offset:
+            self.next_offset = self.end_offset
+            return None
+        low, self.next_offset = self.next_offset, max(self.next_offset, header.next_offset)
+        if header.is_control and not self._control:
+            return None
+        if self._aborted is not None and self._aborted.rejects(batch):
+            self.held_back = self._aborted.undecided(batch)
+            return None
+        return low if self._filter is None or self._filter.accepts(header) else None
+
+    def parts(
+        self, run: Run, cursor: Cursor | None = None
+    ) -> Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]:
+        """What is wanted of the next batches, of the segment that a cursor is in if they are still to be judged.
+
+        In order: parts of the run, with the first wanted offset of each of their batches, valid until the next part is
+        asked for; and batches that are not ordinary, each still to be judged and asked about.
+        """
+        return cast("Iterator[tuple[Run, npt.NDArray[np.int64]] | RecordBatch]", self._parts(run, cursor))
+
+    def is_in_order(self, cursor: Cursor) -> bool:
+        """What is wanted next is what should come next, so that headers beyond doubt need no look at each."""
+        return cursor.expected == self.next_offset
+
+    def _parts(
+        self, run: AnyRun, cursor: Cursor | None
+    ) -> Iterator[tuple[AnyRun, npt.NDArray[np.int64]] | RecordBatch]:
+        import numpy as np
+
+        from kafkalog.codec.headers.runs import BatchRun
+
+        lows = np.empty(len(run), np.int64)
+        first = True
+        while len(run) and (first or not self.is_over):
+            first = False
+            highest = NO_END if cursor is None else cursor.highest
+            singly = self._aborted is not None and isinstance(run, BatchRun) and self._aborted.holds_back_of(run)
+            if cursor is not None and not self.is_in_order(cursor):
+                singly = True
+            count = 0 if singly else self._consecutive(run, highest, lows)
+            if count == 0:
+                yield run.batch(0)
+                run = run.part(1, len(run))
+                continue
+            part, run = (run, run.part(0, 0)) if count == len(run) else (run.part(0, count), run.part(count, len(run)))
+            self.next_offset = int(part.last_offsets[-1]) + 1
+            if cursor is not None:
+                cursor.took(self.next_offset)
+            low = lows[:count]
+            if self._aborted is not None and isinstance(part, BatchRun):
+                committed = ~self._aborted.rejected(part)
+                part, low = part.where(committed), low[committed]
+            if self._filter is not None:
+                chosen = self._filter.chosen(part)
+                part, low = part.where(chosen), low[chosen]
+            if len(part):
+                yield part, low
+
+    def _consecutive(self, run: AnyRun, highest: int, lows: Any) -> int:
+        """How many batches from the first on need no look at each, and what is wanted of them."""
+        from kafkalog.codec.headers.runs import BatchRun
+
+        if isinstance(run, BatchRun):
+            return int(_consecutive_batches(run.table, self.next_offset, highest, self.end_offset, CONTROL_FLAG, lows))
+        return int(_consecutive_messages(run.table, self.next_offset, highest, self.end_offset, lows))
+
+
+def raised(finding: Finding) -> FormatError:
+    """The error that damage is told by where nobody takes findings."""
+    return FormatError(finding.detail, position=finding.position, source=finding.file, code=finding.code)

@@ -1,0 +1,205 @@
+"""Reading by offset as a consumer of Kafka's documentation does: a chunk of bytes, larger if a message needs it.
+
+"In the event of an abnormally large message, the read can be retried multiple times, each time doubling the buffer
+size, until the message is read successfully."  A chunk never goes beyond its segment (`LocalLog.read`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.encode.convert import down_convert
+from kafkalog.codec.errors import LimitExceeded, StorageError, UsageError
+from kafkalog.codec.fetch_result import ErrorCode, MessageSetSend
+from kafkalog.codec.findings import Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.model import BATCH, NO_PARTITION_LEADER_EPOCH, Record, RecordBatch
+from kafkalog.codec.records import iter_records
+from kafkalog.codec.scan import Scanner, scan
+from kafkalog.log.disk.files import open_regular
+from kafkalog.log.reading.consumer_view import Reset, raised
+from kafkalog.log.reading.sending import send, send_file
+from kafkalog.log.walk.segment import Segment
+
+__all__ = ["Chunk", "FetchableLog", "OffsetOutOfRangeError", "Origin", "fetch"]
+
+
+class OffsetOutOfRangeError(UsageError):
+    """An offset that is not in the log; the valid range is `start` to `end`, and nothing is read at `end`."""
+
+    def __init__(self, offset: int, start: int, end: int) -> None:
+        self.offset = offset
+        self.start = start
+        self.end = end
+        super().__init__(f"offset {offset} is out of range: the log holds {start} to {end}")
+
+
+class Origin(NamedTuple):
+    """Where bytes were read: a log file, by its name and its identity, and the position in it."""
+
+    path: str
+    device: int
+    inode: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The result of one read; iterates over the records from the requested offset on, without control records."""
+
+    offset: int
+    """that was asked for"""
+    data: bytes
+    """whole batches, the first of which holds the offset; empty at the end of the log"""
+    max_bytes: int
+    """the size that the chunk grew to"""
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH
+    """of the first batch"""
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """where the bytes lie, if they are still there"""
+
+    @property
+    def batches(self) -> tuple[RecordBatch, ...]:
+        """The batches; positions count from the start of the chunk."""
+        return scan(self.data).batches
+
+    @property
+    def next_offset(self) -> int:
+        """Offset to read from next."""
+        batches = self.batches
+        return batches[-1].header.next_offset if batches else self.offset
+
+    @checked
+    def write_to(self, descriptor: int) -> int:
+        """Send the chunk to a socket, a pipe or a file, by its descriptor; blocks, and returns the number of bytes.
+
+        The kernel sends the batches from the log file without copying them into this process (`sendfile`), as
+        `FileMessageSet.writeTo` does; if the batches are no longer in the file, or `sendfile` is not possible, they are
+        sent from memory.  Raises `StorageError`.
+        """
+        sent = self._sent_from_file(descriptor)
+        if sent < len(self.data):
+            send(descriptor, memoryview(self.data)[sent:])
+        return len(self.data)
+
+    def _sent_from_file(self, descriptor: int) -> int:
+        origin = self.origin
+        if origin is None or not self.data:
+            return 0
+        try:
+            source, status = open_regular(origin.path)
+        except StorageError:
+            return 0
+        try:
+            same = (status.st_dev, status.st_ino) == (origin.device, origin.inode)
+            if not same or not all(self._is_there(source, batch) for batch in self.batches):
+                return 0
+            return send_file(descriptor, source, origin.position, len(self.data))
+        finally:
+            os.close(source)
+
+    def _is_there(self, source: int, batch: RecordBatch) -> bool:
+        """Whether the file has that batch where it was, by its header, checksum included."""
+        assert self.origin is not None  # noqa: S101 - who calls this has looked
+        header = bytes(batch.data[: BATCH.size])
+        return os.pread(source, len(header), self.origin.position + batch.position) == header
+
+    @checked
+    def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
+        """The chunk as a fetch response as in Kafka's implementation notes, with error code 0.
+
+        With `magic` 0 or 1 newer batches are converted down for old consumers, as brokers did.
+        """
+        if magic is None:
+            return MessageSetSend(ErrorCode.NO_ERROR, self.data)
+        return MessageSetSend(ErrorCode.NO_ERROR, down_convert(self.batches, magic, first_offset=self.offset))
+
+    def __iter__(self) -> Iterator[Record]:
+        for batch in self.batches:
+            if not batch.header.is_control:
+                yield from (record for record in iter_records(batch) if record.offset >= self.offset)
+
+
+class FetchableLog(Protocol):
+    """What reading by offset needs to know of a log, be it on a disk or open for writing."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset a consumer may read."""
+
+    def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Offset that the next record would get."""
+
+    def segments_from(self, offset: int) -> Iterator[Segment]:
+        """The segment that holds `offset`, if any does, and those after it."""
+
+
+def fetch(
+    log: FetchableLog,
+    offset: int,
+    max_bytes: int = MIB,
+    *,
+    end_offset: int | None = None,
+    max_chunk_bytes: int = 64 * MIB,
+    reset: Reset | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Chunk:
+    """At most `max_bytes` of whole batches from `offset` on, at least one batch.
+
+    If the first batch does not fit, the size doubles until it does; `LimitExceeded` if it would exceed
+    `max_chunk_bytes`.  Outside of the log, whose end is looked for unless `end_offset` says it, it is read from where
+    `reset` says (the chunk's `offset` tells), else `OffsetOutOfRangeError`.
+    Damage at the offset raises `FormatError`; after it, the chunk ends before.
+    """
+    if max_bytes < 1 or max_chunk_bytes < max_bytes:
+        raise UsageError("max_bytes must be positive, and max_chunk_bytes no less")
+    if offset >= log.log_start_offset and (end_offset is None or offset < end_offset):
+        for segment in log.segments_from(offset):
+            chunk = _read(segment, offset, max_bytes, max_chunk_bytes, limits)
+            if chunk is not None:
+                return chunk
+    start = log.log_start_offset  # which retention may have raised meanwhile
+    end = log.log_end_offset(limits=limits) if end_offset is None else end_offset
+    if start <= offset <= end:
+        return Chunk(offset, b"", max_bytes)
+    if reset is None:
+        raise OffsetOutOfRangeError(offset, start, end)
+    again = start if reset == "earliest" else end
+    return fetch(log, again, max_bytes, end_offset=end, max_chunk_bytes=max_chunk_bytes, limits=limits)
+
+
+def _read(segment: Segment, offset: int, max_bytes: int, most: int, limits: Limits) -> Chunk | None:
+    """What the segment has from an offset on; None if nothing."""
+    with segment.open() as source:
+        position = segment.position_of(offset, source, limits=limits)
+        scanner = Scanner(source, position=position, limits=limits)
+        size, epoch, taken, origin = max_bytes, NO_PARTITION_LEADER_EPOCH, bytearray(), None
+        for batch in scanner:
+            if batch.last_offset < offset:
+                continue
+            if not taken:
+                if batch.size > most:
+                    raise LimitExceeded(
+                        f"the batch of {batch.size} bytes with offset {offset} does not fit into a chunk",
+                        limit="max_chunk_bytes",
+                        position=batch.position,
+                        source=segment.path,
+                    )
+                while size < batch.size:
+                    size = min(size * 2, most)
+                epoch = batch.header.partition_leader_epoch
+                file = source.identity
+                origin = None if file is None else Origin(segment.path, *file, batch.position)
+            if len(taken) + batch.size > size:
+                break
+            taken += batch.data
+        if taken:
+            return Chunk(offset, bytes(taken), size, epoch, origin)
+        for finding in scanner.findings:
+            if finding.severity is Severity.ERROR:
+                raise raised(finding.in_file(segment.path))
+    return None

@@ -1,0 +1,229 @@
+"""Several iterators run in threads, their items given out as if one had run after the other, with one bound for memory.
+
+The work whose items are read has its turn.  It never waits for memory, so all go on in the end; the others wait before
+they add to what is waiting already, and before they begin with something large.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import Generic, TypeVar
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.log.disk.process import OwnProcess
+
+__all__ = ["InOrder", "Work"]
+
+K = TypeVar("K")
+T = TypeVar("T")
+Work = Callable[[Callable[[], None]], Iterable[T]]
+"""Gives its items; called with what waits until it has its turn."""
+
+
+_NO_THREAD = "the system lets no thread begin: its limits on memory or on processes (ulimit -v, ulimit -u) are reached"
+
+
+class _OverError(Exception):
+    """Nobody reads any more."""
+
+
+_Ready = tuple[str, object, int]
+"""What it is, the thing itself, its size."""
+
+
+class _Begun(Generic[K]):
+    """A work that somebody has begun, and its items that nobody has read."""
+
+    def __init__(self, key: K) -> None:
+        self.key = key
+        self.ready: SimpleQueue[list[_Ready]] = SimpleQueue()
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    error: BaseException | None
+
+
+class InOrder(Generic[K, T]):
+    """Iterates over the keys of `works`, each with its items, to be read to their end before the next.
+
+    A context manager: leaving it ends all.  A work is taken from `works` and begun when all before it have been, by one
+    of `threads` threads, or of as many as the system lets begin; without any, entering raises `StorageError`.  No more
+    are under way than that.  A work is given a function that waits until it has its turn.  Items wait for whoever reads
+    as long as they take no more than `room` by `size_of` together, and one item of the work that has its turn always
+    may.  What a work raises is raised where its items are read, and what `works` raises where the next key is.  A
+    forked child has none of the threads: reading there is `UsageError`.
+    """
+
+    def __init__(
+        self,
+        works: Iterable[tuple[K, Work[T]]],
+        threads: int,
+        *,
+        size_of: Callable[[T], int],
+        room: int,
+    ) -> None:
+        self._works = iter(works)
+        self._taking = threading.Lock()
+        self._process = OwnProcess("a reader with threads")
+        self._size_of = size_of
+        self._room = room
+        self._begun: list[_Begun[K]] = []
+        self._ended: _End | None = None
+        """there are no more works, or taking the next one failed"""
+        self._turn = 0
+        self._waiting = 0
+        """bytes"""
+        self._sleepers = 0
+        """who has to be told of a change; as a rule nobody"""
+        self._changed = threading.Condition()
+        self._is_over = False
+        self._threads = [
+            threading.Thread(target=self._run, name=f"kafkalog-{number}", daemon=True) for number in range(threads)
+        ]
+
+    def __enter__(self) -> InOrder[K, T]:
+        for number, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except RuntimeError:
+                del self._threads[number:]
+                break
+        if not self._threads:
+            raise StorageError(errno.EAGAIN, _NO_THREAD)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._process.is_here:
+            return
+        with self._changed:
+            self._is_over = True
+            self._tell()
+        for thread in self._threads:
+            thread.join()
+        close = getattr(self._works, "close", None)
+        if close is not None:
+            close()
+
+    def _run(self) -> None:
+        while True:
+            taken = self._take()
+            if taken is None:
+                return
+            try:
+                self._work(*taken)
+            except _OverError:
+                return
+
+    def _take(self) -> tuple[int, Work[T]] | None:
+        """The next work and its number."""
+        with self._taking:
+            if self._ended is not None or self._is_over:
+                return None
+            try:
+                key, work = next(self._works)
+            except StopIteration:
+                self._end(_End(None))
+            except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+                self._end(_End(error))
+            else:
+                with self._changed:
+                    self._begun.append(_Begun(key))
+                    self._tell()
+                    return len(self._begun) - 1, work
+        return None
+
+    def _end(self, end: _End) -> None:
+        with self._changed:
+            self._ended = end
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._sleepers:
+            self._changed.notify_all()
+
+    def _await(self, happened: Callable[[], bool]) -> None:
+        """With the lock taken."""
+        if not happened():
+            self._sleepers += 1
+            self._changed.wait_for(happened)
+            self._sleepers -= 1
+
+    def _work(self, number: int, work: Work[T]) -> None:
+        light: list[_Ready] = []  # these go with what follows them: waking whoever reads takes time
+        try:
+            for item in work(lambda: self._await_turn(number)):
+                size = self._size_of(item)
+                light.append(("item", item, size))
+                del item  # the next one may be large
+                if size:
+                    self._put(number, light, size)
+                    light = []
+            light.append(("end", None, 0))
+        except _OverError:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised again where it is waited for
+            light.append(("error", error, 0))
+        self._put(number, light, 0)
+
+    def _await_turn(self, number: int) -> None:
+        """Wait until all works before this one were read to their ends."""
+        with self._changed:
+            self._await(lambda: self._is_over or number <= self._turn)
+            if self._is_over:
+                raise _OverError
+
+    def _put(self, number: int, some: list[_Ready], size: int) -> None:
+        ready = self._begun[number].ready
+
+        def may() -> bool:
+            has_turn = number <= self._turn and ready.empty()
+            return self._is_over or has_turn or size == 0 or self._waiting + size <= self._room
+
+        with self._changed:
+            self._await(may)
+            if self._is_over:
+                raise _OverError
+            self._waiting += size
+        ready.put(some)
+
+    def __iter__(self) -> Iterator[tuple[K, Iterator[T]]]:
+        for number in itertools.count():
+            self._process.require()
+            if not self._has_turn(number):
+                break
+            begun = self._begun[number]
+            yield begun.key, self._items(begun.ready)
+        if self._ended is not None and self._ended.error is not None:
+            raise self._ended.error
+
+    def _has_turn(self, number: int) -> bool:
+        """Give it its turn; False if there is no such work."""
+        with self._changed:
+            self._turn = number
+            self._tell()
+            self._await(lambda: number < len(self._begun) or self._ended is not None)
+            return number < len(self._begun)
+
+    def _items(self, ready: SimpleQueue[list[_Ready]]) -> Iterator[T]:
+        while True:
+            self._process.require()
+            some = ready.get()
+            some.reverse()
+            while some:
+                kind, item, size = some.pop()
+                if size:
+                    with self._changed:
+                        self._waiting -= size
+                        self._tell()
+                if kind == "end":
+                    return
+                if kind == "error":
+                    raise item  # type: ignore[misc]
+                yield item  # type: ignore[misc]
+                del item  # what comes next may be large: this one is not held any longer

@@ -1,0 +1,50 @@
+"""Offsets before a time, as consumers up to Kafka 0.10 asked for them (`Log.legacyFetchOffsetsBefore`).
+
+Segments answer, by the modification time of their files: coarse, cheap, and all that there was before messages had
+timestamps.  `Partition.offset_for_timestamp` is exact.
+"""
+
+from __future__ import annotations
+
+import time
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.reading.readable import ReadablePartition
+
+__all__ = ["EARLIEST", "LATEST", "offsets_before"]
+
+LATEST = -1
+EARLIEST = -2
+
+
+def offsets_before(
+    partition: ReadablePartition,
+    timestamp: int,
+    max_count: int,
+    *,
+    end_offset: int | None = None,
+    now_ms: int | None = None,
+) -> list[int]:
+    """At most `max_count` offsets, descending, at which segments begin that were changed by `timestamp` (ms).
+
+    `LATEST` begins with the log's end, `EARLIEST` gives the log's start.  `now_ms` is the time that the log's end
+    counts with.
+    """
+    if max_count < 1:
+        raise UsageError("max_count must be positive")
+    if timestamp < EARLIEST:
+        raise UsageError(f"timestamp {timestamp}")
+    if not partition.segments:
+        return []
+    start = partition.log_start_offset
+    known = [(max(s.base_offset, start), s.modified_ns // 1_000_000) for s in partition.segments]
+    if partition.segments[-1].size > 0:
+        end = partition.log_end_offset() if end_offset is None else end_offset
+        known.append((end, time.time_ns() // 1_000_000 if now_ms is None else now_ms))
+    if timestamp == LATEST:
+        last = len(known)
+    elif timestamp == EARLIEST:
+        last = 1
+    else:
+        last = max((number + 1 for number, (_, modified) in enumerate(known) if modified <= timestamp), default=0)
+    return sorted((offset for offset, _ in known[max(last - max_count, 0) : last]), reverse=True)

@@ -1,0 +1,55 @@
+"""What reading needs to know of a partition: `Partition` is one, and those who read it need not know more.
+
+Kept apart so that a partition can offer the ways of reading it as its methods.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.log.reading.transactions import Transactions
+from kafkalog.log.walk.segment import Segment
+
+__all__ = ["OffsetAndTimestamp", "ReadablePartition"]
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """Answer of a lookup by time; `timestamp` in ms, `leader_epoch` -1 where it is unknown."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class ReadablePartition(Protocol):
+    """Segments in order, and where reading them begins and ends."""
+
+    @property
+    def path(self) -> str:
+        """Directory, or the file of a segment that stands by itself."""
+
+    @property
+    def topic(self) -> str | None:
+        """Topic, None where it is unknown."""
+
+    @property
+    def partition(self) -> int | None:
+        """Partition number, None where it is unknown."""
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """By base offset."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset a consumer may read."""
+
+    def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Offset that the next record would get."""
+
+    def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
+        """Aborted and open transactions."""
+
+    def offset_for_timestamp(self, timestamp: int, *, limits: Limits = DEFAULT_LIMITS) -> OffsetAndTimestamp | None:
+        """The first record with at least this timestamp (ms); None if there is none."""

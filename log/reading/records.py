@@ -1,0 +1,245 @@
+"""The records of a partition as a consumer sees them (see `consumer_view`), from the files alone.
+
+What stops a consumer stops this reader: records before damage are yielded, the finding is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.handed_back import HandedBack
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.model import Record, RecordBatch
+from kafkalog.codec.records import decode_batch
+from kafkalog.log.reading.consumer_view import (
+    READ_UNCOMMITTED,
+    ConsumerView,
+    Selection,
+    check_isolation_level,
+    consumer_view,
+)
+from kafkalog.log.reading.readable import ReadablePartition
+from kafkalog.log.walk.batch_filter import BatchFilter
+from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.segment import Segment
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kafkalog.codec.columnar.record_objects import RecordObjects
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["RecordReader"]
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+_ONE_BY_ONE_BYTES = 2 * MIB
+"""Of a large log: below, compiled code takes longer to load than it saves."""
+_LOWEST, _HIGHEST = -(2**64), 2**64
+"""Beyond what headers and deltas can add up to."""
+OfBatch = tuple[RecordBatch, Sequence[Record]]
+"""a batch, and those of its records that are wanted"""
+
+
+class _ObjectsOfRuns:
+    """`RecordObjects`, which is loaded for the first run."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._made: RecordObjects | None = None
+
+    def __call__(
+        self, run: BatchRun, low: npt.NDArray[np.int64], high: int, /
+    ) -> Iterator[Iterator[Record] | HandedBack]:
+        if self._made is None:
+            from kafkalog.codec.columnar.record_objects import RecordObjects
+
+            self._made = RecordObjects(self._limits)
+        return self._made.pieces(run, low, high)
+
+
+class TakeRun(Protocol[T_co]):
+    """What makes something of many batches at once."""
+
+    def __call__(self, run: BatchRun, low: npt.NDArray[np.int64], high: int, /) -> Iterator[T_co | HandedBack]:
+        """Of each batch the records from `low` up to `high`."""
+
+
+class RecordReader:
+    """Iterates over records; afterwards `findings` and `stop` say whether those were all.
+
+    `start_offset` is inclusive, `end_offset` exclusive.  `all_records` returns everything in the files: control
+    records, records below the log start offset, aborted transactions, repeated offsets, and what comes after damage.
+    Batches that `batches` does not accept are not opened.  The files are held open from here on, see `HeldFiles`.
+    """
+
+    def __init__(
+        self,
+        partition: ReadablePartition,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        isolation_level: str = READ_UNCOMMITTED,
+        include_control: bool = False,
+        all_records: bool = False,
+        batches: BatchFilter | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        on_bytes: Callable[[int], None] | None = None,
+    ) -> None:
+        check_isolation_level(isolation_level)
+        self._partition = partition
+        self._limits = limits
+        self._control = include_control
+        self._all = all_records
+        if all_records:
+            low = _LOWEST if start_offset is None else start_offset
+            self._view = ConsumerView(low, _HIGHEST if end_offset is None else end_offset, batches=batches)
+        else:
+            self._view = consumer_view(
+                partition, start_offset, end_offset, isolation_level=isolation_level, batches=batches, limits=limits
+            )
+        self._is_damaged = False
+        self._ended_by: Finding | None = None
+        self._batches = BatchReader(
+            partition.segments,
+            start_offset=start_offset if all_records else self._view.start_offset,
+            through_damage=all_records,
+            limits=limits,
+            on_bytes=on_bytes,
+        )
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What was wrong so far; file and position say where."""
+        return self._batches.findings
+
+    @property
+    def stop(self) -> StopReason | None:
+        """Why the reading ended; None before that, or if `end_offset` ended it."""
+        return self._batches.stop
+
+    @property
+    def damaged_at(self) -> tuple[Segment, int] | None:
+        """Where damage ended the reading: the segment, and the position in it; None at the end of a log."""
+        return self._batches.damaged_at
+
+    @property
+    def ended_by(self) -> Finding | None:
+        """For what reading ended before the log did, or what was asked for; None if it did not."""
+        if self._ended_by is None and self.damaged_at is not None:
+            return self.findings[-1]
+        return self._ended_by
+
+    def _end_by(self, finding: Finding) -> None:
+        self._ended_by = finding
+        self.findings.append(finding)
+
+    @property
+    def segment(self) -> Segment | None:
+        """Where the latest record is."""
+        return self._batches.segment
+
+    def __iter__(self) -> Iterator[Record]:
+        if self._all or not self._batches.has_runs:
+            for _batch, records in self.by_batch():
+                yield from records
+            return
+        for found in self._read(_ObjectsOfRuns(self._limits), after=_ONE_BY_ONE_BYTES):
+            yield from found[1] if isinstance(found, tuple) else found
+
+    def by_batch(self) -> Iterator[OfBatch]:
+        """The records batch by batch, each with its batch; batches without any are left out."""
+        for found in self._read(None):
+            if isinstance(found, tuple):
+                yield found
+
+    def by_run(self, take: TakeRun[T]) -> Iterator[T | OfBatch]:
+        """As `by_batch`, with runs of ordinary batches given to `take`, whatever it makes of them; see `TakeRun`."""
+        return self._read(take)
+
+    def _read(self, take: TakeRun[T] | None, *, after: int = 0) -> Iterator[T | OfBatch]:
+        if self._all:
+            yield from self._everything()
+            return
+        self.findings.extend(self._view.findings)
+        selection = Selection(self._view, include_control=self._control)
+        self._is_damaged = met = False
+        for found in self._batches if take is None else self._batches.by_run(after=after):
+            met = True
+            if isinstance(found, RecordBatch):
+                low = selection.low_of(found)
+                if low is not None:
+                    yield from self._one(found, low, selection.end_offset)
+            elif take is not None:
+                yield from self._run(found, selection, take)
+            if selection.is_over or self._is_damaged:
+                break
+        if not met:
+            self._nothing_met()
+        if self._view.undecided is not None and not self._is_damaged and self.damaged_at is None:
+            self._end_by(self._view.undecided)
+
+    def _run(self, run: BatchRun, selection: Selection, take: TakeRun[T]) -> Iterator[T | OfBatch]:
+        high = selection.end_offset
+        for part in selection.parts(run):
+            if isinstance(part, RecordBatch):
+                low = selection.low_of(part)
+                if low is not None:
+                    yield from self._one(part, low, high)
+            else:
+                yield from self._part(*part, high, take)
+            if self._is_damaged:
+                return
+
+    def _part(self, run: BatchRun, lows: npt.NDArray[np.int64], high: int, take: TakeRun[T]) -> Iterator[T | OfBatch]:
+        for made in take(run, lows, high):
+            if not isinstance(made, HandedBack):
+                yield made
+                continue
+            for number in made:
+                yield from self._one(run.batch(number), int(lows[number]), high)
+                if self._is_damaged:
+                    return
+
+    def _one(self, batch: RecordBatch, low: int, high: int) -> Iterator[OfBatch]:
+        """The records of a batch from offset `low` up to `high`."""
+        decoded = decode_batch(batch, limits=self._limits)
+        records = _between(decoded.records, low, high)
+        if records:
+            yield batch, records
+        if decoded.finding is not None:
+            segment = self._batches.segment
+            finding = decoded.finding if segment is None else decoded.finding.in_file(segment.path)
+            self._batches.stop_at(finding, batch)
+            self._is_damaged = True
+
+    def _everything(self) -> Iterator[OfBatch]:
+        view = self._view
+        for batch in self._batches:
+            if view.batches is None or view.batches.accepts(batch.header):
+                yield from self._one(batch, view.start_offset, view.end_offset)
+
+    def _nothing_met(self) -> None:
+        """Say so where a log start offset beyond the end hides everything that is in the files."""
+        partition = self._partition
+        start = partition.log_start_offset
+        if not any(segment.size for segment in partition.segments):
+            return
+        end = partition.log_end_offset(limits=self._limits)
+        if end < start:
+            detail = f"the log start offset {start} lies above the log end offset {end}: a consumer reads nothing"
+            code = FindingCode.LOG_END_BELOW_LOG_START
+            self._end_by(Finding(code, Severity.ERROR, None, end, detail, partition.path))
+
+
+def _between(records: tuple[Record, ...], low: int, high: int) -> Sequence[Record]:
+    """Those with offsets from `low` up to `high`; a valid checksum does not promise that offsets increase."""
+    if not records:
+        return records
+    offsets = [record.offset for record in records]
+    if min(offsets) >= low and max(offsets) < high:
+        return records
+    return [record for record in records if low <= record.offset < high]

@@ -1,0 +1,282 @@
+"""Reading a part of one segment into Arrow batches: what `Partition.to_arrow` chains and a Spark task does.
+
+What a consumer is given is decided in `consumer_view`.  Damage is given out as such between the rows, in its place.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafkalog.codec.columnar.assembler import ArrowAssembler, Fault
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Verdict
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.disk.held_files import HeldFiles
+from kafkalog.log.reading.consumer_view import ConsumerView, Selection
+from kafkalog.log.reading.transactions import Undecided
+from kafkalog.log.walk.batch_filter import BatchFilter
+from kafkalog.log.walk.cursor import ENDING, Cursor
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.message_runs import MessageRun
+    from kafkalog.codec.headers.run_scanner import RunScanner
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
+
+_TOLD = frozenset({FindingCode.RECORDS_COUNT_INVALID, FindingCode.OFFSET_NOT_INCREASING})
+"""What may be wrong with a header without hiding a record, and is worth telling."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Bytes of one log file, from the beginning of a batch on, and the offsets that are wanted of them."""
+
+    path: str
+    start: int
+    end: int
+    base_offset: int
+    """of the segment"""
+    start_offset: int
+    """records below are not wanted"""
+    end_offset: int = NO_END
+    """records from here on are not wanted"""
+    is_last: bool = False
+    """nothing of the log comes after it: where it ends unfinished, the log ends"""
+    is_shared: bool = False
+    """the part before it reads the first batch too, and tells what is wrong with it"""
+    next_base: int | None = None
+    """base offset of the segment after it, where that is known"""
+    expected: int | None = None
+    """the offset that should come at `start`, where that is known and it is not the first byte"""
+    opens_from: int | None = None
+    """where the whole read begins, if this part of it begins later; see `Selection`"""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that cannot be read as records, or not all of them."""
+
+    finding: Finding
+    start: int
+    end: int
+    next_offset: int
+    """the offset that should come here"""
+    is_missing: bool = False
+    """the file is shorter than it was when it was listed"""
+    goes_on: bool = False
+    """reading goes on with what comes after, and all of it was read"""
+    is_told_before: bool = False
+    """it begins in what another part of the same read has of the same batch"""
+
+
+class SliceReader:
+    """Iterates over Arrow batches and damage; afterwards `next_offset` is the one after the last batch.
+
+    With `tolerant` it goes on after damage with the next valid batch, else damage is the last thing it gives.  Of
+    batches that `batches` does not accept, only the checksums are examined.  The file is one of `files`, if given.
+    With `tells` it gives as damage with which it goes on what is wrong with a header and hides no record.
+    Raises `StorageError` where the file cannot be opened or read.
+    """
+
+    def __init__(
+        self,
+        wanted: Slice,
+        assembler: ArrowAssembler,
+        *,
+        aborted: Sequence[AbortedTransaction] | None = None,
+        tolerant: bool = False,
+        batches: BatchFilter | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        files: HeldFiles | None = None,
+        tells: bool = False,
+    ) -> None:
+        self._slice = wanted
+        self._tells = tells
+        view = ConsumerView(wanted.start_offset, wanted.end_offset, tuple(aborted or ()), batches)
+        self._selection = Selection(view, opens_from=wanted.opens_from)
+        self._open = FileSource if files is None else files.open
+        self._assembler = assembler
+        self._tolerant = tolerant
+        self._limits = limits
+        self._complete: list[pa.RecordBatch | Fault] = []
+        self._cursor: Cursor
+
+    @property
+    def next_offset(self) -> int:
+        """The one after the last batch so far."""
+        return self._selection.next_offset
+
+    @property
+    def expected(self) -> int | None:
+        """What should come after the last batch so far; None if nobody knows."""
+        return self._cursor.expected
+
+    def __iter__(self) -> Iterator[pa.RecordBatch | Damage]:
+        for piece in self._pieces():
+            is_last = isinstance(piece, Damage) and not self._tolerant and not piece.goes_on
+            if not isinstance(piece, Damage) or not piece.is_told_before:
+                yield piece
+            if is_last:
+                return
+            del piece  # the next one may be as large
+
+    def _pieces(self) -> Iterator[pa.RecordBatch | Damage]:
+        wanted = self._slice
+        position = wanted.start
+        with self._open(wanted.path) as source:
+            cursor = self._cursor = Cursor(
+                source, wanted.base_offset, self._next_base, position=position, expected=wanted.expected,
+                limits=self._limits,
+            )  # fmt: skip
+            while position < min(wanted.end, source.size):
+                scanner = self._scanner(source, position)
+                for found in self._found(scanner):
+                    yield from self._taken()
+                    if found is not None:
+                        yield from self._batch(found) if isinstance(found, RecordBatch) else self._run(found)
+                        del found
+                    if self._assembler.is_full or (not isinstance(scanner, Scanner) and scanner.is_large_next):
+                        yield from self._faults(self._assembler.flush())
+                    if self._selection.is_over:
+                        break
+                yield from self._taken()
+                yield from self._faults(self._assembler.flush())
+                position = scanner.valid_bytes
+                if scanner.stop is None or scanner.stop is StopReason.END:
+                    break
+                is_tail = scanner.stop in (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+                if is_tail and source.size_now() < wanted.end:
+                    break
+                end = min(wanted.end, source.size)
+                ended = cursor.ended(scanner, through_damage=self._tolerant, end=end)
+                if ended.is_tail:
+                    break
+                position = end if ended.resumed is None else ended.resumed
+                for finding in ended.findings:
+                    yield self._damage(finding, ended.position, position, cursor.next_offset)
+                cursor.resume(position)
+            size = source.size_now()
+            if max(position, size) < wanted.end and not self._selection.is_over:
+                detail = f"the file has {size} bytes, and had at least {wanted.end} when it was listed"
+                finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
+                damage = self._damage(finding, position, wanted.end, NO_END)
+                yield replace(damage, is_missing=True)
+
+    def _scanner(self, source: FileSource, position: int) -> Scanner | RunScanner:
+        if not self._assembler.takes_runs:
+            return Scanner(source, position=position, end=self._slice.end, limits=self._limits)
+        from kafkalog.codec.headers.run_scanner import RunScanner
+
+        return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
+
+    def _found(self, scanner: Scanner | RunScanner) -> Iterator[RecordBatch | BatchRun | MessageRun | None]:
+        if isinstance(scanner, Scanner):
+            return iter(scanner)
+        # what a filter leaves out is not decoded, so batches are not taken straight on then
+        if not self._selection.takes_windows:
+            return iter(scanner.all_runs())
+        return scanner.not_decoded_by(self._window, keeps=self._assembler.has_views)
+
+    def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
+        """Take what a kernel decodes of a window, see `WindowDecoder`.  What it completes waits for `_taken`."""
+        from kafkalog.codec.columnar.run_decoder import Order
+
+        selection = self._selection
+        if not selection.is_in_order(self._cursor):
+            return 0, False
+        order = Order(selection.next_offset, self._cursor.highest, selection.end_offset, selection.flags)
+        taken, enough, complete = self._assembler.add_window(window, order)
+        self._complete += complete
+        if taken:
+            selection.next_offset = order.next_offset
+            self._cursor.took(order.next_offset)
+        return taken, enough
+
+    def _taken(self) -> Iterable[pa.RecordBatch | Damage]:
+        if not self._complete:
+            return ()
+        complete, self._complete = self._complete, []
+        return self._faults(complete)
+
+    def _run(self, run: BatchRun | MessageRun) -> Iterator[pa.RecordBatch | Damage]:
+        """What many batches complete: as `_batch` one by one, without examining each where all are ordinary."""
+        for part in self._selection.parts(run, self._cursor):
+            if isinstance(part, RecordBatch):
+                yield from self._batch(part)
+            else:
+                yield from self._faults(self._assembler.add_run(*part, self._selection.end_offset))
+
+    @property
+    def _next_base(self) -> int | None:
+        wanted = self._slice
+        most = wanted.base_offset + MAX_RELATIVE_OFFSET + 1
+        return None if wanted.is_last else most if wanted.next_base is None else wanted.next_base
+
+    def _damage(self, finding: Finding, start: int, end: int, first_offset: int) -> Damage:
+        error = replace(finding, severity=Severity.ERROR, file=self._slice.path)
+        low = self._slice.start_offset
+        is_told_before = self._slice.is_shared and start == self._slice.start and first_offset < low
+        return Damage(error, start, end, self.next_offset, is_told_before=is_told_before)
+
+    def _batch(self, batch: RecordBatch) -> Iterable[pa.RecordBatch | Damage]:
+        """What a batch completes: nothing, most of the time; it is taken as that is read."""
+        cursor = self._cursor
+        expected = cursor.next_offset
+        verdict = cursor.judge(batch)
+        if verdict in ENDING:
+            return self._passed_by(batch, expected)
+        low = self._selection.low_of(batch)
+        if self._selection.held_back is not None:
+            return self._held_back(batch, self._selection.held_back)
+        pieces = () if low is None else self._faults(self._assembler.add(batch, low, self._selection.end_offset))
+        if self._tells and self._cursor.found:
+            return itertools.chain(self._told(batch), pieces)
+        return pieces
+
+    def _held_back(self, batch: RecordBatch, transaction: Undecided) -> Iterator[pa.RecordBatch | Damage]:
+        yield from self._faults(self._assembler.flush())
+        end = batch.position + batch.size
+        damage = self._damage(transaction.finding, batch.position, end, batch.header.first_offset)
+        yield replace(damage, finding=transaction.finding, next_offset=batch.header.first_offset)
+
+    def _told(self, batch: RecordBatch) -> Iterator[Damage]:
+        """What is wrong with the header of a batch that is read all the same."""
+        for finding in self._cursor.found:
+            if finding.code in _TOLD:
+                told = replace(finding, file=self._slice.path)
+                yield Damage(told, batch.position, batch.position + batch.size, self.next_offset, goes_on=True)
+
+    def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
+        """A batch that no consumer reads past, valid checksum or not."""
+        selection = self._selection
+        if expected >= selection.end_offset:
+            selection.next_offset = selection.end_offset
+            return
+        yield from self._faults(self._assembler.flush())
+        yield self._damage(self._cursor.why, batch.position, batch.position + batch.size, expected)
+        if self._cursor.continuity.verdict is Verdict.DISPLACED:
+            selection.next_offset = max(selection.next_offset, self._cursor.next_offset)
+
+    def _faults(self, pieces: Iterable[pa.RecordBatch | Fault]) -> Iterator[pa.RecordBatch | Damage]:
+        for piece in pieces:
+            if isinstance(piece, Fault):
+                batch = piece.batch
+                end = batch.position + batch.size
+                yield self._damage(piece.finding, batch.position, end, batch.header.first_offset)
+            else:
+                yield piece
+            del piece

@@ -1,0 +1,311 @@
+"""A whole partition as one stream of Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
+from kafkalog.codec.columnar.schema import COPY, record_schema
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.model import BATCH, NO_END, Codec
+from kafkalog.codec.names import without_surrogates
+from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.record_shape import SMALLEST_RECORD
+from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.log.disk.held_files import HeldFiles
+from kafkalog.log.reading.consumer_view import ConsumerView, check_isolation_level, consumer_view, raised
+from kafkalog.log.reading.in_order import InOrder
+from kafkalog.log.reading.readable import ReadablePartition
+from kafkalog.log.reading.slices import Damage, Slice, SliceReader
+from kafkalog.log.walk.batch_filter import BatchFilter
+from kafkalog.log.walk.header_walk import Span, joined_spans
+from kafkalog.log.walk.segment import Segment, index_of
+
+__all__ = ["partition_to_arrow"]
+
+_PART_BYTES = 4 * MIB
+"""How much of a segment a thread reads at a time, at most."""
+_SHARED_BYTES = 8 * MIB
+"""What all threads together read at a time, and as much do they fill; the more threads, the less for each."""
+_LEAST_BYTES = MIB
+"""What a thread reads at a time, at least: below, beginning takes longer than reading."""
+_WAITING_BYTES = 8 * MIB
+"""Of Arrow batches that wait for whoever reads them."""
+_DEFAULT_ROWS, _MOST_ROWS = 65_536, 16 * 1024 * 1024
+"""Of one Arrow batch, if nothing else is asked for, and whatever is asked for."""
+_UNPACKED = 2
+"""Compressed records take so many times as much afterwards, at least: what is read of them at a time is less."""
+_LARGE_PART = 2
+"""A part so many times as large as it should be holds a large batch."""
+
+
+def partition_to_arrow(
+    partition: ReadablePartition,
+    columns: Iterable[str] | None = None,
+    *,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+    start_timestamp: int | None = None,
+    end_timestamp: int | None = None,
+    isolation_level: str,
+    batches: BatchFilter | None = None,
+    batch_rows: int = _DEFAULT_ROWS,
+    batch_bytes: int = 16 * MIB,
+    findings: list[Finding] | None = None,
+    threads: int = 1,
+    layout: str = COPY,
+    limits: Limits = DEFAULT_LIMITS,
+) -> pa.RecordBatchReader:
+    """See `Partition.to_arrow`."""
+    check_isolation_level(isolation_level)
+    if batch_rows < 1 or batch_bytes < 1 or threads < 1:
+        raise UsageError("batch_rows, batch_bytes and threads must be positive")
+    schema = record_schema(columns, layout)
+    low = _start(partition, start_offset, start_timestamp, limits)
+    high = _end(partition, end_offset, end_timestamp, limits)
+    view = consumer_view(partition, low, high, isolation_level=isolation_level, batches=batches, limits=limits)
+    wanted = partition.segments[index_of(partition.segments, view.start_offset) :]
+    files = HeldFiles([segment.path for segment in wanted])
+    work_bytes = sum(segment.size for segment in wanted)
+
+    likely_rows = min(batch_bytes // SMALLEST_RECORD, work_bytes, _MOST_ROWS)
+    rows = min(batch_rows, max(likely_rows, _DEFAULT_ROWS))  # room is made for all of them at once
+    in_threads = threads > 1 and kernel_is_worth_it(work_bytes)
+    share = max(_SHARED_BYTES // threads, _LEAST_BYTES)
+
+    def assembler() -> ArrowAssembler:
+        return ArrowAssembler(
+            schema,
+            topic=without_surrogates(partition.topic),
+            partition=partition.partition,
+            bounds=Bounds(rows, batch_bytes, first_rows=rows, most_collected=share if in_threads else None),
+            limits=limits,
+            work_bytes=work_bytes,
+        )
+
+    reading = _Reading(assembler, view, files, limits)
+    if in_threads:
+        every = min(_PART_BYTES, share)
+        parts = _parts(_slices(wanted, view, files, limits), every, files)
+        pieces = reading.in_threads(parts, min(threads, work_bytes // every + 1), every)
+    else:
+        pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
+    return pa.RecordBatchReader.from_batches(schema, _undamaged(_all_told(pieces, view), findings))
+
+
+def _all_told(pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView) -> Iterator[pa.RecordBatch | Damage]:
+    """The pieces, and at last why there are no more where that is because of damage elsewhere."""
+    yield from pieces
+    if view.undecided is not None:
+        yield Damage(view.undecided, view.undecided.position or 0, view.undecided.position or 0, view.end_offset)
+
+
+def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding] | None) -> Iterator[pa.RecordBatch]:
+    repeats = False
+    for piece in pieces:
+        if not isinstance(piece, Damage):
+            yield piece
+            del piece  # the next one may be as large: only who reads holds this one
+            continue
+        if piece.goes_on:  # the rows are a consumer's all the same, who is not told of it either
+            is_repeat = piece.finding.code is FindingCode.OFFSET_NOT_INCREASING
+            if findings is not None and not (is_repeat and repeats):
+                findings.append(piece.finding)
+            repeats = repeats or is_repeat
+            continue
+        if findings is None:
+            raise raised(piece.finding)
+        findings.append(piece.finding)
+        return
+
+
+def _slices(
+    wanted: Sequence[Segment], view: ConsumerView, files: HeldFiles, limits: Limits
+) -> Iterator[tuple[Segment, Slice]]:
+    """One for each segment."""
+    low, high = view.start_offset, view.end_offset
+    for number, segment in enumerate(wanted):
+        start, following = 0, None if number + 1 == len(wanted) else wanted[number + 1].base_offset
+        if number == 0:
+            with files.open(segment.path) as source:
+                start = segment.position_of(low, source, limits=limits)
+        yield (
+            segment,
+            Slice(
+                segment.path, start, segment.size, segment.base_offset, low, high, is_last=following is None,
+                next_base=following, opens_from=low,
+            ),
+        )  # fmt: skip
+
+
+def _parts(slices: Iterable[tuple[Segment, Slice]], every: int, files: HeldFiles) -> Iterator[Slice]:
+    """In pieces that threads can share, each cut off when it is its turn.
+
+    Headers say only where to cut and what should come there; what is wrong with them is for whoever reads to find.
+    """
+    next_offset = -1
+    for segment, whole in slices:
+        for span in _spans(segment, whole, every, files):
+            start_offset = max(next_offset, whole.start_offset)
+            if start_offset >= whole.end_offset:
+                return
+            is_last = whole.is_last and span.end == whole.end
+            yield replace(
+                whole, start=span.start, end=span.end, start_offset=start_offset, is_last=is_last,
+                expected=None if span.start == whole.start else span.expected,
+            )  # fmt: skip
+            next_offset = max(next_offset, span.next_offset)
+
+
+def _spans(segment: Segment, whole: Slice, every: int, files: HeldFiles) -> Iterator[Span]:
+    """All bytes of the slice, those included that the file has no longer: whoever reads says so."""
+    last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
+    for span in _spans_of_file(segment, whole, every, files):
+        if last.size:
+            yield last
+        last = span
+    if last.start < whole.end:
+        yield replace(last, end=whole.end)
+
+
+def _spans_of_file(segment: Segment, whole: Slice, every: int, files: HeldFiles) -> Iterator[Span]:
+    with files.open(segment.path) as source:
+        size = min(source.size, whole.end) - whole.start
+        head = source.read(whole.start, BATCH.size)
+        if len(head) > MAGIC_POSITION and head[MAGIC_POSITION] < BATCH_MAGIC:
+            # entries of magic 0 and 1 are mostly single messages: finding a cut among them takes longer than reading
+            yield Span(whole.start, whole.end, segment.base_offset, segment.base_offset, segment.base_offset)
+        elif size > 0:
+            if len(head) == BATCH.size and PLAIN.batch_header(head, 0).codec != Codec.NONE:
+                every //= _UNPACKED
+            step = size // -(-size // every)
+            yield from joined_spans(
+                source, segment.base_offset, whole.start + size, step, position=whole.start, next_base=whole.next_base
+            )
+
+
+class _End(NamedTuple):
+    """Where a slice ended."""
+
+    next_offset: int
+    """of what is wanted"""
+    expected: int | None
+    """what should come behind it"""
+
+
+class _Reading:
+    """Reads slices one after the other, each from where the one before it ended."""
+
+    def __init__(
+        self,
+        assembler: Callable[[], ArrowAssembler],
+        view: ConsumerView,
+        files: HeldFiles,
+        limits: Limits,
+    ) -> None:
+        self._assembler = assembler
+        self._view = view
+        self._files = files
+        self._limits = limits
+        self._idle: list[ArrowAssembler] = []
+
+    def _reader(self, part: Slice, next_offset: int, assembler: ArrowAssembler) -> SliceReader:
+        view = self._view
+        if next_offset >= 0:
+            part = replace(part, start_offset=max(view.start_offset, next_offset))
+        return SliceReader(
+            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files,
+            tells=True,
+        )  # fmt: skip
+
+    def _part(
+        self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False
+    ) -> Iterator[pa.RecordBatch | Damage | _End]:
+        """Its pieces, at last the offset after them; what is large waits for its turn."""
+        if is_large and await_turn is not None:
+            await_turn()
+        try:
+            assembler = self._idle.pop()
+        except IndexError:
+            assembler = self._assembler()
+        assembler.await_turn = await_turn
+        reader = self._reader(part, next_offset, assembler)
+        damaged = False
+        for piece in reader:
+            damaged = damaged or (isinstance(piece, Damage) and not piece.goes_on)
+            yield piece
+            del piece
+        assembler.await_turn = None
+        if not damaged:
+            self._idle.append(assembler)
+        yield _End(reader.next_offset, reader.expected)
+
+    def one_by_one(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch | Damage]:
+        assembler, next_offset = self._assembler(), -1
+        for part in slices:
+            if max(next_offset, part.start_offset) >= part.end_offset:
+                return
+            reader = self._reader(part, next_offset, assembler)
+            yield from reader
+            next_offset = reader.next_offset
+            self._files.passed(part.path)
+
+    def in_threads(self, slices: Iterable[Slice], threads: int, every: int) -> Iterator[pa.RecordBatch | Damage]:
+        """The same rows; a slice that began with another offset than the one it should is read again.
+
+        `every` is how large a slice is that holds no large batch, about.
+        """
+        works = ((part, partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part in slices)
+        next_offset, path, expected = -1, None, None
+        with InOrder(works, threads, size_of=_held_bytes, room=_WAITING_BYTES) as under_way:
+            for part, pieces in under_way:
+                start_offset = max(next_offset, self._view.start_offset)
+                if start_offset >= part.end_offset:
+                    return
+                if path is not None and path != part.path:
+                    self._files.passed(path)
+                path = part.path
+                if start_offset != part.start_offset or part.expected not in (None, expected):
+                    for _ in pieces:
+                        pass
+                    pieces = self._part(replace(part, expected=part.expected and expected), next_offset)
+                for piece in pieces:
+                    if isinstance(piece, _End):
+                        next_offset, expected = piece.next_offset, piece.expected
+                    else:
+                        yield piece
+                    del piece
+
+    def _in_thread(
+        self, part: Slice, is_large: bool, await_turn: Callable[[], None]
+    ) -> Iterator[pa.RecordBatch | Damage | _End]:
+        return self._part(part, await_turn=await_turn, is_large=is_large)
+
+
+def _held_bytes(piece: pa.RecordBatch | Damage | _End) -> int:
+    """What an item takes as long as it is held; several slices of one Arrow batch count each."""
+    return int(piece.get_total_buffer_size()) if isinstance(piece, pa.RecordBatch) else 0
+
+
+def _start(partition: ReadablePartition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
+    low = offset or 0
+    if timestamp is not None:
+        found = partition.offset_for_timestamp(timestamp, limits=limits)
+        low = max(low, NO_END if found is None else found.offset)
+    return low
+
+
+def _end(partition: ReadablePartition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
+    high = NO_END if offset is None else offset
+    if timestamp is not None:
+        found = partition.offset_for_timestamp(timestamp, limits=limits)
+        high = min(high, NO_END if found is None else found.offset)
+    return high

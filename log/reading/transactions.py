@@ -1,0 +1,321 @@
+"""Which transactions the log itself says were aborted, and which are still open.
+
+Derived from data batches and markers as `ProducerStateManager` does while it rebuilds its state: a producer's first
+transactional batch opens a transaction, its next COMMIT or ABORT marker ends it.  A `.txnindex` says the same, but may
+be missing, old or foreign; the log decides.  A batch that compaction has emptied opens its transaction like any other:
+the cleaner keeps the marker for as long as it keeps such a batch (`CleanedTransactionMetadata.onControlBatchRead`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.control import end_transaction_marker
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.index_files import ABORTED_TRANSACTION, ABORTED_TRANSACTION_VERSION, each_slot
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import (
+    BATCH,
+    CONTROL_FLAG,
+    NO_END,
+    NO_PRODUCER_ID,
+    TRANSACTIONAL_FLAG,
+    AbortedTransaction,
+    BatchHeader,
+    ControlType,
+    RecordBatch,
+)
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.records import decode_batch
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.producers.state import Marker
+from kafkalog.log.walk.segment import Segment
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kafkalog.codec.headers.runs import BatchRun
+    from kafkalog.log.walk.batches import BatchReader, Passed
+
+__all__ = ["AbortedFilter", "TransactionTracker", "Transactions", "Undecided", "marker_of"]
+
+
+def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> Marker | None:
+    """The COMMIT or ABORT marker that a control batch begins with; None in another one, and in an empty one.
+
+    Raises `FormatError` if it cannot be read; with `whole` also for whatever else is wrong with the batch.
+    """
+    decoded = decode_batch(batch, limits=limits)
+    if decoded.finding is not None and (whole or not decoded.records):
+        raise FormatError(decoded.finding.detail, position=batch.position, code=decoded.finding.code)
+    marker = end_transaction_marker(decoded.records[0]) if decoded.records else None
+    return None if marker is None else Marker(marker, decoded.records[0].timestamp)
+
+
+@dataclass(frozen=True)
+class Undecided(AbortedTransaction):
+    """What is there, up to `last_offset`, of a transaction whose end lies behind damage; held back as an aborted one.
+
+    Unlike one that is just open, which a broker holds back too, it is told of.
+    """
+
+    finding: Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Transactions:
+    """The result of a complete walk; `aborted` in the order of the markers, as the `.txnindex` files list them."""
+
+    aborted: tuple[AbortedTransaction, ...]
+    open_first_offsets: dict[int, int]
+    """producer id -> first offset of its transaction without a marker"""
+    log_end_offset: int
+    findings: tuple[Finding, ...] = ()
+    """markers that cannot be read"""
+    undecided: tuple[Undecided, ...] = ()
+    """those of the open ones whose marker may lie where the log is damaged"""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the earliest open transaction, else the log end offset."""
+        return min(self.open_first_offsets.values(), default=self.log_end_offset)
+
+    def why_it_ends(self) -> str | None:
+        """What somebody who reads committed data is to know; None where no transaction is open."""
+        if not self.open_first_offsets:
+            return None
+        producer_id, first = min(self.open_first_offsets.items(), key=lambda pair: pair[1])
+        return (
+            f"read_committed ends at offset {first}, where a transaction of producer {producer_id} is open; of the "
+            f"offsets from there up to {self.log_end_offset - 1} nothing is read, records of other producers included"
+        )
+
+
+class TransactionTracker:
+    """Fed with the batches of a partition in order; memory grows with open and aborted transactions only."""
+
+    def __init__(self, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._open: dict[int, int] = {}
+        self._earliest: list[tuple[int, int]] = []
+        self._reached = 0
+        self.aborted: list[AbortedTransaction] = []
+        self.undecided: list[Undecided] = []
+        self.findings: list[Finding] = []
+
+    def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[BatchRun | RecordBatch]:
+        """Take note of all that a walk gives below `end`, and of the damage that it passes; what it gives."""
+        passed = 0
+        for found in reader.by_run():
+            segment = reader.segment
+            for each in reader.passed[passed:]:
+                self.damaged(each)
+            is_damage = len(reader.passed) > passed and found is not None and isinstance(found, RecordBatch) and (
+                reader.passed[-1].position, reader.passed[-1].segment
+            ) == (found.position, segment)  # fmt: skip
+            passed = len(reader.passed)
+            if not is_damage:
+                self.take(found, segment, end=end)
+            yield found
+        for each in reader.passed[passed:]:
+            self.damaged(each)
+
+    def take(self, found: BatchRun | RecordBatch, segment: Segment | None = None, *, end: int = NO_END) -> None:
+        """Take note of a batch or many; of offsets that were there before nothing is opened or ended."""
+        if isinstance(found, RecordBatch):
+            batches, reached = iter((found,)), found.header.next_offset
+        else:
+            batches, reached = found.of_transactions(), found.next_offset
+        for batch in batches:
+            if self._reached <= batch.last_offset and batch.header.first_offset < end:
+                self.feed(batch, segment)
+        self._reached = max(self._reached, min(reached, end))
+
+    def damaged(self, passed: Passed) -> None:
+        """What was open here may have ended in what cannot be read; where an index tells, it is believed."""
+        claimed = None
+        if len(passed.head) == BATCH.size:
+            header = BatchHeader(*BATCH.struct.unpack(passed.head))
+            claimed = header.producer_id, header.base_offset
+        for producer_id in [*self._open]:
+            self._ends_unread(producer_id, passed.next_offset - 1, passed.finding, passed.segment, claimed)
+
+    def _ends_unread(
+        self, producer_id: int, last: int, finding: Finding, segment: Segment | None, claimed: tuple[int, int] | None
+    ) -> None:
+        """A transaction may have ended where nothing can be read.
+
+        If the bytes there claim to be the marker that a `.txnindex` lists, with the first offset that the log has,
+        it was aborted.  That no index lists it says nothing: it may be missing, or older.
+        """
+        first = self._open.pop(producer_id, None)
+        if first is None:
+            return
+        if claimed is not None and claimed[0] == producer_id and _is_listed(segment, producer_id, first, claimed[1]):
+            self._abort(producer_id, first, claimed[1])
+            return
+        what = f"the transaction of producer {producer_id} from offset {first} on"
+        found = Finding(
+            FindingCode.TRANSACTION_UNDECIDED, Severity.ERROR, finding.position, first,
+            f"whether {what} was committed cannot be told: {finding.detail}", finding.file,
+        )  # fmt: skip
+        self.undecided.append(Undecided(ABORTED_TRANSACTION_VERSION, producer_id, first, last, first, found))
+
+    def _abort(self, producer_id: int, first: int, last: int) -> None:
+        stable = self._earliest_open(last + 1)
+        self.aborted.append(AbortedTransaction(ABORTED_TRANSACTION_VERSION, producer_id, first, last, stable))
+
+    @property
+    def open_first_offsets(self) -> dict[int, int]:
+        """Producer id -> first offset of its open transaction."""
+        return dict(self._open)
+
+    def feed(self, batch: RecordBatch, segment: Segment | None = None) -> None:
+        """Take note of one batch; the file of `segment` is named in findings."""
+        header = batch.header
+        if not isinstance(header, BatchHeader) or not header.has_producer_id:
+            return
+        if not header.is_control:
+            if header.is_transactional and header.producer_id not in self._open:
+                self._open[header.producer_id] = header.base_offset
+                heapq.heappush(self._earliest, (header.base_offset, header.producer_id))
+            return
+        try:
+            found = marker_of(batch, self._limits)
+        except FormatError as error:
+            detail = f"a transaction marker cannot be read: {error.message}"
+            code = FindingCode.CONTROL_RECORD_INVALID
+            file = None if segment is None else segment.path
+            finding = Finding(code, Severity.ERROR, batch.position, header.base_offset, detail, file)
+            self.findings.append(finding)
+            claimed = header.producer_id, header.base_offset
+            self._ends_unread(header.producer_id, header.base_offset - 1, finding, segment, claimed)
+            return
+        first = None if found is None else self._open.pop(header.producer_id, None)
+        if first is not None and found is not None and found.marker.type is ControlType.ABORT:
+            self._abort(header.producer_id, first, header.base_offset)
+
+    def _earliest_open(self, default: int) -> int:
+        while self._earliest:
+            first, producer_id = self._earliest[0]
+            if self._open.get(producer_id) == first:
+                return first
+            heapq.heappop(self._earliest)
+        return default
+
+
+def _is_listed(segment: Segment | None, producer_id: int, first: int, marker: int) -> bool:
+    """Whether the transaction index of a segment lists an aborted transaction just as it is in the log."""
+    path = None if segment is None else segment.files.get(FileKind.TRANSACTION_INDEX)
+    if path is None:
+        return False
+    try:
+        with FileSource(path) as source:
+            return any(
+                fields[:4] == (ABORTED_TRANSACTION_VERSION, producer_id, first, marker)
+                for _, fields in each_slot(source, ABORTED_TRANSACTION)
+            )
+    except (FileNotFoundError, StorageError):
+        return False
+
+
+class AbortedFilter:
+    """Tells for batch after batch whether it belongs to an aborted transaction (`CompletedFetch`, the consumer's).
+
+    `rejected` tells it for a run of batches at a time; both ways may follow each other.
+    """
+
+    def __init__(self, aborted: Sequence[AbortedTransaction]) -> None:
+        self._all = sorted((txn.first_offset, txn.last_offset, txn.producer_id) for txn in aborted)
+        self._waiting = self._all[::-1]
+        self._undecided = [txn for txn in aborted if isinstance(txn, Undecided)]
+        self._aborting: dict[int, int] = {}
+
+    @cached_property
+    def _columns(self) -> _AbortedColumns:
+        return _AbortedColumns(self._all)
+
+    def rejected(self, run: BatchRun) -> npt.NDArray[np.bool_]:
+        """What `rejects` says of each batch of a run, whose offsets increase and are above all before."""
+        found, behind = self._columns.rejected(run)
+        ids = run["producer_id"]
+        highest = int(run.last_offsets[ids > NO_PRODUCER_ID].max(initial=-1))
+        while self._waiting and self._waiting[-1][0] <= highest:
+            _, last, producer_id = self._waiting.pop()
+            self._aborting[producer_id] = last
+        for producer_id, last in behind:
+            if self._aborting.get(producer_id) == last:
+                del self._aborting[producer_id]
+        return found
+
+    def undecided(self, batch: RecordBatch) -> Undecided | None:
+        """The undecided transaction for which a batch that was rejected is held back, if it is one."""
+        header = batch.header
+        return next(
+            (each for each in self._undecided
+             if each.producer_id == header.producer_id and each.first_offset <= header.last_offset <= each.last_offset),
+            None,
+        )  # fmt: skip
+
+    def holds_back_of(self, run: BatchRun) -> bool:
+        """Whether a batch of a run may be held back as undecided, and has to be looked at by itself."""
+        if not self._undecided:
+            return False
+        first, last = int(run["base_offset"][0]), int(run.last_offsets[-1])
+        return any(each.first_offset <= last and each.last_offset >= first for each in self._undecided)
+
+    def rejects(self, batch: RecordBatch) -> bool:
+        """Whether a consumer that reads committed data skips this batch."""
+        header = batch.header
+        if not header.has_producer_id:
+            return False
+        while self._waiting and self._waiting[-1][0] <= header.last_offset:
+            _, last, producer_id = self._waiting.pop()
+            self._aborting[producer_id] = last
+        marker = self._aborting.get(header.producer_id)
+        if marker is None:
+            return False
+        if header.last_offset > marker:
+            del self._aborting[header.producer_id]
+            return False
+        return header.is_transactional and not header.is_control
+
+
+class _AbortedColumns:
+    """Aborted transactions as columns, to be looked up by producer and offset."""
+
+    def __init__(self, aborted: Sequence[tuple[int, int, int]]) -> None:
+        import numpy as np
+
+        self._first, self._last, producers = np.array(aborted, np.int64).reshape(-1, 3).T
+        self._producers, numbers = np.unique(producers, return_inverse=True)
+        # by producer, then in the order in which they begin
+        keys = numbers * (len(aborted) + 1) + np.arange(len(aborted))
+        self._order = np.argsort(keys)
+        self._keys = keys[self._order]
+
+    def rejected(self, run: BatchRun) -> tuple[npt.NDArray[np.bool_], list[tuple[int, int]]]:
+        """Which batches belong to aborted transactions; and producers, with the last offset of the latest one of
+        theirs, that have written after it.
+        """
+        import numpy as np
+
+        ids, last = run["producer_id"], run.last_offsets
+        if len(self._producers) == 0:
+            return np.zeros(len(run), np.bool_), []
+        number = np.minimum(self._producers.searchsorted(ids), len(self._producers) - 1)
+        begun = self._first.searchsorted(last, "right")
+        width = len(self._first) + 1
+        latest = self._keys.searchsorted(number * width + begun) - 1
+        is_theirs = (self._producers[number] == ids) & (self._keys[latest] // width == number) & (latest >= 0)
+        end = self._last[self._order[latest]]
+        is_data = run["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG) == TRANSACTIONAL_FLAG
+        behind = is_theirs & (last > end)
+        pairs = set(zip(ids[behind].tolist(), end[behind].tolist(), strict=True))
+        return is_theirs & is_data & (last <= end), sorted(pairs)

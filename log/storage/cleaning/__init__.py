@@ -1,0 +1,1 @@
+"""One pass of the log cleaner, class by class."""

@@ -1,0 +1,115 @@
+"""What one pass of the cleaner keeps of each batch (`Cleaner.cleanInto`, `MemoryRecords.filterTo`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
+from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
+from kafkalog.log.storage.cleaning.offset_map import OffsetMap
+from kafkalog.log.storage.cleaning.retained_batch import StoredRecord, emptied, records_of, rewritten
+from kafkalog.log.storage.java import int64
+from kafkalog.log.storage.log_file import LogBatch
+from kafkalog.log.storage.producers.state import ProducerStateEntry
+
+__all__ = ["BatchRetention", "CleanedCounts"]
+
+_FIRST_V2_MAGIC = 2
+
+
+@dataclass(slots=True)
+class CleanedCounts:
+    """Records of one pass; control records count too."""
+
+    records_read: int = 0
+    records_kept: int = 0
+    records_without_key: int = 0
+    """dropped: nothing of a compacted log can supersede them"""
+
+
+@dataclass(slots=True)
+class BatchRetention:
+    """Decides for the batches of a log, in order, over all segments of a pass."""
+
+    offsets: OffsetMap
+    transactions: CleanedTransactions
+    producers: Mapping[int, ProducerStateEntry]
+    """those that are remembered"""
+    upper_bound: int
+    """first offset that the pass leaves alone; the batch that ends there stays, be it empty"""
+    now_ms: int
+    delete_retention_ms: int
+    counts: CleanedCounts
+
+    def retained(self, batch: LogBatch, *, keeps_old_deletes: bool) -> LogBatch | RecordBatch | None:
+        """The batch itself, what is put in its place, or None.
+
+        `keeps_old_deletes`: tombstones of magic 0 and 1, which know no horizon, are too young to go.
+        """
+        is_control = batch.header.is_control
+        transactions = self.transactions
+        ends_nothing = transactions.control_batch(batch) if is_control else False
+        is_aborted = False if is_control else transactions.batch(batch)
+        drops_records = self._is_past_horizon(batch) if ends_nothing else is_aborted
+        keeps_empty = self._is_last_of_producer(batch) or int64(batch.last_offset + 1) == self.upper_bound
+        if drops_records and not keeps_empty:
+            self.counts.records_read += _count(batch)
+            return None
+        kept: list[StoredRecord] = []
+        total = 0
+        has_tombstones = False
+        for record in records_of(batch):
+            total += 1
+            if drops_records or not (is_control or self._is_kept(batch, record, keeps_old_deletes)):
+                continue
+            kept.append(record)
+            has_tombstones = has_tombstones or record.value is None
+        self.counts.records_read += total
+        self.counts.records_kept += len(kept)
+        if not kept:
+            return emptied(batch) if keeps_empty else None
+        horizon = _horizon(batch)
+        needs_horizon = (has_tombstones or ends_nothing) and horizon is None
+        if len(kept) == total and batch.magic >= _FIRST_V2_MAGIC and not needs_horizon:
+            return batch
+        if needs_horizon:
+            return rewritten(batch, kept, int64(self.now_ms + self.delete_retention_ms))
+        return rewritten(batch, kept, NO_TIMESTAMP if horizon is None else horizon)
+
+    def _is_past_horizon(self, batch: LogBatch) -> bool:
+        horizon = _horizon(batch)
+        return horizon is not None and horizon <= self.now_ms
+
+    def _is_last_of_producer(self, batch: LogBatch) -> bool:
+        """Its sequence, or for a producer without data its epoch, is what a broker has to know of its producer."""
+        header = batch.header
+        known = self.producers.get(header.producer_id) if header.has_producer_id else None
+        if known is None:
+            return False
+        if known.last_batch.last_offset >= 0:
+            return batch.last_offset == known.last_batch.last_offset
+        return header.is_control and header.producer_epoch == known.producer_epoch
+
+    def _is_kept(self, batch: LogBatch, record: StoredRecord, keeps_old_deletes: bool) -> bool:
+        if record.offset > self.offsets.latest_offset:
+            return True
+        if record.key is None:
+            self.counts.records_without_key += 1
+            return False
+        if record.offset < self.offsets.get(record.key):
+            return False
+        if record.value is not None:
+            return True
+        if batch.magic < _FIRST_V2_MAGIC:
+            return keeps_old_deletes
+        horizon = _horizon(batch)
+        return horizon is None or self.now_ms < horizon
+
+
+def _count(batch: LogBatch) -> int:
+    return max(batch.header.records_count, 0) if isinstance(batch.header, BatchHeader) else 1
+
+
+def _horizon(batch: LogBatch) -> int | None:
+    return batch.header.delete_horizon_ms if isinstance(batch.header, BatchHeader) else None

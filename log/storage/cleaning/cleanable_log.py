@@ -1,0 +1,132 @@
+"""A log as the cleaner sees it, and how much of it is dirty (`LogCleanerManager.cleanableOffsets`, `LogToClean`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from kafkalog.codec.model import AbortedTransaction
+from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
+from kafkalog.log.storage.producers.known_producers import ProducerStateManager
+from kafkalog.log.storage.segment import LogSegment
+from kafkalog.log.storage.segments import LogSegments
+from kafkalog.log.storage.settings import CleanerSettings
+
+__all__ = ["CleanableLog", "Dirty", "dirty_part"]
+
+_NEVER = 2**63 - 1
+
+
+@dataclass(slots=True, kw_only=True)
+class CleanableLog:
+    """The segments of a loaded log, the last of which is appended to, and what is known of its batches."""
+
+    disk: Disk
+    directory: str
+    settings: CleanerSettings
+    segments: LogSegments
+    producers: ProducerStateManager
+    epochs: LeaderEpochFileCache
+    log_start_offset: int
+    end_offset: int
+    high_watermark: int
+    retire: Callable[[LogSegment], None]
+    """takes the files of a segment that is replaced or deleted out of the log"""
+
+    def __post_init__(self) -> None:
+        self.high_watermark = min(max(self.high_watermark, self.log_start_offset), self.end_offset)
+        self.producers.on_high_watermark_updated(self.high_watermark)
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the earliest open transaction, else the high watermark."""
+        unstable = self.producers.first_unstable_offset()
+        if unstable is None:
+            return self.high_watermark
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
+
+    def aborted(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Aborted transactions that begin before `end`, as the indexes list them from the segment of `start` on.
+
+        Those that end below the log's start are left out: who looks for their batches takes them for committed.
+        """
+        found: list[AbortedTransaction] = []
+        if self.segments.floor(start) is None:
+            return found
+        for segment in self.segments.between(start, _NEVER):
+            entries, is_complete = segment.transaction_index.collect(self.log_start_offset, end)
+            found += entries
+            if is_complete:
+                break
+        return found
+
+    def inactive_from(self, offset: int) -> list[LogSegment]:
+        """From the segment that holds an offset on, without the last one."""
+        last = self.segments.last.base_offset
+        return [] if offset > last else self.segments.between(offset, last)
+
+
+@dataclass(frozen=True, slots=True)
+class Dirty:
+    """What of a log a pass would clean; sizes are of whole log files, in bytes."""
+
+    first_offset: int
+    """everything before was cleaned once"""
+    upper_bound: int
+    """first offset that the pass leaves alone; a segment begins there"""
+    clean_bytes: int
+    cleanable_bytes: int
+    """a segment in which `first_offset` lies counts on both sides"""
+    is_overdue: bool
+    """something is dirty for longer than `max.compaction.lag.ms`"""
+    is_reset: bool
+    """the checkpoint was below the log's start or after its end: a broker corrects it at once"""
+
+    @property
+    def ratio(self) -> float:
+        """Share of the bytes that are cleanable."""
+        total = self.clean_bytes + self.cleanable_bytes
+        return self.cleanable_bytes / total if total else 0.0
+
+    def is_cleaned(self, min_ratio: float) -> bool:
+        """Whether a cleaner would take it on."""
+        return (self.is_overdue and self.cleanable_bytes > 0) or self.ratio > min_ratio
+
+
+def dirty_part(log: CleanableLog, checkpoint: int | None, now_ms: int) -> Dirty:
+    """What would be cleaned; `checkpoint` is what `cleaner-offset-checkpoint` says of the log."""
+    start = log.log_start_offset
+    first = start if checkpoint is None else checkpoint
+    is_reset = not start <= first <= log.end_offset
+    if is_reset:
+        first = start
+    bound = min(log.last_stable_offset, log.segments.last.base_offset, _too_young(log, first, now_ms))
+    inactive = log.inactive_from(max(first, bound))
+    upper_bound = (inactive[0] if inactive else log.segments.last).base_offset
+    cleanable = log.segments.between(min(first, upper_bound), upper_bound)
+    return Dirty(
+        first,
+        upper_bound,
+        sum(segment.log.size for segment in log.segments.between(-1, first)),
+        sum(segment.log.size for segment in cleanable),
+        _is_overdue(log, first, now_ms),
+        is_reset,
+    )
+
+
+def _too_young(log: CleanableLog, first: int, now_ms: int) -> int:
+    """Where the first dirty segment begins that has not lain for `min.compaction.lag.ms`."""
+    lag = log.settings.min_compaction_lag_ms
+    if lag > 0:
+        for segment in log.inactive_from(first):
+            if segment.age_timestamp > now_ms - lag:
+                return segment.base_offset
+    return _NEVER
+
+
+def _is_overdue(log: CleanableLog, first: int, now_ms: int) -> bool:
+    clean_until = now_ms - max(log.settings.max_compaction_lag_ms, 0)
+    times = (segment.first_batch_timestamp for segment in log.inactive_from(first))
+    earliest = min((time for time in times if time is not None and time > 0), default=_NEVER)
+    return earliest < clean_until

@@ -1,0 +1,1 @@
+"""What a log knows of its producers (`ProducerStateManager`): appends, snapshots, open transactions."""

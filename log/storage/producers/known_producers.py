@@ -1,0 +1,203 @@
+"""The producers of a partition (`ProducerStateManager`).
+
+Sequences of idempotent producers, open transactions, and the snapshots that spare a scan at the next start.
+"""
+
+from __future__ import annotations
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION, encode_producer_snapshot, read_producer_snapshot
+from kafkalog.codec.model import AbortedTransaction, ProducerEntry
+from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.indexes import TransactionIndex
+from kafkalog.log.storage.java import IllegalArgumentError, JavaHashMap, int64
+from kafkalog.log.storage.producers.snapshots import Snapshots
+from kafkalog.log.storage.producers.state import (
+    AppendOrigin,
+    CompletedTransaction,
+    ProducerAppendInfo,
+    ProducerStateEntry,
+)
+
+__all__ = ["ProducerStateManager"]
+
+
+class ProducerStateManager:
+    """State of all producers of a partition, and its snapshot files; `snapshots` if they were listed already."""
+
+    def __init__(
+        self, disk: Disk, directory: str, now_ms: int, expiration_ms: int, snapshots: Snapshots | None = None
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._now_ms = now_ms
+        self._expiration_ms = expiration_ms
+        self.producers: JavaHashMap[ProducerStateEntry] = JavaHashMap()
+        self._ongoing: dict[int, int] = {}
+        self._unreplicated: dict[int, int] = {}
+        self._map_end = 0
+        self._snapshot_end = 0
+        self.snapshots = Snapshots(disk, directory) if snapshots is None else snapshots
+
+    @property
+    def map_end_offset(self) -> int:
+        """Offset up to which the state is built."""
+        return self._map_end
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is known."""
+        return len(self.producers) == 0 and not self._unreplicated
+
+    @property
+    def has_snapshots(self) -> bool:
+        """There is a snapshot file."""
+        return len(self.snapshots) > 0
+
+    def set_map_end(self, offset: int) -> None:
+        """The state is built up to an offset."""
+        self._map_end = offset
+
+    def first_unstable_offset(self) -> int | None:
+        """Where the earliest open (or not yet replicated) transaction begins."""
+        return min([*self._ongoing, *self._unreplicated], default=None)
+
+    def first_undecided_offset(self) -> int | None:
+        """Where the earliest open transaction begins."""
+        return min(self._ongoing, default=None)
+
+    def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
+        """What is known of a producer."""
+        return self.producers.get(producer_id)
+
+    def prepare(self, producer_id: int, origin: AppendOrigin = AppendOrigin.REPLICATION) -> ProducerAppendInfo:
+        """Begin to take in batches of a producer."""
+        return ProducerAppendInfo(self.producers.get(producer_id) or ProducerStateEntry(producer_id), origin)
+
+    def update(self, append: ProducerAppendInfo) -> None:
+        """Take over what an append has learned."""
+        current = self.producers.get(append.state.producer_id)
+        if current is None:
+            self.producers.put(append.state.producer_id, append.state)
+        else:
+            current.update(append.state)
+        for first_offset in append.started:
+            self.begin(first_offset, append.state.producer_id)
+
+    def begin(self, first_offset: int, producer_id: int) -> None:
+        """A transaction is open; of two with the same first offset the one that is told last counts."""
+        self._ongoing[first_offset] = producer_id
+
+    def last_stable_offset(self, completed: CompletedTransaction) -> int:
+        """First offset of the earliest transaction of another producer, else the one after the marker."""
+        others = [first for first, producer in self._ongoing.items() if producer != completed.producer_id]
+        return min(others, default=completed.last_offset + 1)
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        """Close a transaction."""
+        if completed.first_offset not in self._ongoing:
+            raise IllegalArgumentError("Attempted to complete a transaction which was not started")
+        del self._ongoing[completed.first_offset]
+        self._unreplicated[completed.first_offset] = completed.last_offset
+
+    def finish(self, completed: CompletedTransaction, index: TransactionIndex | None = None) -> None:
+        """Close a transaction; one that was aborted goes into the index of the segment that holds its marker."""
+        if index is not None and completed.is_aborted:
+            stable = self.last_stable_offset(completed)
+            first, last = completed.first_offset, completed.last_offset
+            index.append(AbortedTransaction(ABORTED_TRANSACTION_VERSION, completed.producer_id, first, last, stable))
+        self.complete(completed)
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:
+        """What lies below is replicated, transactions that ended there too."""
+        if self._unreplicated:
+            self._unreplicated = {k: v for k, v in self._unreplicated.items() if v >= high_watermark}
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Drop unusable snapshots and load the newest that is left, unless the state already ends there."""
+        for offset in self.snapshots.outside(log_start_offset, log_end_offset):
+            self.snapshots.delete(offset)
+        if log_end_offset == self._map_end:
+            self._unreplicated = {k: v for k, v in self._unreplicated.items() if v >= log_start_offset}
+            self._map_end = max(self._map_end, log_start_offset)
+            newest = self.snapshots.newest
+            self._snapshot_end = log_start_offset if newest is None else newest
+            return
+        self.producers.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self._load_newest(log_start_offset)
+
+    def _load_newest(self, log_start_offset: int) -> None:
+        while (newest := self.snapshots.newest) is not None:
+            try:
+                entries = read_producer_snapshot(self.snapshots.source(newest))
+            except FormatError:
+                self.snapshots.delete(newest)
+                continue
+            for entry in entries:
+                if not self._expired(entry):
+                    self._load(entry)
+            self._snapshot_end = self._map_end = newest
+            return
+        self._snapshot_end = self._map_end = log_start_offset
+
+    def _expired(self, entry: ProducerEntry) -> bool:
+        idle = int64(self._now_ms - entry.timestamp)
+        return entry.current_txn_first_offset < 0 and idle >= self._expiration_ms
+
+    def _load(self, entry: ProducerEntry) -> None:
+        state = ProducerStateEntry.from_entry(entry)
+        self.producers.put(entry.producer_id, state)
+        if state.current_txn_first_offset is not None:
+            self._ongoing[state.current_txn_first_offset] = entry.producer_id
+
+    def truncate_fully(self, offset: int) -> None:
+        """Forget everything and start at an offset."""
+        self.producers.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        for snapshot in reversed(self.snapshots.offsets()):
+            self.snapshots.delete(snapshot)
+        self._snapshot_end = 0
+        self._map_end = offset
+
+    def take_snapshot(self) -> None:
+        """Write the state, if it went on since the last snapshot."""
+        if self._map_end <= self._snapshot_end:
+            return
+        self.snapshots.put(
+            self._map_end, encode_producer_snapshot([state.entry() for state in self.producers.values()])
+        )
+        self._snapshot_end = self._map_end
+
+    def delete_snapshots_of(self, base_offsets: list[int]) -> None:
+        """Segments are deleted: so are their snapshots."""
+        for offset in base_offsets:
+            if offset in self.snapshots:
+                self.snapshots.delete(offset)
+
+    def delete_snapshots_above(self, offset: int) -> None:
+        """The log is cut: no snapshot of what was after is left, the newest goes first."""
+        for snapshot in reversed([each for each in self.snapshots.offsets() if each > offset]):
+            self.snapshots.delete(snapshot)
+
+    def delete_snapshots_up_to(self, log_start_offset: int) -> None:
+        """The next start would find them unusable."""
+        for snapshot in [each for each in self.snapshots.offsets() if each <= log_start_offset]:
+            self.snapshots.delete(snapshot)
+
+    def remove_and_mark_snapshot_for_deletion(self, offset: int) -> str | None:
+        """A segment is retired: its snapshot, if it has one, is renamed; gives the new path."""
+        return self.snapshots.mark_deleted(offset) if offset in self.snapshots else None
+
+    def remove_stray_snapshots(self, base_offsets: list[int]) -> None:
+        """Keep the snapshots of segments, and of the others only the newest, if it lies after the last segment."""
+        if not self.snapshots.is_current:
+            self.snapshots = Snapshots(self._disk, self._directory)
+        bases = frozenset(base_offsets)
+        strays = [offset for offset in self.snapshots.offsets() if offset not in bases]
+        keep = strays[-1:] if strays and strays[-1] >= max(base_offsets, default=strays[-1]) else []
+        for offset in strays:
+            if offset not in keep:
+                self.snapshots.delete(offset)

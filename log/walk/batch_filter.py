@@ -1,0 +1,97 @@
+"""Which batches are wanted, decided on their headers: what is left out is neither decompressed nor decoded.
+
+Checksums are compared all the same, and offsets and transactions go on as if everything were read.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafkalog.codec.arguments import shown
+from kafkalog.codec.codec_names import as_codec
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, NO_PRODUCER_ID, TRANSACTIONAL_FLAG, AnyHeader, Codec
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kafkalog.codec.headers.message_runs import MessageRun
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["BatchFilter", "Codecs", "ProducerIds", "batch_filter"]
+
+ProducerIds: TypeAlias = int | Iterable[int] | None
+Codecs: TypeAlias = Codec | str | int | Iterable[Codec | str | int] | None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFilter:
+    """All conditions must hold; one that is None always does.
+
+    Entries of magic 0 and 1 have no producer and are neither transactional nor control; the codec is the wrapper's.
+    """
+
+    producer_ids: frozenset[int] | None = None
+    codecs: frozenset[int] | None = None
+    transactional: bool | None = None
+    control: bool | None = None
+
+    def accepts(self, header: AnyHeader) -> bool:
+        """Whether a batch with this header is wanted."""
+        return (
+            (self.producer_ids is None or header.producer_id in self.producer_ids)
+            and (self.codecs is None or header.codec in self.codecs)
+            and (self.transactional is None or header.is_transactional == self.transactional)
+            and (self.control is None or header.is_control == self.control)
+        )
+
+    def chosen(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
+        """The same for each batch of a run."""
+        import numpy as np
+
+        from kafkalog.codec.headers.runs import BatchRun
+
+        attributes = run["attributes"]
+        chosen = np.ones(len(run), np.bool_)
+        if self.codecs is not None:
+            chosen &= np.isin(attributes & CODEC_MASK, list(self.codecs))
+        flags = attributes if isinstance(run, BatchRun) else np.zeros_like(attributes)
+        for wanted, flag in ((self.transactional, TRANSACTIONAL_FLAG), (self.control, CONTROL_FLAG)):
+            if wanted is not None:
+                chosen &= (flags & flag != 0) == wanted
+        if self.producer_ids is not None:
+            chosen &= np.isin(run["producer_id"], list(self.producer_ids)) if isinstance(run, BatchRun) else False
+        return chosen
+
+
+def _producer_id(value: object) -> int:
+    """Any integer, numpy's too."""
+    try:
+        found = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        found = NO_PRODUCER_ID
+    if not NO_PRODUCER_ID < found < 2**63:
+        raise UsageError(f"{shown(value)} is not a producer id: they are 0 to {2**63 - 1}")
+    return found
+
+
+def batch_filter(
+    producer_ids: ProducerIds = None,
+    codecs: Codecs = None,
+    transactional: bool | None = None,
+    control: bool | None = None,
+) -> BatchFilter | None:
+    """The filter of these conditions, None if there are none; raises `UsageError` for what no batch can have."""
+    if producer_ids is None and codecs is None and transactional is None and control is None:
+        return None
+    ids = None
+    if producer_ids is not None:
+        ids = frozenset(map(_producer_id, producer_ids if isinstance(producer_ids, Iterable) else [producer_ids]))
+    wanted = None
+    if codecs is not None:
+        wanted = frozenset(as_codec(each) for each in ([codecs] if isinstance(codecs, str | int) else codecs))
+    return BatchFilter(ids, wanted, transactional, control)

@@ -1,0 +1,149 @@
+"""From batch to batch of a segment by their headers alone, and spans of neighbors; nothing is guessed.
+
+Bytes that are not a batch stay in the span that they are in.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
+from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.limits import KIB
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, BatchHeader
+from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.rules import Continuity, Verdict
+from kafkalog.codec.scan import Scanner, offset_behind
+from kafkalog.codec.source import Source
+from kafkalog.codec.thresholds import kernel_is_worth_it
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.walk.segment import Segment
+
+__all__ = ["Span", "batch_spans", "joined_spans", "spans_from", "walk_headers"]
+
+_BLOCK_BYTES = 64 * KIB
+"""Read at a time where batches are small."""
+_SIZE = LOG_OVERHEAD.reader("size")
+_walk_on = Kernel("walk_headers", "walk_headers")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a segment from the beginning of a batch on, and the offsets that headers claim for them."""
+
+    start: int
+    end: int
+    first_offset: int
+    next_offset: int
+    """after the last one"""
+    expected: int
+    """what should come at `start`: after the highest offset before it"""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+
+def batch_spans(segment: Segment, next_base: int | None = None) -> list[Span]:
+    """A span for each batch of the segment; after the last sound header one for all the rest."""
+    with segment.open() as source:
+        return list(walk_headers(source, segment.base_offset, 0, min(source.size, segment.size), next_base=next_base))
+
+
+def spans_from(segment: Segment, offset: int) -> Iterator[Span]:
+    """A span for each batch, from one at or before the batch with `offset` on; the last as in `batch_spans`."""
+    with segment.open() as source:
+        position = segment.position_of(offset, source)
+        yield from walk_headers(source, segment.base_offset, position, min(source.size, segment.size))
+
+
+def joined_spans(
+    source: FileSource, offset: int, end: int, step: int, *, position: int = 0, next_base: int | None = None
+) -> Iterator[Span]:
+    """Neighbors together until each span has `step` bytes; `offset` is where the batch at `position` should begin."""
+    read = _pread() if kernel_is_worth_it(end) else 0
+    if read and source.descriptor >= 0:
+        for span, expected in _by_kernel(read, source, offset, position, end, step, next_base):
+            yield span
+            position, offset = span.end, expected
+    yield from _joined(walk_headers(source, offset, position, end, next_base=next_base), step)
+
+
+def _by_kernel(
+    read: int, source: FileSource, offset: int, position: int, end: int, step: int, next_base: int | None
+) -> Iterator[tuple[Span, int]]:
+    """Each span and the offset that should come behind it, as far as a kernel goes."""
+    import numpy as np
+
+    from kafkalog.codec.buffer_pool import Block
+    from kafkalog.codec.kernels.tables import Walk
+
+    memory = Block(_BLOCK_BYTES)
+    walk = np.zeros(len(Walk), np.int64)
+    walk[Walk.END], walk[Walk.FILE_END], walk[Walk.STEP], walk[Walk.EXPECTED] = end, source.size, step, offset
+    walk[Walk.POSITION], walk[Walk.NEXT_BASE] = position, NO_END if next_base is None else next_base
+    while position < end and _walk_on(read, source.descriptor, memory.address, _BLOCK_BYTES, walk):
+        behind, expected = int(walk[Walk.POSITION]), int(walk[Walk.EXPECTED])
+        yield Span(position, behind, int(walk[Walk.FIRST_OFFSET]), int(walk[Walk.NEXT_OFFSET]), offset), expected
+        position, offset = behind, expected
+
+
+@lru_cache(maxsize=1)
+def _pread() -> int:
+    """Where the C library's positional read is; 0 where that is not known to take 64-bit positions."""
+    function = getattr(ctypes.CDLL(None), "pread", None) if sys.maxsize > 2**32 else None
+    return 0 if function is None else ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _joined(found: Iterable[Span], step: int) -> Iterator[Span]:
+    """Neighbors together until each has `step` bytes."""
+    first: Span | None = None
+    end = next_offset = 0
+    for span in found:
+        if first is not None and end - first.start >= step:
+            yield Span(first.start, end, first.first_offset, next_offset, first.expected)
+            first = None
+        if first is None:
+            first, next_offset = span, span.next_offset
+        end, next_offset = span.end, max(next_offset, span.next_offset)
+    if first is not None:
+        yield Span(first.start, end, first.first_offset, next_offset, first.expected)
+
+
+def _is_sound(source: Source, position: int, end: int) -> bool:
+    return next(iter(Scanner(source, position=position, end=end)), None) is not None
+
+
+def walk_headers(
+    source: Source, offset: int, position: int, end: int, *, next_base: int | None = None
+) -> Iterator[Span]:
+    """A span for each batch, from its header alone; `offset` is where the first one should begin.
+
+    One that is displaced (`codec.rules`) claims the offsets that it has.
+    """
+    continuity = Continuity(next_segment=next_base, expected=offset)
+    while position < end:
+        head = source.read(position, BATCH.size)
+        length = _SIZE(head, 0) if len(head) > MAGIC_POSITION else -1
+        behind = position + LOG_OVERHEAD.size + length
+        if length < SMALLEST_MESSAGE or behind > end or (head[MAGIC_POSITION] > 1 and len(head) < BATCH.size):
+            yield Span(position, end, offset, offset, offset)
+            return
+        header = PLAIN.batch_header(head, 0) if head[MAGIC_POSITION] > 1 else PLAIN.legacy_header(head, 0)
+        following = None if continuity.is_next(header) else offset_behind(source, behind, next_base)
+        first, next_offset = offset, header.next_offset
+        if continuity.judge(header, following) is Verdict.DISPLACED:
+            next_offset = offset + (header.next_offset - header.first_offset)
+        elif following is not None and following < next_offset and not _is_sound(source, position, behind):
+            next_offset = offset  # nothing that it says is believed where the next one contradicts it
+        elif isinstance(header, BatchHeader):
+            first = header.base_offset
+        yield Span(position, behind, first, next_offset, offset)
+        offset = max(offset, next_offset)
+        continuity.took(offset - 1)
+        position = behind

@@ -1,0 +1,79 @@
+"""One segment: the files that share a base offset.  Kafka's `LogSegment`, for reading."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.disk.files import FileSource, NotRegularFileError
+from kafkalog.log.walk.lookup import start_position
+
+__all__ = ["Segment", "index_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A log file and the files that belong to it; sizes are bytes at the moment of listing."""
+
+    base_offset: int
+    path: str
+    """of the log file"""
+    size: int
+    """of the log file"""
+    modified_ns: int
+    """of the log file, nanoseconds since 1970"""
+    files: Mapping[FileKind, str]
+    """paths of all its files, the log included"""
+    sizes: Mapping[FileKind, int]
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all its files."""
+        return sum(self.sizes.values())
+
+    def open(self) -> FileSource:
+        """The log file, for reading; raises `StorageError`."""
+        return FileSource(self.path)
+
+    @checked
+    @contextmanager
+    def scanner(
+        self, *, position: int = 0, check_crc: bool = True, limits: Limits = DEFAULT_LIMITS
+    ) -> Iterator[Scanner]:
+        """A walk over the segment; afterwards it has `valid_bytes`, `stop` and `findings`."""
+        with self.open() as source:
+            yield Scanner(source, position=position, check_crc=check_crc, limits=limits)
+
+    @checked
+    def batches(self, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[RecordBatch]:
+        """The valid batches up to the first damage; use `scanner` to learn why the walk ended."""
+        with self.scanner(limits=limits) as scanner:
+            yield from scanner
+
+    @checked
+    def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
+        """Where in `source`, the opened log, to start reading for `offset`: by the index if it is right, else 0."""
+        path = self.files.get(FileKind.OFFSET_INDEX)
+        if path is None or offset <= self.base_offset:
+            return 0
+        try:
+            index = FileSource(path)
+        except (FileNotFoundError, NotRegularFileError):
+            return 0
+        with index:
+            return start_position(source, index, base_offset=self.base_offset, target=offset, limits=limits)
+
+
+def index_of(segments: Sequence[Segment], offset: int) -> int:
+    """Number of the segment that holds `offset` if any does: the last that begins at or below it, else the first.
+
+    `segments` are in the order of their base offsets, as `LogSegments` keeps them (`floorSegment`).
+    """
+    return max(bisect_right(segments, offset, key=lambda segment: segment.base_offset) - 1, 0)

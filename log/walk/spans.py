@@ -1,0 +1,146 @@
+"""Where a segment can be cut: positions at which batches begin, and the offsets that lie between them.
+
+The offset index names positions, and each is proved by a valid batch there; without a usable index the headers of all
+batches are walked over (`header_walk`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import overload
+
+from kafkalog.codec.framing import BATCH_MAGIC
+from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
+from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import Source
+from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
+from kafkalog.log.walk.header_walk import Span, joined_spans, walk_headers
+from kafkalog.log.walk.segment import Segment
+
+__all__ = ["spans"]
+
+_PROBE_BYTES = 64 * KIB
+_TRIES = 4
+"""Index entries examined for one cut before the index is given up."""
+_INDEX_BYTES = MIB
+"""Read at once of an index; further entries are read one by one."""
+_PAGE_BYTES = 4096
+"""Read before it is known how many entries there are: most of what a live broker reserves holds none."""
+_NOTHING = OffsetEntry(0, 0)
+
+
+def spans(
+    segment: Segment, every: int, next_base: int | None = None, *, limits: Limits = DEFAULT_LIMITS
+) -> list[Span]:
+    """The segment in about equal spans of at most about `every` bytes, or one where it is smaller than that."""
+    with segment.open() as source:
+        size = min(source.size, segment.size)
+        if size == 0:
+            return []
+        step = size // -(-size // max(every, 1))
+        proving = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
+        found = _indexed(source, segment, range(step, size - step // 2, step), size, next_base, proving)
+        if found is None:
+            return list(joined_spans(source, segment.base_offset, size, step, next_base=next_base))
+        cuts, next_offset = found
+    starts = [(0, segment.base_offset), *cuts]
+    ends = [*cuts, (size, next_offset)]
+    return [Span(at, end, low, high, low) for (at, low), (end, high) in zip(starts, ends, strict=True)]
+
+
+class _Slots(Sequence[OffsetEntry]):
+    """The entries of an opened offset index, decoded where they are examined: a live broker reserves a million.
+
+    Those are left out as far as a search for the first of them finds it.
+    """
+
+    def __init__(self, index: Source) -> None:
+        self._index = index
+        self._begin = index.read(0, min(index.size, _PAGE_BYTES))
+        self._count = index.size // OFFSET_ENTRY.size
+        self._count = bisect_left(self, True, key=lambda entry: entry.position <= 0)
+        if self._count * OFFSET_ENTRY.size > len(self._begin):
+            self._begin = index.read(0, min(self._count * OFFSET_ENTRY.size, _INDEX_BYTES))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, slot: int) -> OffsetEntry: ...
+
+    @overload
+    def __getitem__(self, slot: slice) -> list[OffsetEntry]: ...
+
+    def __getitem__(self, slot: int | slice) -> OffsetEntry | list[OffsetEntry]:
+        if isinstance(slot, slice):
+            return [self[each] for each in range(*slot.indices(self._count))]
+        at = slot * OFFSET_ENTRY.size
+        data = self._begin[at : at + OFFSET_ENTRY.size] or self._index.read(at, OFFSET_ENTRY.size)
+        return OffsetEntry(*OFFSET_ENTRY.struct.unpack(data)) if len(data) == OFFSET_ENTRY.size else _NOTHING
+
+
+def _indexed(
+    source: Source, segment: Segment, wanted: range, size: int, next_base: int | None, limits: Limits
+) -> tuple[list[tuple[int, int]], int] | None:
+    """Where to cut, and the offset after the last batch; None if the index does not help."""
+    path = segment.files.get(FileKind.OFFSET_INDEX)
+    base_offset = segment.base_offset
+    if path is None:
+        return None
+    try:
+        with FileSource(path) as index:
+            entries = _Slots(index)
+            if not entries:
+                return None
+            cuts = _cuts(source, base_offset, entries, wanted, limits)
+            tail = _proved(source, base_offset, entries[-1:], limits)
+    except (MissingFileError, NotRegularFileError):
+        return None
+    if cuts is None or tail is None:
+        return None
+    begin = max(tail, cuts[-1]) if cuts else tail
+    behind = walk_headers(source, begin[1], begin[0], size, next_base=next_base)
+    return cuts, max([begin[1], *(span.next_offset for span in behind)])
+
+
+def _proved(source: Source, base_offset: int, entries: Iterable[OffsetEntry], limits: Limits) -> tuple[int, int] | None:
+    """Position and first offset of the first entry at which a valid v2 batch begins that has the entry's offset.
+
+    No checksum covers the offset of a batch: the entry, which was written beside it, is what proves it.
+    """
+    for entry in entries:
+        if not 0 < entry.position < source.size:
+            continue
+        batch = next(iter(Scanner(source, position=entry.position, limits=limits)), None)
+        header = batch.header if batch is not None else None
+        if (
+            isinstance(header, BatchHeader)
+            and header.magic == BATCH_MAGIC
+            and base_offset <= header.base_offset
+            and base_offset + entry.relative_offset == header.last_offset
+        ):
+            return entry.position, header.base_offset
+    return None
+
+
+def _cuts(
+    source: Source, base_offset: int, entries: Sequence[OffsetEntry], wanted: range, limits: Limits
+) -> list[tuple[int, int]] | None:
+    """Proved positions at or after the wanted ones, with their first offsets; None if the index does not help."""
+    cuts: list[tuple[int, int]] = []
+    for position in wanted:
+        if cuts and position <= cuts[-1][0]:
+            continue
+        number = bisect_left(entries, position, key=lambda entry: entry.position)
+        if number == len(entries):
+            return cuts
+        found = _proved(source, base_offset, entries[number : number + _TRIES], limits)
+        if found is None or (cuts and found[1] <= cuts[-1][1]):
+            return None
+        cuts.append(found)
+    return cuts

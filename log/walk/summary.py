@@ -1,0 +1,175 @@
+"""What a walk over a segment says about it: offsets, times, codecs, and whether it is whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.findings import Finding, StopReason
+from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import (
+    CODEC_MASK,
+    DELETE_HORIZON_FLAG,
+    TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
+    Codec,
+    RecordBatch,
+    TimestampType,
+    codec_label,
+)
+from kafkalog.codec.rules import Verdict
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.thresholds import headers_are_worth_it
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.walk.cursor import Cursor
+from kafkalog.log.walk.missing import first_offset_of
+from kafkalog.log.walk.segment import Segment
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.run_scanner import RunScanner
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["SegmentSummary", "summarize"]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSummary:
+    """Facts of one segment; offsets and timestamps (ms) are None where there is no batch, or none with a timestamp."""
+
+    segment: Segment
+    batches: int
+    first_offset: int | None
+    last_offset: int | None
+    first_timestamp: int | None
+    """smallest first timestamp of a batch"""
+    last_timestamp: int | None
+    """largest timestamp"""
+    codecs: dict[str, int]
+    """batches by codec"""
+    magics: dict[int, int]
+    """batches by message format"""
+    valid_bytes: int
+    """where the last valid batch ends"""
+    stop: StopReason
+    has_gaps: bool
+    """offsets are missing between batches"""
+    findings: tuple[Finding, ...]
+
+    @property
+    def next_offset(self) -> int:
+        """Offset after the last batch, or the base offset."""
+        return self.segment.base_offset if self.last_offset is None else self.last_offset + 1
+
+
+def _first_timestamp(batch: RecordBatch) -> int:
+    header = batch.header
+    plain = isinstance(header, BatchHeader) and header.timestamp_type is TimestampType.CREATE_TIME
+    if plain and isinstance(header, BatchHeader) and header.delete_horizon_ms is None and header.base_timestamp >= 0:
+        return header.base_timestamp
+    return header.max_timestamp
+
+
+def summarize(
+    segment: Segment,
+    *,
+    next_segment: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    on_bytes: Callable[[int], None] | None = None,
+) -> SegmentSummary:
+    """Walk a whole segment; `next_segment` is the base offset of the one after it.  Raises `StorageError` only."""
+    facts = _Facts(limits)
+    with segment.open() as source:
+        cursor = Cursor(source, segment.base_offset, next_segment, limits=limits)
+        scanner = _scanner(source, limits)
+        for found in scanner:
+            for each in cursor.parts(found, gaps=False):
+                if isinstance(each, RecordBatch):
+                    is_in_place = cursor.judge(each) is not Verdict.DISPLACED
+                    facts.findings.extend(finding.in_file(segment.path) for finding in cursor.found)
+                    facts.batch(each, is_in_place=is_in_place)
+                    size = each.size
+                else:
+                    facts.run(each)
+                    size = each.end - int(each.positions[0])
+                if on_bytes is not None:
+                    on_bytes(size)
+        ended = cursor.ended(scanner, through_damage=False)
+        facts.findings += [finding.in_file(segment.path) for finding in ended.findings]
+    return SegmentSummary(
+        segment=segment,
+        batches=facts.magics.total(),
+        first_offset=facts.first,
+        last_offset=facts.last,
+        first_timestamp=facts.first_time,
+        last_timestamp=facts.last_time,
+        codecs=dict(sorted(facts.codecs.items())),
+        magics=dict(sorted(facts.magics.items())),
+        valid_bytes=scanner.valid_bytes,
+        stop=ended.stop,
+        has_gaps=facts.has_gaps,
+        findings=tuple(facts.findings),
+    )
+
+
+def _scanner(source: FileSource, limits: Limits) -> Scanner | RunScanner:
+    if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
+        return Scanner(source, limits=limits)
+    from kafkalog.codec.headers.run_scanner import RunScanner
+
+    return RunScanner(source, limits=limits)
+
+
+class _Facts:
+    """What the batches of a segment say, one after the other or many at a time."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self.findings: list[Finding] = []
+        self.codecs: Counter[str] = Counter()
+        self.magics: Counter[int] = Counter()
+        self.has_gaps = False
+        self.first: int | None = None
+        self.last: int | None = None
+        self.first_time: int | None = None
+        self.last_time: int | None = None
+
+    def batch(self, batch: RecordBatch, *, is_in_place: bool) -> None:
+        """Take note of one batch; the offsets of one that is not in its place say nothing."""
+        header = batch.header
+        self.codecs[codec_label(header.codec)] += 1
+        self.magics[header.magic] += 1
+        if is_in_place:
+            self._seen(first_offset_of(batch, self._limits), header.last_offset)
+        if header.max_timestamp >= 0:
+            self._times(_first_timestamp(batch), header.max_timestamp)
+
+    def run(self, run: BatchRun) -> None:
+        """Take note of many v2 batches, their offsets increasing."""
+        attributes, largest = run["attributes"], run["max_timestamp"]
+        for codec in Codec:
+            count = int((attributes & CODEC_MASK == codec).sum())
+            if count:
+                self.codecs[codec.label] += count
+        self.magics[int(run["magic"][0])] += len(run)
+        first, last = run["base_offset"], run.last_offsets
+        self._seen(int(first[0]), int(last[-1]))
+        self.has_gaps = self.has_gaps or bool((first[1:] != last[:-1] + 1).any())
+        begin = largest.copy()
+        plain = (attributes & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (run["base_timestamp"] >= 0)
+        begin[plain] = run["base_timestamp"][plain]
+        known = largest >= 0
+        if known.any():
+            self._times(int(begin[known].min()), int(largest[known].max()))
+
+    def _seen(self, first: int, last: int) -> None:
+        if self.first is None:
+            self.first = first
+        self.has_gaps = self.has_gaps or (self.last is not None and first > self.last + 1)
+        self.last = last if self.last is None else max(self.last, last)
+
+    def _times(self, first: int, last: int) -> None:
+        self.first_time = first if self.first_time is None else min(self.first_time, first)
+        self.last_time = last if self.last_time is None else max(self.last_time, last)

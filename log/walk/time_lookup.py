@@ -1,0 +1,122 @@
+"""From a time to a position, through the time index: a hint that is checked, never believed.
+
+An entry says that everything up to its offset is not newer than its timestamp (`TimeIndex.lookup`).  It is followed
+only if the entries before it increase and a valid batch is in the log that ends at exactly that offset with exactly
+that largest timestamp, which an index that belongs to other data, or to none, does not know.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.findings import StopReason
+from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry, each_slot, time_entry_increases
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import NO_TIMESTAMP
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.rules import ends_reading
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
+from kafkalog.log.disk.unchanged import settled_state
+
+if TYPE_CHECKING:
+    from kafkalog.log.walk.segment import Segment
+
+__all__ = ["NewestTimestamps", "position_for_timestamp"]
+
+_TRIES = 2
+_NEVER = 1 << 64
+"""Newer than every timestamp."""
+
+
+def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
+    """The last entries of the time index that are older than a time, as far as its entries increase."""
+    path = segment.files.get(FileKind.TIME_INDEX)
+    last: deque[TimeEntry] = deque(maxlen=_TRIES)
+    if path is None:
+        return []
+    try:
+        with FileSource(path) as index:
+            for _slot, fields in each_slot(index, TIME_ENTRY):
+                entry = TimeEntry(*fields)
+                if entry.timestamp >= timestamp or not time_entry_increases(last[-1] if last else None, entry):
+                    break
+                last.append(entry)
+    except (MissingFileError, NotRegularFileError):
+        return []
+    return list(last)
+
+
+def position_for_timestamp(
+    segment: Segment, source: FileSource, timestamp: int, *, limits: Limits = DEFAULT_LIMITS
+) -> int:
+    """Where in `source`, the opened log, to start looking for a record with at least `timestamp`; 0 without help."""
+    return _older(segment, source, timestamp, limits)[0]
+
+
+def _older(segment: Segment, source: FileSource, timestamp: int, limits: Limits) -> tuple[int, int]:
+    """The position up to which everything is older, and the newest timestamp of that; 0 without help."""
+    for entry in reversed(_entries_before(segment, timestamp)):
+        position = _behind(segment, source, entry, limits)
+        if position is not None:
+            return position, entry.timestamp
+    return 0, NO_TIMESTAMP
+
+
+def _behind(segment: Segment, source: FileSource, entry: TimeEntry, limits: Limits) -> int | None:
+    """Where the batch ends that an entry names, if it is there."""
+    offset = segment.base_offset + entry.relative_offset
+    start = segment.position_of(offset, source, limits=limits)
+    for batch in Scanner(source, position=start, limits=limits):
+        if batch.last_offset >= offset:
+            same = batch.last_offset == offset and batch.header.max_timestamp == entry.timestamp
+            return batch.position + batch.size if same else None
+    return None
+
+
+class NewestTimestamps:
+    """The newest timestamp of each segment but the last, learned as lookups need it.
+
+    As a broker's segments have theirs in memory (`LogSegment.maxTimestampSoFar`), but from batches, or from entries of
+    the time index that the log confirms.  Segments that end in damage, or were changed just now, are not learned.
+    """
+
+    def __init__(self, segments: Sequence[Segment], first: int) -> None:
+        self._segments = segments
+        self._first = first
+        self._newest: list[int] = []
+        """of all segments from `first` up to this one"""
+
+    def first_with(self, timestamp: int) -> int:
+        """Number of the first segment that may hold a record with at least `timestamp`."""
+        number = bisect_left(self._newest, timestamp)
+        while number == len(self._newest) and self._learn():
+            number += self._newest[number] < timestamp
+        return self._first + number
+
+    def _learn(self) -> bool:
+        number = self._first + len(self._newest)
+        if number + 1 >= len(self._segments):
+            return False
+        segment = self._segments[number]
+        state = settled_state(segment.path)
+        newest = None if state is None else _newest_of(segment)
+        if newest is None or settled_state(segment.path) != state:
+            return False
+        self._newest.append(max([newest, *self._newest[-1:]]))
+        return True
+
+
+def _newest_of(segment: Segment) -> int | None:
+    """The newest timestamp of a segment; None if it is not read to its end."""
+    with segment.open() as source:
+        position, newest = _older(segment, source, _NEVER, DEFAULT_LIMITS)
+        scanner = Scanner(source, position=position)
+        for batch in scanner:
+            if ends_reading(batch.header, segment.base_offset):
+                return None
+            newest = max(newest, batch.header.max_timestamp)
+    return newest if scanner.stop is StopReason.END else None

@@ -1,0 +1,79 @@
+"""The offset checkpoints and the clean-shutdown marker of a log directory, kept by who writes some of its partitions.
+
+Lines of other partitions stay as they are (`OffsetCheckpointFile`, `CleanShutdownFileHandler`).
+"""
+
+from __future__ import annotations
+
+import os
+
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLEANER_OFFSET_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    PartitionName,
+)
+from kafkalog.codec.text import (
+    NEW_CLEAN_SHUTDOWN,
+    OffsetCheckpointEntry,
+    decode_offset_checkpoint,
+    encode_clean_shutdown,
+    encode_offset_checkpoint,
+)
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import read_small
+
+__all__ = ["clean_marker", "forget", "mark_clean", "read_offset", "unmark_clean", "write_offset"]
+
+
+def _entries(path: str) -> list[OffsetCheckpointEntry]:
+    try:
+        data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
+    except FileNotFoundError:
+        return []
+    return decode_offset_checkpoint(data, source=path)
+
+
+def read_offset(root: str, file: str, name: PartitionName) -> int | None:
+    """The offset of a partition in a checkpoint; None if there is none.  `FormatError` if the file cannot be read."""
+    found = [
+        e.offset for e in _entries(os.path.join(root, file)) if (e.topic, e.partition) == (name.topic, name.partition)
+    ]
+    return found[-1] if found else None
+
+
+def write_offset(root: str, file: str, name: PartitionName, offset: int | None) -> None:
+    """Replace the line of a partition, or drop it."""
+    path = os.path.join(root, file)
+    others = [e for e in _entries(path) if (e.topic, e.partition) != (name.topic, name.partition)]
+    own = [] if offset is None else [OffsetCheckpointEntry(name.topic, name.partition, offset)]
+    fs.replace(path, encode_offset_checkpoint([*others, *own]))
+
+
+def forget(root: str, name: PartitionName) -> None:
+    """Drop the lines of a partition that no longer exists."""
+    for file in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEANER_OFFSET_CHECKPOINT):
+        if read_offset(root, file, name) is not None:
+            write_offset(root, file, name, None)
+
+
+def clean_marker(root: str) -> bytes | None:
+    """The marker's content, if all partitions of the directory were closed in order."""
+    try:
+        return read_small(os.path.join(root, CLEAN_SHUTDOWN_FILE), DEFAULT_LIMITS.checkpoint_bytes)
+    except FileNotFoundError:
+        return None
+
+
+def unmark_clean(root: str) -> None:
+    """From now on a start has to examine the logs; durable."""
+    fs.remove(os.path.join(root, CLEAN_SHUTDOWN_FILE))
+    fs.sync_directory(root)
+
+
+def mark_clean(root: str, marker: bytes | None) -> None:
+    """All partitions of the directory are closed in order; `marker` is that of before; it knows the broker's epoch."""
+    content = encode_clean_shutdown(NEW_CLEAN_SHUTDOWN) if marker is None else marker
+    fs.replace(os.path.join(root, CLEAN_SHUTDOWN_FILE), content)

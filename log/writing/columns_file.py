@@ -1,0 +1,94 @@
+"""A new Parquet or Arrow file of records, whole or not at all: see `new_file`."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.directories.outside import require_outside
+from kafkalog.log.disk.new_file import NewFile
+
+__all__ = ["ColumnsFile"]
+
+
+class _Stream(io.RawIOBase):
+    """What pyarrow writes into; once given up it keeps nothing of the rest, which a writer adds when it goes."""
+
+    def __init__(self, file: NewFile) -> None:
+        super().__init__()
+        self._file = file
+        self._is_given_up = False
+
+    def give_up(self) -> None:
+        """Remove what was written."""
+        self._is_given_up = True
+        self._file.give_up()
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._file.size
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        if not self._is_given_up:
+            self._file.append(view)
+        return len(view)
+
+
+class ColumnsFile:
+    """Takes Arrow batches of one schema; a context manager: an error, or an interrupt, leaves nothing behind.
+
+    `path` must not exist and must not lie in a log directory, where a broker would meet it, nor in what is `examined`;
+    `UsageError` otherwise.  Its name decides between Arrow's two formats: `.arrows` is a stream.  Raises `StorageError`
+    for I/O.
+    """
+
+    def __init__(self, path: str, schema: pa.Schema, *, parquet: bool, examined: Sequence[str] = ()) -> None:
+        self.path = path
+        if os.path.lexists(path):
+            raise UsageError(f"{path} already exists; only a new file can be written")
+        require_outside(path, examined)
+        self._file = NewFile(path)
+        self._stream = _Stream(self._file)
+        try:
+            self._writer = self._make(schema, parquet=parquet)
+        except BaseException:
+            self._stream.give_up()
+            raise
+
+    def _make(self, schema: pa.Schema, *, parquet: bool) -> Any:
+        if parquet:
+            import pyarrow.parquet as pq
+
+            return pq.ParquetWriter(self._stream, schema, compression="zstd")
+        if self.path.endswith(".arrows"):
+            return pa.ipc.new_stream(self._stream, schema)
+        return pa.ipc.new_file(self._stream, schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append the rows of a batch."""
+        self._writer.write_batch(batch)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._stream.give_up()
+            return
+        try:
+            self._writer.close()
+        except BaseException:
+            self._stream.give_up()
+            raise
+        self._file.finish()

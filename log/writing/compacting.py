@@ -1,0 +1,72 @@
+"""One pass of the cleaner over a log that is open for writing (`LogCleaner`)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.names import CLEANED, parse_segment_file
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog, dirty_part
+from kafkalog.log.storage.cleaning.cleaner import Cleaner
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.segment_deletion import delete_old_segments
+from kafkalog.log.writing.loading import refuse_damage
+
+__all__ = ["CompactionCounts", "compact"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionCounts:
+    """What one pass did to a log; sizes in bytes."""
+
+    first_dirty_offset: int
+    dirty_ratio: float
+    cleaned_to: int | None
+    """first offset that is dirty afterwards; None if there was too little to do"""
+    bytes_before: int
+    """of the log files"""
+    bytes_after: int
+    records_read: int = 0
+    """those of control batches too"""
+    records_dropped: int = 0
+    """those of aborted transactions and of control batches too"""
+
+
+def compact(log: CleanableLog, partition: Partition, checkpoint: int | None, now_ms: int) -> CompactionCounts:
+    """Clean the log if it is dirty enough; `FormatError`, with nothing half done, where it cannot be read."""
+    try:
+        dirty = dirty_part(log, checkpoint, now_ms)
+    except JavaError as error:
+        raise _unreadable(log, error) from error
+    before = _size(log)
+    if not dirty.is_cleaned(log.settings.min_cleanable_dirty_ratio):
+        return CompactionCounts(dirty.first_offset, dirty.ratio, None, before, before)
+    refuse_damage(partition, dirty.upper_bound)
+    cleaner = Cleaner(log, dirty, now_ms)
+    try:
+        end = cleaner.clean()
+        delete_old_segments(log, now_ms)
+    except (FormatError, JavaError) as error:
+        _remove_unfinished(log)
+        raise error if isinstance(error, FormatError) else _unreadable(log, error) from error
+    counts = cleaner.counts
+    dropped = counts.records_read - counts.records_kept
+    return CompactionCounts(dirty.first_offset, dirty.ratio, end, before, _size(log), counts.records_read, dropped)
+
+
+def _size(log: CleanableLog) -> int:
+    return sum(segment.log.size for segment in log.segments.all())
+
+
+def _unreadable(log: CleanableLog, error: JavaError) -> FormatError:
+    source = log.directory if error.segment_path is None else error.segment_path
+    return FormatError(f"a broker's cleaner would give up on this log: {error}", position=error.position, source=source)
+
+
+def _remove_unfinished(log: CleanableLog) -> None:
+    for name in log.disk.all_names(log.directory):
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.pending == CLEANED:
+            log.disk.delete(os.path.join(log.directory, name))

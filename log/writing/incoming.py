@@ -1,0 +1,162 @@
+"""What a caller appends, made into batches as the log will hold them (`LogValidator`, `UnifiedLog.append`).
+
+As a leader the log assigns offsets and its epoch; as a follower it takes over batches byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.codec_names import as_codec
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.encode import ProducerState, build_batch, build_messages
+from kafkalog.codec.encode.batch import NO_PRODUCER
+from kafkalog.codec.encode.given import check_record
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.model import (
+    BATCH,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_FLAG,
+    BatchHeader,
+    Codec,
+    Record,
+    RecordBatch,
+    TimestampType,
+)
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scan import scan
+from kafkalog.log.writing.config import LogConfig
+
+__all__ = ["Appendable", "NewRecord", "Stamp", "assign", "build", "parse_batch", "taken_over"]
+
+_MAGIC = 2
+_write_crc = BATCH.writer("crc")
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    """A record to append; `timestamp` in ms, None means the time of appending."""
+
+    value: bytes | None
+    key: bytes | None = None
+    timestamp: int | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    """`Header`s, or plain pairs"""
+
+
+Appendable = NewRecord | Record | tuple[bytes | None, bytes | None] | bytes
+"""A record to be appended: itself, (key, value), or a value; offsets of records that were read are not examined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """What a leader puts onto batches."""
+
+    offset: int
+    leader_epoch: int
+    now_ms: int
+
+
+def _record(item: Appendable, offset: int, now_ms: int) -> Record:
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp: int | None = None
+    match item:
+        case Record() | NewRecord():
+            key, value, timestamp, headers = item.key, item.value, item.timestamp, item.headers
+        case (key, value):
+            pass
+        case bytes():
+            value = item
+        case _:
+            raise UsageError(f"{type(item).__name__} is not a record")
+    moment = now_ms if timestamp is None else timestamp
+    record = Record(offset, moment, TimestampType.CREATE_TIME, key, value, headers)  # type: ignore[arg-type]
+    check_record(record)
+    return record
+
+
+def parse_batch(data: bytes) -> RecordBatch:
+    """One whole valid batch; `FormatError` if the bytes are anything else."""
+    found = scan(data)
+    if len(found.batches) != 1 or found.valid_bytes != len(data):
+        detail = found.findings[0].detail if found.findings else f"{len(found.batches)} batches"
+        raise FormatError(f"not one valid batch: {detail}", position=found.valid_bytes)
+    return found.batches[0]
+
+
+def build(
+    items: Iterable[Appendable],
+    stamp: Stamp,
+    config: LogConfig,
+    *,
+    compression: Codec | str | int = Codec.NONE,
+    producer: ProducerState = NO_PRODUCER,
+) -> list[RecordBatch]:
+    """New records with offsets from the stamp's on: one batch, or in an older format a message each or a wrapper."""
+    records = [_record(item, stamp.offset + number, stamp.now_ms) for number, item in enumerate(items)]
+    append_time = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+    log_append_time = stamp.now_ms if append_time else NO_TIMESTAMP
+    if config.magic < _MAGIC:
+        if producer != NO_PRODUCER:
+            raise UsageError("message_format_version must be 0.11.0 or more for an idempotent producer")
+        data = build_messages(
+            records,
+            magic=config.magic,
+            codec=as_codec(compression),
+            timestamp_type=config.message_timestamp_type,
+            log_append_time=log_append_time,
+        )
+        return list(scan(data).batches)
+    data = build_batch(
+        records,
+        codec=as_codec(compression),
+        timestamp_type=config.message_timestamp_type,
+        log_append_time=log_append_time,
+        producer=producer,
+        partition_leader_epoch=stamp.leader_epoch,
+    )
+    return [parse_batch(data)]
+
+
+def assign(batch: RecordBatch, stamp: Stamp, config: LogConfig) -> list[RecordBatch]:
+    """A producer's batch with offsets, epoch and timestamps as the leader sets them; its records keep their bytes.
+
+    A batch of another format than the log's is converted (`LogValidator`), an older one always.
+    """
+    batch = taken_over(batch)  # before a new checksum could hide that the old one was wrong
+    found = decode_batch(batch)
+    if found.finding is not None:
+        raise FormatError(found.finding.detail, position=found.finding.position, code=found.finding.code)
+    header = batch.header
+    if not isinstance(header, BatchHeader):
+        records = [replace(record, timestamp=max(record.timestamp, NO_TIMESTAMP)) for record in found.records]
+        return build(records, stamp, config, compression=header.codec)
+    if config.magic < _MAGIC and not header.is_control:
+        if header.has_producer_id:
+            raise UsageError(f"a batch of an idempotent producer cannot become messages of magic {config.magic}")
+        return build(found.records, stamp, config, compression=header.codec)
+    if header.magic != _MAGIC:
+        raise FormatError(f"magic {header.magic}", position=BATCH.position("magic"), code="magic_unknown")
+    if header.is_control:
+        raise UsageError("control batches are written by end_transaction, or appended with keep_offsets")
+    if not found.records or header.last_offset_delta != header.records_count - 1:
+        raise UsageError("a batch with gaps in its offsets can only be appended with keep_offsets")
+    data = bytearray(batch.data)
+    values = {"base_offset": stamp.offset, "partition_leader_epoch": stamp.leader_epoch}
+    if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+        values |= {"attributes": header.attributes | TIMESTAMP_TYPE_FLAG, "max_timestamp": stamp.now_ms}
+    elif header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise UsageError("a producer must not send LogAppendTime into a topic of CreateTime")
+    else:
+        values["max_timestamp"] = max(record.timestamp for record in found.records)
+    fields = [values.get(name, getattr(header, name)) for name in BATCH.names]
+    data[: BATCH.size] = BATCH.struct.pack(*fields)
+    _write_crc(data, 0, crc32c(memoryview(data)[BATCH.end("crc") :]))
+    return [parse_batch(bytes(data))]
+
+
+def taken_over(batch: RecordBatch) -> RecordBatch:
+    """A batch of another log as it is there, checked; it no longer depends on where it was read from."""
+    return parse_batch(bytes(batch.data))

@@ -1,0 +1,299 @@
+"""Opening an existing partition for writing: `LogLoader`, under the rule that no byte of a log is thrown away.
+
+What a broker would recover, and the segment that is appended to, are read first.  Where they are damaged nothing is
+changed: what to do about it is for `kafkalog recover`, which keeps the bytes.  All else is what a broker does.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.framing import SMALLEST_MESSAGE
+from kafkalog.codec.index_files import (
+    ABORTED_TRANSACTION,
+    OFFSET_ENTRY,
+    TIME_ENTRY,
+    decode_offset_index,
+    decode_time_index,
+    used_offset_entries,
+    used_time_entries,
+)
+from kafkalog.codec.model import NO_TIMESTAMP, RecordBatch
+from kafkalog.codec.names import (
+    CLEANED,
+    DELETED,
+    INDEX_KINDS,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    SWAP,
+    TEMPORARY,
+    FileKind,
+    parse_offset,
+    parse_segment_file,
+    segment_file,
+)
+from kafkalog.codec.rules import Continuity
+from kafkalog.codec.scan import Scanner
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import FileSource, scan_directory, status_of
+from kafkalog.log.storage.disk import Disk
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
+from kafkalog.log.storage.loader import LoadRequest, LogLoader
+from kafkalog.log.storage.producers.known_producers import ProducerStateManager
+from kafkalog.log.storage.segment import LogLossError, LogSegment
+from kafkalog.log.walk.batches import large_log_scanner
+from kafkalog.log.walk.cursor import sound_parts
+from kafkalog.log.writing.config import LogConfig
+
+__all__ = [
+    "Loaded",
+    "SealedSegment",
+    "load",
+    "open_segment",
+    "refuse_damage",
+    "refuse_findings",
+    "refuse_unfit",
+    "remove_leftovers",
+    "seal",
+    "sealed",
+]
+
+_BEGIN_WITH_AN_OFFSET = (FileKind.LOG, *INDEX_KINDS, CLEANED, SWAP)
+_ADVICE = "; let `kafkalog recover` decide what to keep, then open it again"
+
+
+@dataclass(frozen=True, slots=True)
+class SealedSegment:
+    """A segment that is written no more, until a truncation."""
+
+    base_offset: int
+    size: int
+    largest_timestamp: int
+    """ms; without timestamps the time of the last change, as Kafka's retention takes it"""
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A log that can be appended to."""
+
+    sealed: list[SealedSegment]
+    active: LogSegment
+    end_offset: int
+    log_start_offset: int
+    producers: ProducerStateManager
+
+
+def open_segment(
+    disk: Disk, directory: str, base_offset: int, config: LogConfig, now_ms: int, *, create: bool
+) -> LogSegment:
+    """A segment to be appended to; raises `FormatError` where appending would make things worse."""
+    try:
+        segment = LogSegment(disk, directory, base_offset, config, create=create, created_ms=now_ms, indexes_first=True)
+    except JavaError as error:
+        raise FormatError(f"{error}{_ADVICE}", source=directory) from error
+    if segment.transaction_index.torn_bytes:
+        segment.close_handlers()
+        raise _torn(segment.path(FileKind.TRANSACTION_INDEX))
+    if create and config.preallocate:
+        segment.reserve(config.segment_bytes)
+    return segment
+
+
+def _torn(path: str) -> FormatError:
+    return FormatError("a transaction index with a torn entry", source=path, code="index_invalid")
+
+
+def seal(segment: LogSegment) -> SealedSegment:
+    """What remains to be known of a segment that another one follows."""
+    largest = segment.largest_timestamp
+    if largest < 0:
+        largest = os.stat(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
+    return SealedSegment(segment.base_offset, segment.log.size, largest)
+
+
+def sealed(segment: LogSegment) -> SealedSegment:
+    """The same, without opening more than the end of its time index."""
+    timestamp = NO_TIMESTAMP
+    with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
+        if source.size >= TIME_ENTRY.size:
+            at = (source.size // TIME_ENTRY.size - 1) * TIME_ENTRY.size
+            timestamp = TIME_ENTRY.struct.unpack(source.read(at, TIME_ENTRY.size))[0]
+    if timestamp < 0:
+        timestamp = os.stat(segment.path(FileKind.LOG)).st_mtime_ns // 1_000_000
+    return SealedSegment(segment.base_offset, segment.log.size, timestamp)
+
+
+def remove_leftovers(directory: str) -> None:
+    """Remove what a deletion or a replacement left unfinished."""
+    for entry in scan_directory(directory):
+        base = entry.name.removesuffix(DELETED).removesuffix(TEMPORARY)
+        ours = base in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(base) is not None
+        if base != entry.name and ours:
+            fs.remove(entry.path)
+
+
+def _refuse_oddities(directory: str) -> None:
+    for entry in scan_directory(directory):
+        parsed = parse_segment_file(entry.name)
+        if parsed is not None and parsed.pending in (SWAP, CLEANED):
+            raise UsageError(f"{entry.path} is from a compaction that was interrupted{_ADVICE}")
+        if parsed is not None and not parsed.pending and entry.name != segment_file(parsed.base_offset, parsed.kind):
+            raise UsageError(f"{entry.path} is not named as Kafka names it{_ADVICE}")
+        if entry.name.endswith(_BEGIN_WITH_AN_OFFSET) and parse_offset(entry.name) is None:
+            raise UsageError(f"{entry.path} has a name that stops a broker: it does not begin with an offset{_ADVICE}")
+
+
+class _Check:
+    """Reads what a broker would recover and what is appended to, and changes nothing."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._directory = partition.path
+        self._bases = [segment.base_offset for segment in partition.segments]
+
+    def _path(self, base: int, kind: FileKind) -> str:
+        return os.path.join(self._directory, segment_file(base, kind))
+
+    def __call__(self, *, clean: bool, recovery_point: int) -> int:
+        """The end of the log; raises `FormatError` where it is damaged."""
+        end = self._bases[-1]
+        first_unflushed = max((n for n, base in enumerate(self._bases) if base <= recovery_point), default=0)
+        for number, base in enumerate(self._bases):
+            is_believed = clean or number < first_unflushed
+            is_last = number == len(self._bases) - 1
+            if is_last or not is_believed or not os.path.lexists(self._path(base, FileKind.OFFSET_INDEX)):
+                end = max(end, self.log(base))
+        return end
+
+    def log(self, base: int) -> int:
+        """Read one segment; gives where it ends."""
+        path, transactions = self._path(base, FileKind.LOG), status_of(self._path(base, FileKind.TRANSACTION_INDEX))
+        fs.AppendFile(path, create=False).close()
+        if transactions is not None and transactions.st_size % ABORTED_TRANSACTION.size:
+            raise _torn(self._path(base, FileKind.TRANSACTION_INDEX))
+        continuity = Continuity(base, next_segment=next((each for each in self._bases if each > base), None))
+        end = base
+        with FileSource(path) as source:
+            scanner = large_log_scanner(source) or Scanner(source)
+            for found in scanner:
+                parts = [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True)
+                for part in parts:
+                    if isinstance(part, RecordBatch):
+                        self._refuse(part, continuity, path)
+                        end = part.header.next_offset
+                    else:
+                        end = part.next_offset
+            for finding in scanner.findings:
+                raise FormatError(finding.detail + _ADVICE, position=finding.position, source=path, code=finding.code)
+        return end
+
+    def _refuse(self, batch: RecordBatch, continuity: Continuity, path: str) -> None:
+        """Raise `FormatError` if a batch does not follow on the ones before it."""
+        for finding in continuity.check(batch):
+            if finding.severity is Severity.ERROR or finding.code is FindingCode.OFFSET_NOT_INCREASING:
+                raise FormatError(finding.detail + _ADVICE, position=batch.position, source=path, code=finding.code)
+
+    def doubtful_index(self) -> str | None:
+        """The offset index of the segment that is appended to, where it or the time index cannot be that of the log."""
+        base = self._bases[-1]
+        path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
+        entries = size // SMALLEST_MESSAGE + 1
+        found = []
+        for kind, entry in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
+            if not os.path.lexists(self._path(base, kind)):
+                return None
+            with FileSource(self._path(base, kind)) as source:
+                if source.size > entries * entry.size:
+                    return path
+                found.append(source.read(0, source.size // entry.size * entry.size))
+        offsets, times = decode_offset_index(found[0]), decode_time_index(found[1])
+        makes_sense = (
+            used_offset_entries(offsets) == len(offsets)
+            and used_time_entries(times) == len(times)
+            and (not offsets or offsets[-1].position < size)
+        )
+        return None if makes_sense else path
+
+
+def refuse_damage(partition: Partition, below: int) -> None:
+    """Read the segments that begin below an offset; `FormatError` where one is damaged."""
+    check = _Check(partition)
+    for segment in partition.segments:
+        if segment.base_offset < below:
+            check.log(segment.base_offset)
+
+
+def refuse_findings(partition: Partition) -> None:
+    """Raise `FormatError` for what is wrong with a partition's files before any log is read."""
+    for finding in partition.findings:
+        if finding.severity is Severity.ERROR:
+            raise FormatError(finding.detail, source=finding.file, code=finding.code)
+
+
+def refuse_unfit(partition: Partition, *, clean: bool, recovery_point: int) -> None:
+    """Raise as `load` does for a log that needs recovery; changes nothing."""
+    refuse_findings(partition)
+    if partition.segments:
+        _refuse_oddities(partition.path)
+        _Check(partition)(clean=clean, recovery_point=recovery_point)
+
+
+def load(
+    disk: Disk,
+    partition: Partition,
+    request: LoadRequest,
+    epochs: LeaderEpochFileCache,
+    changing: AbstractContextManager[None],
+) -> Loaded:
+    """The log of a directory with a segment; raises `FormatError` or `UsageError` where it needs recovery.
+
+    `changing` is entered before the first change.
+    """
+    directory, log_start = request.directory, request.log_start_offset
+    _refuse_oddities(directory)
+    check = _Check(partition)
+    end = check(clean=request.clean, recovery_point=request.recovery_point)
+    if log_start > end:
+        raise UsageError(f"the log start offset {log_start} is after the log end {end}{_ADVICE}")
+    point = min(request.recovery_point, end)
+    try:
+        loader = LogLoader(disk, replace(request, recovery_point=point, keeps_log=True, on_recovered=_put_away), epochs)
+    except JavaError as error:
+        raise UsageError(f"{directory} holds a snapshot that a broker cannot read: {error}") from error
+    doubtful = check.doubtful_index() if request.clean else None
+    with changing:
+        remove_leftovers(directory)
+        if doubtful is not None:
+            disk.delete(doubtful)  # a broker builds one that is missing, and believes any that is there
+        return _loaded(loader, directory)
+
+
+def _loaded(loader: LogLoader, directory: str) -> Loaded:
+    try:
+        loaded = loader.load()
+    except JavaError as error:
+        source = directory if error.segment_path is None else error.segment_path
+        raise FormatError(f"{error}{_ADVICE}", position=error.position, source=source) from error
+    except LogLossError as error:
+        detail = f"a broker would truncate the log here{_ADVICE}"
+        raise FormatError(detail, position=error.position, source=error.path) from error
+    loader.producers.on_high_watermark_updated(loaded.log_end_offset)
+    *inactive, active = loaded.segments
+    return Loaded(
+        [sealed(segment) for segment in inactive],
+        active,
+        loaded.log_end_offset,
+        loaded.log_start_offset,
+        loader.producers,
+    )
+
+
+def _put_away(segment: LogSegment) -> None:
+    """A segment that was recovered is made durable and closed, however many there are."""
+    segment.flush()
+    segment.close_handlers()

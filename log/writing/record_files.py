@@ -1,0 +1,161 @@
+"""Records in files of others: Parquet, Arrow, and the JSON lines that `kafkalog dump --json` prints, as Arrow batches.
+
+The columns are those of `Partition.to_arrow`, as far as a file has them; `value` must be there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.columnar.schema import TYPES
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.limits import MIB
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.writing.record_places import of_file
+
+__all__ = ["LONGEST_LINE", "read_record_file"]
+
+LONGEST_LINE = 256 * MIB
+"""Bytes of one JSON line; a record of the largest size that Kafka takes fits in base64."""
+_LINES = 10_000
+_HELD_BYTES = 32 * MIB
+_SCHEMA = pa.schema(
+    [
+        ("topic", TYPES["topic"]), ("partition", TYPES["partition"]), ("offset", pa.int64()), ("timestamp", pa.int64()),
+        ("key", pa.binary()), ("value", pa.binary()), ("headers", TYPES["headers"]),
+    ]
+)  # fmt: skip
+_Bytes = Callable[[Any], bytes | None]
+
+
+@checked
+def read_record_file(path: PathLike, *, encoding: str = "text") -> Iterator[pa.RecordBatch]:
+    """The records of a file by its suffix: `.parquet`, `.arrow`, `.arrows`, `.feather` or `.jsonl`.
+
+    `encoding` is that of keys and values in JSON lines: `text` with `_b64` siblings, or `base64`.  Each batch carries
+    where its rows come from (`record_places`).  Raises `UsageError` for another suffix, `FormatError` with the line
+    where there is no record, `StorageError` for I/O.
+    """
+    name = os.fspath(path)
+    suffix = os.path.splitext(name)[1].lower()
+    if suffix not in (".parquet", ".arrow", ".arrows", ".feather", ".jsonl"):
+        raise UsageError(f"{name} is not a .parquet, .arrow, .arrows, .feather or .jsonl file")
+    try:
+        if suffix == ".jsonl":
+            with open(name, "rb") as stream:
+                yield from _json_lines(stream, name, encoding)
+        else:
+            yield from _table(name, suffix)
+    except FileNotFoundError:
+        raise UsageError(f"{name} does not exist") from None
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(error.errno, error.strerror or str(error), name) from error
+
+
+def _table(name: str, suffix: str) -> Iterator[pa.RecordBatch]:
+    try:
+        if suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(name) as file:
+                yield from _counted(file.iter_batches(), name)
+        elif suffix == ".arrows":
+            with pa.OSFile(name) as source, pa.ipc.open_stream(source) as stream:
+                yield from _counted(stream, name)
+        else:
+            with pa.OSFile(name) as source, pa.ipc.open_file(source) as file:
+                yield from _counted(map(file.get_batch, range(file.num_record_batches)), name)
+    except pa.ArrowInvalid as error:
+        raise FormatError(f"not what its name says: {str(error).splitlines()[0]}", source=name) from None
+
+
+def _counted(batches: Iterable[pa.RecordBatch], name: str) -> Iterator[pa.RecordBatch]:
+    count = 0
+    for batch in batches:
+        yield of_file(batch, name, "record", range(count + 1, count + 1 + batch.num_rows))
+        count += batch.num_rows
+
+
+def _json_lines(stream: BinaryIO, name: str, encoding: str) -> Iterator[pa.RecordBatch]:
+    rows: list[dict[str, Any]] = []
+    lines: list[int] = []
+    position = held = number = 0
+    decode = _base64 if encoding == "base64" else _text
+    while True:
+        line = stream.readline(LONGEST_LINE)
+        if not line or len(rows) >= _LINES or held + len(line) > _HELD_BYTES:
+            if rows:
+                yield of_file(pa.RecordBatch.from_pylist(rows, schema=_SCHEMA), name, "line", lines)
+            rows, lines, held = [], [], 0
+        if not line:
+            return
+        number += 1
+        if line.strip():
+            try:
+                rows.append(_row(line, decode))
+                lines.append(number)
+            except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
+                reason = f"line {number} is not a record of dump --json: {error or type(error).__name__}"
+                raise FormatError(reason, position=position, source=name) from None
+        position += len(line)
+        held += len(line)
+
+
+def _text(value: Any) -> bytes | None:
+    return None if value is None else value.encode("utf-8", "surrogateescape")
+
+
+def _base64(value: Any) -> bytes | None:
+    try:
+        return None if value is None else a2b_base64(value, strict_mode=True)
+    except Base64Error as error:
+        raise ValueError(f"{str(value)[:20]!r} is not base64: {error}") from None
+
+
+def _row(line: bytes, decode: _Bytes) -> dict[str, Any]:
+    found = json.loads(line)
+    if "endTxnMarker" in found or "controlType" in found:
+        raise ValueError("a control record, which only a coordinator writes")
+    if "value" not in found:
+        raise ValueError("there is no value")
+    headers, decode_header = found.get("headers"), decode
+    if headers is None and found.get("headers_b64") is not None:
+        headers, decode_header = found["headers_b64"], _base64
+    return {
+        "topic": _typed(found, "topic", str),
+        "partition": _typed(found, "partition", int, 31),
+        "offset": _typed(found, "offset", int, 63),
+        "timestamp": _typed(found, "timestamp", int, 63),
+        "key": _base64(found["key_b64"]) if found.get("key_b64") is not None else decode(found.get("key")),
+        "value": _base64(found["value_b64"]) if found.get("value_b64") is not None else decode(found["value"]),
+        "headers": [{"key": _header_key(key), "value": decode_header(value)} for key, value in headers or ()],
+    }
+
+
+def _header_key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError("a header without a name")
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"a header name that is not UTF-8: {key!r}") from None
+    return key
+
+
+def _typed(found: dict[str, Any], name: str, kind: type, bits: int = 0) -> Any:
+    value = found.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, kind) or isinstance(value, bool) or (bits and not -(2**bits) <= value < 2**bits):
+        raise ValueError(f"{name} is {str(value)[:40]!r}")
+    return value

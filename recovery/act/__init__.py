@@ -1,0 +1,1 @@
+"""Changing a directory under lock, journal and quarantine, and taking it back."""

@@ -1,0 +1,308 @@
+"""Acting on a journal, and taking it back; finding out how far a run came.
+
+Everything is compared before anything is changed: a journal that does not fit what is in the directory is not
+acted on, in either direction, and the refusal leaves every byte and every time as it was.
+"""
+
+from __future__ import annotations
+
+import errno
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
+from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, PREPARING, UNDOING, UNDONE, EntryKind, Journal
+from kafkalog.recovery.act.operations import FILES, STAGED, Disks, Script, describe
+from kafkalog.recovery.act.preparing import finish_document, write_document
+from kafkalog.recovery.act.states import (
+    A_DIRECTORY,
+    ABSENT,
+    Cut,
+    Place,
+    State,
+    Tree,
+    Uncut,
+    Unexpected,
+    Untouched,
+    Whole,
+)
+from kafkalog.recovery.decide.actions import ActionKind
+
+__all__ = ["Located", "locate", "refuse_newcomers", "roll_back", "roll_forward"]
+
+_SECTOR = 512
+
+
+@dataclass(frozen=True)
+class Located:
+    """A run that fits what is in the directory: its operations, and how many of them are done."""
+
+    journal: Journal
+    script: Script
+    position: int
+
+
+class _Looker:
+    """Compares places with the states they should be in; digests are taken once."""
+
+    def __init__(self, disks: Disks, *, to_undo: bool, undoing: bool) -> None:
+        self._disks = disks
+        self._to_undo = to_undo
+        self._undoing = undoing
+        self._digests: dict[tuple[Place, int, int], str] = {}
+
+    def _digest(self, place: Place, start: int, end: int) -> str:
+        key = (place, start, end)
+        if key not in self._digests:
+            fs, path = self._disks.at(place)
+            self._digests[key] = fs.digest(path, start, end)
+        return self._digests[key]
+
+    def fits(self, place: Place, state: State) -> bool:
+        if self._to_undo and place.in_run and place.path.startswith(STAGED + "/"):
+            return True  # not needed any more
+        fs, path = self._disks.at(place)
+        status = fs.status(path)
+        if status is None or state == ABSENT:
+            return status is None and state == ABSENT
+        size = status.st_size
+        if stat.S_ISDIR(status.st_mode):
+            if isinstance(state, Tree):
+                return self._is_tree(place, state)
+            return state == A_DIRECTORY or (isinstance(state, Untouched) and state.kind == EntryKind.DIRECTORY)
+        if not stat.S_ISREG(status.st_mode):
+            return isinstance(state, Untouched) and state.kind == EntryKind.OTHER
+        if isinstance(state, Cut) and self._to_undo and status.st_nlink > 1:
+            return False  # what is put back would appear under the other name too
+        match state:
+            case Whole():
+                return size == state.size and self._digest(place, 0, size) == state.digest
+            case Untouched(kind=EntryKind.FILE):
+                return (size, status.st_mtime_ns) == (state.size, state.mtime_ns)
+            case Uncut():
+                return (
+                    size == state.size
+                    and self._digest(place, state.kept, size) == state.tail_digest
+                    and fs.crc32c(path, state.kept) == state.kept_crc32c
+                )
+            case Cut():
+                is_cut = size == state.kept or (self._undoing and self._is_partly_back(place, size, state))
+                return is_cut and fs.crc32c(path, state.kept) == state.kept_crc32c
+            case _:
+                return False
+
+    def _is_tree(self, place: Place, state: Tree) -> bool:
+        fs, path = self._disks.at(place)
+        found = {}
+        for inside, status in fs.walk(path):
+            name = inside[len(path) + 1 :]
+            if stat.S_ISREG(status.st_mode):
+                found[name] = (EntryKind.FILE, status.st_size, status.st_mtime_ns)
+            else:
+                found[name] = (EntryKind.DIRECTORY if stat.S_ISDIR(status.st_mode) else EntryKind.OTHER, 0, 0)
+        wanted = {
+            name: (kind, each.size, each.attributes.mtime_ns) if each and kind == EntryKind.FILE else (kind, 0, 0)
+            for name, (kind, each) in state.entries.items()
+        }
+        return found == wanted
+
+    def _is_partly_back(self, place: Place, size: int, state: Cut) -> bool:
+        """A tail that was being put back: each sector is the tail's, or not yet there."""
+        if not state.kept < size <= state.size:
+            return False
+        fs, path = self._disks.at(place)
+        tail_fs, tail_path = self._disks.at(state.tail)
+        for position, data in fs.read(path, state.kept, size):
+            saved = bytearray(len(data))
+            for at, piece in tail_fs.read(tail_path, position, position + len(data)):
+                saved[at : at + len(piece)] = piece
+            for start in range(0, len(data), _SECTOR):
+                ours, theirs = data[start : start + _SECTOR], saved[start : start + _SECTOR]
+                if ours != theirs and any(a not in (b, 0) for a, b in zip(ours, theirs, strict=True)):
+                    return False
+        return True
+
+
+def _overlap(spans: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    both = [(max(low, first), min(high, last)) for low, high in spans for first, last in others]
+    return [(low, high) for low, high in both if low <= high]
+
+
+def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) -> Located:
+    """How far a run came, from what is in the directory; `name` is that of its document.
+
+    Where two answers fit, because an operation changes nothing that can be seen, it is the one with more to do.  Raises
+    `Unexpected` if the directory is in no state that the run, or taking it back, could have left it in, and
+    `FormatError` if the journal's steps do not follow from each other.
+    """
+    script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
+    timeline = script.timeline
+    looker = _Looker(disks, to_undo=to_undo, undoing=name == UNDOING)
+    done = len(script.operations)
+    possible = [(done, done)] if name == MANIFEST else [(0, done)]
+    for place in timeline.places():
+        spans = [(low, high) for low, high, state in timeline.spans(place) if _is_open(low, high, possible)
+                 and looker.fits(place, state)]  # fmt: skip
+        possible = _overlap(possible, spans)
+        if not possible:
+            status = disks.at(place)[0].status(disks.at(place)[1])
+            raise Unexpected(place, "is not there" if status is None else "was changed")
+    position = possible[-1][1] if to_undo else possible[0][0]
+    refuse_newcomers(disks, script, position)
+    return Located(journal, script, position)
+
+
+def _is_open(low: int, high: int, possible: list[tuple[int, int]]) -> bool:
+    return any(low <= last and first <= high for first, last in possible)
+
+
+def refuse_newcomers(disks: Disks, script: Script, position: int) -> None:
+    """Raise `Unexpected` if anything new is in the directories that the run touches."""
+    timeline = script.timeline
+    for place in timeline.places():
+        if place.in_run or timeline.at(place, position) != A_DIRECTORY:
+            continue
+        for name in disks.root.names(place.path):
+            inside = Place(False, f"{place.path}/{name}")
+            known = timeline.knows(inside) and timeline.at(inside, position) != ABSENT
+            if not known and not name.endswith(disks.temporary("")):
+                raise Unexpected(inside, "was not there")
+
+
+def roll_forward(
+    disks: Disks,
+    located: Located,
+    withhold_marker: Callable[[], str | None],
+    forget: Callable[[], None],
+    on_step: Callable[[], None] = lambda: None,
+) -> tuple[Journal, str | None]:
+    """Do every operation that is not done yet, check the result, and close the journal.
+
+    `withhold_marker` is called before a clean-shutdown marker is written, and returns why it would not be true; the run
+    then ends without it.  Returns the journal as it was closed, and that reason.  If a file turns out to have changed
+    since it was planned for, what was done is rolled back, as by `roll_back`, and `RecoveryRefused` raised.
+    """
+    journal, script = located.journal, located.script
+    marker = _marker_begins(script, journal)
+    withheld = None
+    for number in range(located.position, len(script.operations)):
+        if number == marker:
+            withheld = withhold_marker()
+            if withheld is not None:
+                journal = replace(journal, steps=journal.steps[:-1])
+                write_document(disks, journal, JOURNAL)
+                script = describe(journal, disks.run_id)
+                break
+        try:
+            script.operations[number].do(disks)
+        except RecoveryRefused as refused:
+            _take_back_unless_changed(disks, journal, script, number, forget, refused)
+            raise
+        on_step()
+    _remove_temporaries(disks, script)
+    if withheld is None:  # else somebody else was here meanwhile
+        _verify(disks, script)
+    finish_document(disks, JOURNAL, MANIFEST)
+    disks.quarantine.remove_tree(f"{disks.run_id}/{STAGED}")
+    return journal, withheld
+
+
+def _take_back_unless_changed(
+    disks: Disks, journal: Journal, script: Script, done: int, forget: Callable[[], None], refused: RecoveryRefused
+) -> None:
+    """Take back what a run has done that cannot go on, where nobody has changed that since.
+
+    Else the run stays as it is: what somebody else wrote to a file that was cut must not be written over.
+    """
+    looker = _Looker(disks, to_undo=True, undoing=False)
+    timeline = script.timeline
+    touched = {place for operation in script.operations[:done] for place in operation.places()}
+    for place in sorted(touched):
+        if not looker.fits(place, timeline.at(place, done)):
+            what = (
+                f"{refused}; and so was a file that this run had changed already, so what was done stays: all that was "
+                f"removed is in {disks.quarantine.root}/{disks.run_id}"
+            )
+            raise StorageError(errno.EBUSY, what, disks.full(place)) from refused
+    finish_document(disks, JOURNAL, UNDOING)
+    _take_back(disks, Located(journal, script, done), UNDOING, forget)
+    disks.quarantine.remove_tree(disks.run_id)
+
+
+def _marker_begins(script: Script, journal: Journal) -> int | None:
+    """The first operation of the step that vouches for the directory, which is the last one."""
+    if not journal.steps or journal.steps[-1].path != CLEAN_SHUTDOWN_FILE:
+        return None
+    if journal.steps[-1].kind is not ActionKind.WRITE:
+        return None
+    return script.ends[-2] if len(script.ends) > 1 else 0
+
+
+def _verify(disks: Disks, script: Script) -> None:
+    """Every file is on disk with the size that the run gave it."""
+    timeline = script.timeline
+    for place in timeline.places():
+        state = timeline.at(place, len(script.operations))
+        wanted = state.size if isinstance(state, Whole) else state.kept if isinstance(state, Cut) else None
+        if place.in_run or (wanted is None and state != ABSENT):
+            continue
+        status = disks.root.status(place.path)
+        if (None if status is None else status.st_size) != wanted:
+            raise StorageError(
+                5,
+                "the file is not as this run left it: another process wrote to it, or the disk lost the change",
+                disks.full(place),
+            )
+
+
+def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], None]) -> None:
+    """Take back every operation that was done, last first, put back all times, and close the journal as undone.
+
+    `forget` removes what else the run has left in the log directory.
+    """
+    if name == PREPARING:  # it changed nothing, and the directory may not name it yet, as it must while it is undone
+        finish_document(disks, name, CLOSING)
+        name = CLOSING
+    elif name not in (UNDOING, CLOSING):
+        finish_document(disks, name, UNDOING)
+    _take_back(disks, located, CLOSING if name == CLOSING else UNDOING, forget)
+
+
+def _take_back(disks: Disks, located: Located, name: str, forget: Callable[[], None]) -> None:
+    journal, script = located.journal, located.script
+    for operation in reversed(script.operations[: located.position]):
+        operation.take_back(disks)
+    _remove_temporaries(disks, script)
+    if not journal.same_mount:
+        _restore_directories(disks, journal)
+    if name != CLOSING:
+        finish_document(disks, name, CLOSING)
+    forget()
+    for path, mtime_ns in sorted(journal.directories.items(), reverse=True):
+        disks.root.set_mtime(path, mtime_ns)
+    finish_document(disks, CLOSING, UNDONE)
+    for saved in (STAGED, FILES):
+        disks.quarantine.remove_tree(f"{disks.run_id}/{saved}")
+
+
+def _remove_temporaries(disks: Disks, script: Script) -> None:
+    """What an operation that was cut short in the middle left of its own."""
+    for operation in script.operations:
+        place = operation.written_beside()
+        temporary = None if place is None else disks.temporary(place.path)
+        if place is not None and temporary is not None and disks.root.status(temporary) is not None:
+            disks.root.remove(temporary)
+            disks.sync(place)
+
+
+def _restore_directories(disks: Disks, journal: Journal) -> None:
+    """Times of directories that were created again, the deepest first."""
+    for step in journal.steps:
+        if step.kind is not ActionKind.REMOVE_DIRECTORY or step.entries is None or step.before is None:
+            continue
+        for name, (kind, state) in sorted(step.entries.items(), reverse=True):
+            if kind == EntryKind.DIRECTORY and state is not None:
+                disks.root.set_attributes(f"{step.path}/{name}", state.attributes)
+        disks.root.set_attributes(step.path, step.before.attributes)

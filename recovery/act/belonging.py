@@ -1,0 +1,103 @@
+"""Whether a log directory is the one that its runs were on, or a copy of it that only carries the same id.
+
+A quarantine that is not beside the directory belongs to one directory.  Device and inode say nothing: they change when
+a volume is remounted, on NFS, or moved.  A copy is known by this: where the latest run found the directory, one with
+the same id still is, and that is not this one.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+
+from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.log.disk.pointer import POINTER, read_pointer
+from kafkalog.recovery.act.quarantine import KeptRun, Runs
+
+__all__ = ["mount_of", "refuse_copy", "refuse_missing"]
+
+
+class _Original(enum.Enum):
+    HERE = "this directory"
+    ALIVE = "there, and not this one"
+    GONE = "there no more"
+    UNSEEN = "cannot be looked at from here"
+
+
+def mount_of(root: str) -> str:
+    """Where the file system that holds a directory is mounted."""
+    path = os.path.realpath(root)
+    while not os.path.ismount(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def refuse_copy(runs: Runs) -> str | None:
+    """Raise `RecoveryRefused` where the runs that are kept elsewhere are, or may be, of another directory.
+
+    Returns a sentence where the directory has another path than the latest of them had found it at.
+    """
+    elsewhere = [run for run in runs.legible() if run.place != runs.default and run.journal.owner == runs.owner]
+    if not elsewhere:
+        return None
+    latest = elsewhere[-1]
+    recorded = latest.journal.root
+    match _original(runs, latest):
+        case _Original.HERE:
+            return None
+        case _Original.ALIVE:
+            why = (
+                f"{runs.root} is a copy of {recorded}, to which run {latest.run_id} in {latest.place} belongs: what "
+                f"it keeps is for {recorded}; nothing was changed"
+            )
+            if runs.at_work:
+                way = f"the run was half done when this was copied: complete or undo it in {recorded}, and copy again"
+                raise RecoveryRefused(f"{why}; {way}", reason="copy")
+            own = f"remove {os.path.join(runs.root, POINTER)}, which makes this a directory of its own"
+            into = Advice(f"use {{}}, which works on a copy of its own, or {own}", Ask.RECOVER_INTO)
+            raise RecoveryRefused(why, reason="copy", advice=[into])
+        case _Original.UNSEEN if not runs.moved:
+            raise RecoveryRefused(
+                f"run {latest.run_id} in {latest.place} was on {recorded}, which cannot be looked at from here (it is "
+                f"not mounted, or was on another machine), so {runs.root} may be a copy of it; nothing was changed",
+                reason="moved",
+                advice=[Advice("if it is that directory, say so with {}", Ask.MOVED)],
+            )
+        case _:
+            return f"run {latest.run_id} found this directory at {recorded}, which is there no more: it was moved"
+
+
+def _original(runs: Runs, run: KeptRun) -> _Original:
+    recorded = run.journal.root
+    if recorded == runs.root:
+        return _Original.HERE
+    try:
+        there = os.stat(recorded)
+        if os.path.samestat(there, os.stat(runs.root)):
+            return _Original.HERE
+        pointer = read_pointer(recorded)
+    except (FileNotFoundError, NotADirectoryError):
+        is_seen = not run.is_foreign and os.path.ismount(run.journal.mount)
+        return _Original.GONE if is_seen else _Original.UNSEEN
+    except (OSError, RecoveryRefused):
+        return _Original.UNSEEN
+    is_same = pointer is not None and pointer.owner == run.journal.owner
+    return _Original.ALIVE if is_same else _Original.GONE
+
+
+def refuse_missing(runs: Runs) -> None:
+    """Raise `RecoveryRefused` where a run is at work on the directory and its journal is not found."""
+    for run_id in runs.missing():
+        raise RecoveryRefused(
+            f"run {run_id} has begun on {runs.root} and not ended, and is not in {' or '.join(runs.places)}, where "
+            "what it removed would be; nothing was changed",
+            reason="run_missing",
+            advice=[
+                Advice(
+                    "say where it is with {}; if this is a copy, or that is lost, remove "
+                    f"{os.path.join(runs.root, POINTER)} to go on with what is here",
+                    Ask.QUARANTINE,
+                )
+            ],
+        )

@@ -1,0 +1,647 @@
+"""The only module of recovery that changes anything on disk: a dozen operations below one root.
+
+Every path is relative to the root and is reached component by component through directory descriptors that do not
+follow links, so that nothing swapped in meanwhile can lead elsewhere.  A failed fsync is never tried again: the caller
+must stop.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import errno
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.names import LOCK_FILE
+from kafkalog.log.disk.files import NotRegularFileError, what_it_is
+from kafkalog.log.disk.lending import open_for_writing, withdrawn
+from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
+from kafkalog.recovery.act.digest import BLOCK, ContentDigest, Piece, solid_blocks, without_zeros
+
+__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner", "is_kept_attribute"]
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+PIECE = 1 << 20
+"""Bytes that are read or written at a time; a multiple of a digest's block."""
+_MOST_DEPTH = 100
+_NOT_COPIED = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
+_MOST_OPEN = 128
+"""directories whose descriptors are kept; more than any one operation needs"""
+
+
+Owner = tuple[int, int, int]
+"""mode, user and group of a file"""
+Facts = tuple[int, int, int]
+"""size, modification time (ns) and inode: what a file is known by without being read"""
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a file or directory has besides its content; extended attributes are in base64."""
+
+    mtime_ns: int
+    mode: int
+    uid: int
+    gid: int
+    extended: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Wrapped:
+    """While something is done to a file, an error of the operating system is one that says so.
+
+    A class, because every look at a file is one of these.
+    """
+
+    __slots__ = ("_doing", "_path", "_root")
+
+    def __init__(self, root: str, doing: str, path: str) -> None:
+        self._root = root
+        self._doing = doing
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) and not isinstance(error, StorageError):
+            error.filename = os.path.join(self._root, self._path)
+            raise StorageError.wrap(error, f"cannot {self._doing}") from error
+
+
+class FileSystem:
+    """Operations on files below `root`; all raise `StorageError` with errno and path."""
+
+    def __init__(self, root: str) -> None:
+        self.root = os.path.realpath(root)
+        self._directories: OrderedDict[str, int] = OrderedDict()
+        with self._wrapped("open the directory", ""):
+            self._directories[""] = os.open(self.root, _DIRECTORY)
+        self.owner = os.fstat(self._directories[""])
+        self.mtime_before = self.owner.st_mtime_ns
+        """the root's modification time (ns) before anything of ours was in it"""
+
+    @classmethod
+    def create(cls, root: str) -> FileSystem:
+        """Make the root directory, and those above it, where they are missing; durably."""
+        try:
+            _make_directories(os.path.realpath(root))
+        except OSError as error:
+            raise StorageError.wrap(error, "cannot make the directory") from error
+        return cls(root)
+
+    @classmethod
+    def nearest(cls, path: str) -> FileSystem:
+        """The deepest directory of a path that exists."""
+        path = os.path.realpath(path)
+        while not os.path.isdir(path):
+            path = os.path.dirname(path)
+        return cls(path)
+
+    @staticmethod
+    def missing(path: str) -> list[str]:
+        """The directories of a path that do not exist, the deepest first."""
+        path, found = os.path.realpath(path), []
+        while not os.path.lexists(path):
+            found.append(path)
+            path = os.path.dirname(path)
+        return found
+
+    def remove_if_empty(self, paths: Iterable[str]) -> None:
+        """Remove this root and those above it again, which `create` has made, as far as nothing is in them."""
+        for path in paths:
+            try:
+                os.rmdir(path)
+            except OSError:
+                return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def open_or_create(self, path: str, content: Callable[[], bytes]) -> tuple[int, bool]:
+        """A descriptor of a file for reading and writing, and whether it was created; then it holds `content`."""
+        with self._wrapped("open the file", path):
+            parent, name = self._at(path)
+            try:
+                descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, 0o644, dir_fd=parent)
+            except FileExistsError:
+                descriptor = os.open(name, os.O_RDWR | _FILE, dir_fd=parent)
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    os.close(descriptor)
+                    raise OSError(errno.EINVAL, "it is not a regular file") from None
+                return descriptor, False
+            try:
+                os.pwrite(descriptor, content(), 0)
+            except OSError:
+                os.close(descriptor)
+                os.unlink(name, dir_fd=parent)
+                raise
+            return descriptor, True
+
+    def close(self) -> None:
+        """Close all directory descriptors."""
+        while self._directories:
+            os.close(self._directories.popitem()[1])
+
+    def _wrapped(self, doing: str, path: str) -> _Wrapped:
+        return _Wrapped(self.root, doing, path)
+
+    def _directory(self, path: str) -> int:
+        known = self._directories.get(path)
+        if known is not None:
+            self._directories.move_to_end(path)
+            return known
+        parent, _, name = path.rpartition("/")
+        descriptor = os.open(name, _DIRECTORY, dir_fd=self._directory(parent))
+        self._directories[path] = descriptor
+        if len(self._directories) > _MOST_OPEN:
+            oldest = next(each for each in self._directories if each)
+            os.close(self._directories.pop(oldest))
+        return descriptor
+
+    def _at(self, path: str) -> tuple[int, str]:
+        parent, _, name = path.rpartition("/")
+        return self._directory(parent), name
+
+    def _forget(self, path: str) -> None:
+        for known in [known for known in self._directories if known == path or known.startswith(path + "/")]:
+            os.close(self._directories.pop(known))
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def status(self, path: str) -> os.stat_result | None:
+        """lstat, or None if there is nothing."""
+        with self._wrapped("examine the file", path):
+            try:
+                if not path:
+                    return os.fstat(self._directory(""))
+                parent, name = self._at(path)
+                return os.stat(name, dir_fd=parent, follow_symlinks=False)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def mtime(self, path: str) -> int:
+        """Modification time of a directory, in ns."""
+        with self._wrapped("examine the directory", path):
+            return os.fstat(self._directory(path)).st_mtime_ns
+
+    @contextlib.contextmanager
+    def _opened(self, path: str) -> Iterator[int]:
+        """A descriptor of a regular file, for reading."""
+        with self._wrapped("read the file", path):
+            parent, name = self._at(path)
+            descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
+            try:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise OSError(errno.EINVAL, "it is not a regular file")
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    def read(self, path: str, start: int = 0, end: int | None = None) -> Iterator[Piece]:
+        """What is not a hole of a file's bytes from `start` to `end`, in pieces; positions count from `start`."""
+        with self._opened(path) as descriptor:
+            size = os.fstat(descriptor).st_size
+            last = size if end is None else min(end, size)
+            for low, high in _data(descriptor, start, last):
+                for position in range(low, high, PIECE):
+                    yield position - start, _read_all(descriptor, position, min(PIECE, high - position))
+
+    def digest(self, path: str, start: int = 0, end: int | None = None) -> str:
+        """The digest of a file's bytes (`recovery.act.digest`)."""
+        status = self.status(path)
+        size = (0 if status is None else status.st_size) if end is None else end
+        digest = ContentDigest()
+        for position, data in self.read(path, start, size):
+            digest.take(position, data)
+        return digest.of_size(size - start)
+
+    def crc32c(self, path: str, end: int) -> int:
+        """CRC-32C over the blocks of the first bytes of a file that a digest would take, each after its position."""
+        value = 0
+        for position, data in self.read(path, 0, end):
+            for at, block in solid_blocks(position, data):
+                value = crc32c(block, crc32c(at.to_bytes(8, "big"), value))
+        return value
+
+    def _open_any(self, path: str) -> int:
+        """A descriptor of a file or directory, or of the root."""
+        if path == "":
+            return os.dup(self._directory(""))
+        parent, name = self._at(path)
+        return os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
+
+    def attributes(self, path: str) -> Attributes:
+        """Times, mode, owner and extended attributes of a file or directory."""
+        with self._wrapped("examine the file", path):
+            descriptor = self._open_any(path)
+            try:
+                status = os.fstat(descriptor)
+                mode = stat.S_IMODE(status.st_mode)
+                if stat.S_ISREG(status.st_mode):
+                    mode &= 0o777  # a journal that could say more would be a way to make programs that run as root
+                return Attributes(
+                    status.st_mtime_ns,
+                    mode,
+                    status.st_uid,
+                    status.st_gid,
+                    _extended(descriptor),
+                )
+            finally:
+                os.close(descriptor)
+
+    def names(self, path: str) -> list[str]:
+        """Names in a directory."""
+        with self._wrapped("list the directory", path):
+            return sorted(os.listdir(self._directory(path)))
+
+    def shares_mount(self, other: FileSystem) -> bool:
+        """Files can be renamed from one root to the other: both are reached through the same mount."""
+        own, others = self._directories[""], other._directories[""]
+        with self._wrapped("examine the file system", ""):
+            if os.fstat(own).st_dev != os.fstat(others).st_dev:
+                return False
+        return _mount_of(own) == _mount_of(others)
+
+    # -- changing ----------------------------------------------------------------------------------------------------
+
+    def make_directory(self, path: str, mode: int = 0o700) -> None:
+        """Create a directory if it is not there, durably."""
+        with self._wrapped("make the directory", path):
+            parent, name = self._at(path)
+            try:
+                os.mkdir(name, mode, dir_fd=parent)
+            except FileExistsError:
+                return
+            os.fsync(parent)
+
+    def write_new(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> None:
+        """Create a file that is not there yet, of `size` bytes, and flush it; `sync_directory` makes its name durable.
+
+        What no piece covers is a hole.  Without an `owner` (who counts for root only) it is for this user's eyes.
+        """
+        with self._wrapped("write the file", path):
+            parent, name = self._at(path)
+            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=parent)
+            try:
+                if owner is not None:
+                    mode, uid, gid = owner
+                    if os.geteuid() == 0:
+                        os.fchown(descriptor, uid, gid)
+                    os.fchmod(descriptor, mode)
+                _write(descriptor, 0, pieces, size)
+            finally:
+                os.close(descriptor)
+
+    def give(self, path: str, uid: int, gid: int) -> None:
+        """Give a copy the owner of its original, so that it tells that owner; where that cannot be, it does not."""
+        with self._wrapped("set the owner of the file", path), contextlib.suppress(PermissionError):
+            parent, name = self._at(path)
+            os.chown(name, uid, gid, dir_fd=parent, follow_symlinks=False)
+
+    def set_attributes(self, path: str, attributes: Attributes) -> None:
+        """Give a file or directory the attributes of another one, the time last."""
+        with self._wrapped("set the attributes of the file", path):
+            descriptor = self._open_any(path)
+            try:
+                if os.geteuid() == 0:
+                    os.fchown(descriptor, attributes.uid, attributes.gid)
+                _set_extended(descriptor, attributes.extended)
+                os.fchmod(descriptor, attributes.mode)
+                os.utime(descriptor, ns=(attributes.mtime_ns, attributes.mtime_ns))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def truncate(self, path: str, size: int, expected: Facts | None = None) -> None:
+        """Cut a file and flush it; `RecoveryRefused` if it is not the expected one any more."""
+        with self._wrapped("cut the file", path):
+            parent, name = self._at(path)
+            with withdrawn(name, directory=parent):
+                descriptor = open_for_writing(name, os.O_WRONLY | _FILE, directory=parent)
+                try:
+                    self._refuse_other(path, os.fstat(descriptor), expected)
+                    os.ftruncate(descriptor, size)
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def write_tail(self, path: str, position: int, pieces: Iterable[Piece], size: int) -> None:
+        """Put `size` bytes after `position`, where the file then ends, and flush it."""
+        with self._wrapped("write the file", path):
+            parent, name = self._at(path)
+            with withdrawn(name, directory=parent):
+                descriptor = open_for_writing(name, os.O_WRONLY | _FILE, directory=parent)
+                try:
+                    os.ftruncate(descriptor, position)
+                    _write(descriptor, position, pieces, size)
+                finally:
+                    os.close(descriptor)
+
+    def replace(self, path: str, target: str, expected: Facts | None = None) -> None:
+        """Rename over a file; `RecoveryRefused` if that is not the expected one any more."""
+        self.refuse_other(target, expected)
+        self.rename(path, target)
+
+    def refuse_other(self, path: str, expected: Facts | None) -> None:
+        """Raise `RecoveryRefused` if a file is not the expected one."""
+        if expected is not None:
+            self._refuse_other(path, self.status(path), expected)
+
+    def _refuse_other(self, path: str, status: os.stat_result | None, expected: Facts | None) -> None:
+        if expected is None:
+            return
+        if status is None or (status.st_size, status.st_mtime_ns, status.st_ino) != expected:
+            raise RecoveryRefused(
+                f"{os.path.join(self.root, path)} changed since the plan was made: something else is writing there; "
+                "stop it, and plan again",
+                reason="changed",
+            )
+
+    def rename(self, path: str, target: str, other: FileSystem | None = None) -> None:
+        """Rename within this root or into another one."""
+        with self._wrapped("rename the file", path):
+            self._forget(path)
+            from_directory, name = self._at(path)
+            to_directory, target_name = (other or self)._at(target)  # noqa: SLF001 - the same class
+            os.rename(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+
+    def link(self, path: str, target: str, other: FileSystem) -> None:
+        """Give a file a second name in another root."""
+        with self._wrapped("link the file", path):
+            from_directory, name = self._at(path)
+            to_directory, target_name = other._at(target)
+            os.link(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory, follow_symlinks=False)
+
+    def remove(self, path: str, expected: Facts | None = None) -> None:
+        """Remove a file if it is there; `RecoveryRefused` if it is not the expected one any more."""
+        self.refuse_other(path, expected)
+        with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
+            parent, name = self._at(path)
+            os.unlink(name, dir_fd=parent)
+
+    def remove_unseen(self, path: str, mtime_ns: int) -> None:
+        """Remove a file and give its directory the time that it had before the file was there."""
+        with self._wrapped("remove the file", path):
+            parent, name = self._at(path)
+            os.unlink(name, dir_fd=parent)
+            os.utime(parent, ns=(mtime_ns, mtime_ns))
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        with self._wrapped("remove the directory", path):
+            self._forget(path)
+            parent, name = self._at(path)
+            os.rmdir(name, dir_fd=parent)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory durable."""
+        with self._wrapped("flush the directory", path):
+            os.fsync(self._directory(path))
+
+    def set_mtime(self, path: str, mtime_ns: int) -> None:
+        """Set the modification time of a file or directory."""
+        with self._wrapped("set the time of the file", path):
+            if path in self._directories or path == "":
+                os.utime(self._directory(path), ns=(mtime_ns, mtime_ns))
+                return
+            parent, name = self._at(path)
+            os.utime(name, ns=(mtime_ns, mtime_ns), dir_fd=parent, follow_symlinks=False)
+
+    # -- whole trees -------------------------------------------------------------------------------------------------
+
+    def copy_file(self, other: FileSystem, path: str, target: str, owner: Owner | None = None) -> tuple[int, str]:
+        """Copy a file of another root with its attributes, and read the copy back; its size and digest."""
+        status = other.status(path)
+        size = 0 if status is None else status.st_size
+        digest = ContentDigest()
+        self.write_new(target, _taken(other.read(path, 0, size), digest), size, owner)
+        wanted = digest.of_size(size)
+        if self.digest(target) != wanted:
+            raise StorageError(errno.EIO, "what was copied reads back differently", os.path.join(self.root, target))
+        return size, wanted
+
+    def copy_tree(self, source: str) -> dict[str, StorageError]:
+        """Copy another directory, which `refuse_special` lets pass, into this one, with all attributes.
+
+        The lock and the pointer to its runs stay behind.  Gives the directories in it that are not copied, because they
+        cannot be read or hold what is not a file; and why.
+        """
+        unreadable = {}
+        with FileSystem(source) as other:
+            for name in other.names(""):
+                status = other.status(name)
+                if status is None:
+                    continue
+                try:
+                    self._copy(other, name, status)
+                except StorageError as error:
+                    if not (stat.S_ISDIR(status.st_mode) and other._is_about(error, name)):
+                        raise
+                    self.remove_tree(name)
+                    unreadable[name] = error
+            self.sync_directory("")
+            self.set_attributes("", other.attributes(""))
+        return unreadable
+
+    def _copy(self, other: FileSystem, top: str, status: os.stat_result) -> None:
+        """A file, or a directory with all that is in it."""
+        directories = []
+        is_directory = stat.S_ISDIR(status.st_mode)
+        for path, each in [(top, status), *(other.walk(top) if is_directory else ())]:
+            if stat.S_ISDIR(each.st_mode):
+                self.make_directory(path)
+                directories.append(path)
+            elif not stat.S_ISREG(each.st_mode):
+                raise NotRegularFileError(errno.EINVAL, what_it_is(each.st_mode), os.path.join(other.root, path))
+            elif path not in _NOT_COPIED:
+                self.copy_file(other, path, path)
+                self.set_attributes(path, other.attributes(path))
+        for path in sorted(directories, reverse=True):
+            self.sync_directory(path)
+            self.set_attributes(path, other.attributes(path))
+
+    def _is_about(self, error: StorageError, directory: str) -> bool:
+        """An error is about a directory of this root, or about a file in it."""
+        path, above = str(error.filename), os.path.join(self.root, directory)
+        return path == above or path.startswith(above + "/")
+
+    @staticmethod
+    def refuse_special(source: str) -> None:
+        """Raise `RecoveryRefused` if directly in a directory stands what is neither: a copy would lack it.
+
+        What stands so in a directory below keeps only that one out of the copy.
+        """
+        with FileSystem(source) as fs:
+            for name in fs.names(""):
+                status = fs.status(name)
+                if status is None or stat.S_ISREG(status.st_mode):
+                    continue
+                if not stat.S_ISDIR(status.st_mode):
+                    what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a special file"
+                    raise RecoveryRefused(
+                        f"{os.path.join(fs.root, name)} is {what}, which a copy would not hold: put the file or "
+                        "directory itself in its place, or move it out of the log directory",
+                        reason="special",
+                    )
+                with contextlib.suppress(StorageError):  # what cannot be listed is left out of the copy
+                    for _ in fs.walk(name):
+                        pass
+
+    def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
+        """Everything below a directory with its lstat, directories before what is in them."""
+        if depth > _MOST_DEPTH:
+            raise RecoveryRefused(
+                f"{os.path.join(self.root, path)} lies {depth} directories deep, deeper than anything Kafka makes: "
+                "move it out of the log directory",
+                reason="special",
+            )
+        for name in self.names(path):
+            inside = f"{path}/{name}" if path else name
+            status = self.status(inside)
+            if status is None:
+                continue
+            yield inside, status
+            if stat.S_ISDIR(status.st_mode):
+                yield from self.walk(inside, depth + 1)
+
+    def remove_content(self) -> None:
+        """Remove everything below this root, which was made for a copy."""
+        for inside, status in sorted(self.walk(""), reverse=True):
+            if stat.S_ISDIR(status.st_mode):
+                self.remove_directory(inside)
+            else:
+                self.remove(inside)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with all that is in it; for what this program made itself."""
+        if self.status(path) is None:
+            return
+        for inside, status in sorted(self.walk(path), reverse=True):
+            if stat.S_ISDIR(status.st_mode):
+                self.remove_directory(inside)
+            else:
+                self.remove(inside)
+        self.remove_directory(path)
+        self.sync_directory(path.rpartition("/")[0])
+
+
+def _data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Ranges that hold all that is not a hole, each at a multiple of `BLOCK` from `start`, in order."""
+    position = start
+    while position < end:
+        try:
+            low = os.lseek(descriptor, position, os.SEEK_DATA)
+            high = os.lseek(descriptor, low, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return
+            low, high = position, end
+        low = start + (max(low, position) - start) // BLOCK * BLOCK
+        high = min(start - (start - high) // BLOCK * BLOCK, end)
+        if low < high:
+            yield max(low, position), high
+        position = max(high, position + BLOCK)
+
+
+def _read_all(descriptor: int, position: int, length: int) -> bytes:
+    data = os.pread(descriptor, length, position)
+    while len(data) < length:
+        more = os.pread(descriptor, length - len(data), position + len(data))
+        if not more:
+            raise OSError(errno.EIO, f"the file became shorter while it was read, at byte {position + len(data)}")
+        data += more
+    return data
+
+
+def _write(descriptor: int, start: int, pieces: Iterable[Piece], size: int) -> None:
+    for position, data in pieces:
+        for at, part in without_zeros(position, data):
+            view = memoryview(part)
+            written = 0
+            while written < len(view):
+                count = os.pwrite(descriptor, view[written:], start + at + written)
+                if count <= 0:
+                    raise OSError(errno.EIO, "nothing was written")
+                written += count
+    os.ftruncate(descriptor, start + size)
+    os.fsync(descriptor)
+
+
+def _taken(pieces: Iterable[Piece], digest: ContentDigest) -> Iterator[Piece]:
+    for position, data in pieces:
+        digest.take(position, data)
+        yield position, data
+
+
+def _mount_of(descriptor: int) -> str:
+    """The kernel's number of the mount through which a descriptor was opened; empty where it does not say."""
+    try:
+        with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
+            return next((line for line in lines if line.startswith("mnt_id:")), "")
+    except OSError:
+        return ""
+
+
+def is_kept_attribute(name: str) -> bool:
+    """Whether an extended attribute goes along with a copy: the user's own, access lists and labels.
+
+    Not those that make a file more than data (`security.capability`) or that only root's programs read (`trusted`).
+    """
+    return name.isprintable() and (name.startswith(("user.", "system.posix_acl_")) or name == "security.selinux")
+
+
+def _extended(descriptor: int) -> dict[str, str]:
+    if not hasattr(os, "listxattr"):
+        return {}
+    try:
+        return {
+            name: base64.b64encode(os.getxattr(descriptor, name)).decode("ascii")
+            for name in os.listxattr(descriptor)
+            if is_kept_attribute(name)
+        }
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return {}
+        raise
+
+
+def _set_extended(descriptor: int, wanted: Mapping[str, str]) -> None:
+    found = _extended(descriptor)
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            try:
+                os.setxattr(descriptor, name, base64.b64decode(value, validate=True))
+            except binascii.Error as error:
+                raise OSError(errno.EINVAL, f"the extended attribute {name} is not base64") from error
+
+
+def _make_directories(path: str) -> None:
+    """Like `os.makedirs`, with every new name flushed: what is saved in a directory is lost with the directory."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    if parent != path:
+        _make_directories(parent)
+    os.mkdir(path, 0o700)
+    descriptor = os.open(parent, _DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,301 @@
+"""What recoveries of a log directory have left: every run, ended or not, with what it keeps and what can become of it.
+
+Only examined: nothing is created, locked or changed, and what is in a quarantine is not believed.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import stat
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError, UsageError
+from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
+from kafkalog.log.disk.files import PathLike, exists
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.journal import (
+    CLOSING,
+    JOURNAL,
+    MANIFEST,
+    PREPARING,
+    PURGING,
+    SUPERSEDED,
+    UNDOING,
+    UNDONE,
+    FileState,
+    Step,
+)
+from kafkalog.recovery.act.quarantine import KeptRun, Runs, document_of, read_run, run_ids_in
+from kafkalog.recovery.act.quick_undo_check import why_not_undoable
+from kafkalog.recovery.decide.actions import ActionKind
+
+__all__ = ["Original", "RunInfo", "RunState", "list_runs", "root_of_runs", "runs"]
+
+_TIME = "%Y%m%dT%H%M%S.%fZ"
+
+
+class RunState(enum.StrEnum):
+    """How far a run got."""
+
+    FINISHED = "finished"
+    CUT_SHORT = "cut short"
+    """it began and did not end; `recover` completes it, `undo` reverses it"""
+    UNDO_CUT_SHORT = "undo cut short"
+    """taking it back began and did not end; `recover` or `undo` brings that to its end"""
+    UNDONE = "undone"
+    SUPERSEDED = "superseded"
+    """it was cut short, and somebody changed the directory before it could be completed"""
+    NOT_BEGUN = "not begun"
+    """it was stopped while it made copies, before anything was changed"""
+    HALF_PURGED = "half purged"
+    """removing what it keeps was stopped; it cannot be undone, only purged"""
+    UNREADABLE = "unreadable"
+    """its document cannot be read, or is none that kafkalog wrote"""
+
+
+_STATES = {
+    MANIFEST: RunState.FINISHED,
+    JOURNAL: RunState.CUT_SHORT,
+    UNDOING: RunState.UNDO_CUT_SHORT,
+    CLOSING: RunState.UNDO_CUT_SHORT,
+    UNDONE: RunState.UNDONE,
+    SUPERSEDED: RunState.SUPERSEDED,
+    PREPARING: RunState.NOT_BEGUN,
+    PURGING: RunState.HALF_PURGED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Original:
+    """Bytes of the log directory that exist nowhere but in a run."""
+
+    path: str
+    """relative to the log directory"""
+    bytes: int
+    start: int | None = None
+    """of the tail of a file that was cut: the position where it began; None for a whole file or directory"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"path": self.path, "bytes": self.bytes, "start": self.start}
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """One run in a quarantine."""
+
+    run_id: str
+    directory: str
+    """where it is kept"""
+    state: RunState
+    began: str
+    """when, as its name tells: UTC, ISO 8601"""
+    mode: str | None = None
+    """what it was: a mode of `recover`, or another command; None where that cannot be read"""
+    machine: str | None = None
+    """a fingerprint of the machine that began it, as in `recovery.act.machine_id`; None if that cannot be told"""
+    is_foreign: bool = False
+    """another machine began it"""
+    owner: str | None = None
+    """the id of the log directory, where a quarantine serves several"""
+    recorded_root: str | None = None
+    """where the log directory was then"""
+    tool_version: str | None = None
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """kind of action -> how many"""
+    originals: tuple[Original, ...] = ()
+    """what of the log directory it took or replaced, and keeps"""
+    files: int = 0
+    """regular files it keeps, its documents apart"""
+    allocated_bytes: int = 0
+    """bytes on disk of all that it keeps, its documents too"""
+    undoable: bool = False
+    """nothing is seen that speaks against undoing it now; `undo` compares every byte first"""
+    why_not: str | None = None
+    """why it cannot be undone, or what is wrong with it"""
+    is_others: bool = False
+    """it lies beside the log directory, but carries the id of another one"""
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it or its undo was interrupted."""
+        return self.state in (RunState.CUT_SHORT, RunState.UNDO_CUT_SHORT)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "run_id": self.run_id,
+            "state": str(self.state),
+            "began": self.began,
+            "mode": self.mode,
+            "machine": self.machine,
+            "foreign": self.is_foreign,
+            "owner": self.owner,
+            "recorded_root": self.recorded_root,
+            "tool_version": self.tool_version,
+            "directory": self.directory,
+            "steps": dict(self.steps),
+            "originals": [each.as_dict() for each in self.originals],
+            "files": self.files,
+            "allocated_bytes": self.allocated_bytes,
+            "undoable": self.undoable,
+            "why_not": self.why_not,
+        }
+
+
+def root_of_runs(path: PathLike) -> str:
+    """The log directory that a path means: itself, or that of a partition directory; `UsageError` if it is none."""
+    given = os.fspath(path)
+    if not os.path.isdir(given):
+        raise UsageError(f"{given} is not a directory" if exists(given) else f"{given} does not exist")
+    root = os.path.realpath(given)
+    if is_log_dir(root):
+        return root
+    if is_partition_dir(root):
+        return os.path.dirname(root)
+    if not any(run_ids_in(place) for place in Runs(root).places):
+        raise UsageError(f"{given} is not a Kafka log directory, and no recovery has left anything beside it")
+    return root
+
+
+@checked
+def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, ...]:
+    """Every run on a log directory, in the order in which they began; those that cannot be read come last.
+
+    Looks beside the log directory, where its pointer file leads, and in `quarantine`.  A quick check decides whether a
+    run can be undone.  Only reads.  Raises `UsageError` for a path that is not a log directory, `RecoveryRefused` for a
+    pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
+    """
+    return list_runs(Runs(root_of_runs(path), None if quarantine is None else os.fspath(quarantine)))
+
+
+def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
+    """`runs` of a directory whose quarantines are known."""
+    read: list[KeptRun] = []
+    unread: list[RunInfo] = []
+    for place in kept.places:
+        for run_id in run_ids_in(place):
+            found = _read(kept, place, run_id)
+            if isinstance(found, RunInfo):
+                unread.append(found)
+            elif kept.is_ours(found) or kept.may_be_ours(found) or place == kept.default:
+                read.append(found)
+    read.sort(key=lambda run: (run.journal.sequence, run.run_id))
+    return (*(_info(kept, run) for run in read), *sorted(unread, key=lambda each: each.run_id))
+
+
+def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
+    """The run, or what can be said of one whose document cannot be read."""
+    directory = os.path.join(place, run_id)
+    files, allocated = 0, 0
+    try:
+        if not stat.S_ISDIR(os.lstat(directory).st_mode):
+            why = "it is not a directory"
+        else:
+            name = document_of(place, run_id)
+            if name is not None:
+                return read_run(place, run_id, name)
+            files, allocated = _held(place, run_id)
+            if not files:
+                state = RunState.NOT_BEGUN
+                return RunInfo(run_id, directory, state, _began(run_id), allocated_bytes=allocated,
+                               why_not="it had changed nothing")  # fmt: skip
+            why = "it has no journal"
+    except (FormatError, LimitExceeded, StorageError, RecoveryRefused, OSError) as error:
+        why = str(error)
+        files, allocated = _held(place, run_id)
+    if place != kept.default:
+        why += "; it is unknown which log directory it belongs to"
+    return RunInfo(run_id, directory, RunState.UNREADABLE, _began(run_id), files=files, allocated_bytes=allocated,
+                   why_not=why)  # fmt: skip
+
+
+def _info(kept: Runs, run: KeptRun) -> RunInfo:
+    journal = run.journal
+    state = _STATES[run.name]
+    files, allocated = _held(run.place, run.run_id)
+    why_not = _why_not(kept, run, state)
+    return RunInfo(
+        run.run_id,
+        run.directory,
+        state,
+        _began(run.run_id),
+        journal.mode,
+        journal.machine,
+        run.is_foreign,
+        journal.owner,
+        journal.root,
+        journal.tool_version,
+        dict(Counter(str(step.kind) for step in journal.steps)),
+        () if state in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED) else _originals(journal.steps),
+        files,
+        allocated,
+        why_not is None,
+        why_not,
+        not kept.is_ours(run),
+    )
+
+
+def _why_not(kept: Runs, run: KeptRun, state: RunState) -> str | None:
+    match state:
+        case RunState.UNDONE:
+            return "it is undone"
+        case RunState.SUPERSEDED:
+            return "it was cut short, and the directory was changed before it could be completed"
+        case RunState.NOT_BEGUN:
+            return "it had changed nothing"
+        case RunState.HALF_PURGED:
+            return "what it kept is being removed"
+        case _:
+            if not kept.is_ours(run):
+                return _why_not_ours(kept, run)
+            return why_not_undoable(kept, run)
+
+
+def _why_not_ours(kept: Runs, run: KeptRun) -> str:
+    if kept.may_be_ours(run) or (run.place == kept.default and run.journal.is_beside):
+        return "this directory does not name it: it was begun on another one, or this is a backup from before it"
+    return "it carries the id of another log directory"
+
+
+def _originals(steps: Sequence[Step]) -> tuple[Original, ...]:
+    """What the steps of a run take or replace."""
+    found: list[Original] = []
+    for step in steps:
+        match step:
+            case Step(kind=ActionKind.TRUNCATE, before=FileState(size=size), kept_bytes=int(kept)):
+                found.append(Original(step.path, size - kept, kept))
+            case Step(kind=ActionKind.REMOVE_DIRECTORY, entries=Mapping() as entries):
+                total = sum(state.size for _kind, state in entries.values() if state is not None)
+                found.append(Original(step.path, total))
+            case Step(kind=ActionKind.REMOVE | ActionKind.WRITE, before=FileState(size=size)):
+                found.append(Original(step.path, size))
+    return tuple(found)
+
+
+def _held(place: str, run_id: str) -> tuple[int, int]:
+    """Regular files below a run's directory, its documents apart, and bytes on disk of all; nothing is followed."""
+    files = allocated = 0
+    try:
+        with FileSystem(place) as fs:
+            for path, status in fs.walk(run_id):
+                if stat.S_ISREG(status.st_mode):
+                    allocated += status.st_blocks * 512
+                    files += path.count("/") > 1
+    except (StorageError, RecoveryRefused):
+        pass  # what could be counted; why the rest cannot be read is said where it matters
+    return files, allocated
+
+
+def _began(run_id: str) -> str:
+    try:
+        moment = datetime.strptime(run_id.partition("-")[0], _TIME).replace(tzinfo=UTC)
+    except ValueError:  # a month 13: no run of ours
+        return ""
+    return moment.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,339 @@
+"""What a run is about to do, written down before it does anything: the journal, which becomes the manifest.
+
+The name of the document says how far the run is:
+
+* `preparing.json`: copies are being made, nothing was changed;
+* `journal.json`: the run has begun and not ended;
+* `manifest.json`: it has ended;
+* `undoing.json`: it is being undone;
+* `closing.json`: every byte is back; the pointer in the log directory and the directories' times are not yet;
+* `undone.json`: it was undone;
+* `superseded.json`: it was cut short, and the directory was changed by somebody else before it could be completed;
+* `purging.json`: what it saved is being permanently deleted.
+
+A journal comes from the disk, so it is not believed: a checksum is not a signature.  Every path in it must lie below
+the log directory beside which it was found, and it never says where in the quarantine anything is: that follows from
+the step.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any, NoReturn
+
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.errors import FormatError
+from kafkalog.log.disk.pointer import is_run_id
+from kafkalog.recovery.act.fs import Attributes, is_kept_attribute
+from kafkalog.recovery.decide.actions import ActionKind
+
+__all__ = [
+    "CLOSING",
+    "JOURNAL",
+    "MANIFEST",
+    "PREPARING",
+    "PURGING",
+    "SUPERSEDED",
+    "UNDOING",
+    "UNDONE",
+    "Bystander",
+    "EntryKind",
+    "FileState",
+    "Journal",
+    "Step",
+]
+
+PREPARING = "preparing.json"
+JOURNAL = "journal.json"
+MANIFEST = "manifest.json"
+UNDOING = "undoing.json"
+CLOSING = "closing.json"
+UNDONE = "undone.json"
+SUPERSEDED = "superseded.json"
+PURGING = "purging.json"
+_VERSION = 3
+_BEFORE_CHECKSUM, _BEFORE_BODY, _AFTER_BODY = b'{"crc32c": "', b'", "journal": ', b"}\n"
+_CHECKSUM_DIGITS = 8
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_WORD = re.compile(r"[0-9a-f]{1,64}", re.ASCII)
+_KINDS = frozenset(str(each) for each in ActionKind)
+_MOST_PARTS = 2
+"""a file of the log directory, or of a directory in it"""
+_MOST_PARTS_INSIDE = 100
+_INT64 = 1 << 63
+
+
+class EntryKind:
+    """What an entry of a directory is."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file's content (size in bytes, digest as in `recovery.act.digest`) and its attributes."""
+
+    size: int
+    digest: str
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Bystander:
+    """An entry that a run relies on and does not touch: its kind and, of a file, size and modification time (ns)."""
+
+    kind: str
+    size: int = 0
+    mtime_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One action with what was there and what will be there.
+
+    Of a truncation, `before.size` is that of the whole file and `before.digest` that of the tail which goes, and
+    `kept_bytes` and `kept_crc32c` describe what stays.  Of a directory that goes, `entries` are all that is in it, with
+    a digest for each file where they have to be copied out.
+    """
+
+    kind: ActionKind
+    path: str
+    target: str | None = None
+    before: FileState | None = None
+    after: FileState | None = None
+    kept_bytes: int | None = None
+    kept_crc32c: int | None = None
+    entries: Mapping[str, tuple[str, FileState | None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """All steps of a run, in order, and everything that completing it or taking it back relies on."""
+
+    run_id: str
+    tool_version: str
+    root: str
+    """where the log directory was; only looked at, to tell a copy of it from the directory itself"""
+    mount: str
+    """where the file system with the log directory was mounted"""
+    owner: str
+    """which log directory: the id in its pointer file"""
+    is_beside: bool
+    """the quarantine is the one beside the log directory, and moves together with it"""
+    machine: str | None
+    """which machine began the run; None if that cannot be told"""
+    sequence: int
+    """later runs have higher numbers, whatever the clock says"""
+    mode: str
+    drops: bool
+    """records that could still be read go: whoever completes it has to agree to that again"""
+    same_mount: bool
+    """files are renamed into the quarantine; otherwise they were copied before the run began"""
+    steps: Sequence[Step] = ()
+    directories: Mapping[str, int] = field(default_factory=dict)
+    """modification times (ns) of the directories that the run touches; the log directory itself is ''"""
+    bystanders: Mapping[str, Bystander] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        """The document: a JSON object on one line, with the CRC-32C of the bytes that are its `journal`."""
+        values = {"version": _VERSION, **_plain(self)}
+        body = json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
+        return _BEFORE_CHECKSUM + f"{crc32c(body):08x}".encode() + _BEFORE_BODY + body + _AFTER_BODY
+
+    @classmethod
+    def decode(cls, data: bytes, source: str) -> Journal:
+        """The document; raises `FormatError` if it is damaged, of another version, or says what no run does."""
+        body, checksum = _body_and_checksum(data)
+        if checksum != f"{crc32c(body):08x}".encode():
+            raise FormatError("the recovery journal is damaged: its checksum does not match", source=source)
+        reader = _Reader(source)
+        try:
+            values = json.loads(body)
+        except (ValueError, RecursionError):
+            reader.refuse("it is not JSON")
+        if not isinstance(values, dict) or values.get("version") != _VERSION:
+            raise FormatError("the recovery journal is of another version of kafkalog", source=source)
+        return reader.journal(values)
+
+
+def _plain(value: object) -> dict[str, object]:
+    """The fields of a part of the journal; copying all of it first took longer than writing it."""
+    names = _NAMES.get(type(value))
+    if names is None:
+        if not is_dataclass(value):
+            raise TypeError(f"{type(value).__name__} cannot be in a journal")
+        names = _NAMES[type(value)] = tuple(each.name for each in fields(value))
+    return {name: getattr(value, name) for name in names}
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+"""Of the fields of a part, asked for once: there are thousands of each kind."""
+
+
+def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
+    """Of a document as it is written now; or as it was before: the body on one line, its checksum on the next."""
+    checksum_end = len(_BEFORE_CHECKSUM) + _CHECKSUM_DIGITS
+    start = checksum_end + len(_BEFORE_BODY)
+    if data.startswith(_BEFORE_CHECKSUM):
+        if data[checksum_end:start] != _BEFORE_BODY or not data.endswith(_AFTER_BODY):
+            return b"", b""
+        return data[start : -len(_AFTER_BODY)], data[len(_BEFORE_CHECKSUM) : checksum_end]
+    body, _, checksum = data.rstrip(b"\n").rpartition(b"\n")
+    return body, checksum
+
+
+class _Reader:
+    """Takes plain values apart and believes none of them."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def refuse(self, why: str) -> NoReturn:
+        raise FormatError(f"this is not a recovery journal that kafkalog wrote: {why}", source=self.source)
+
+    def fields(self, values: Any, what: str, names: Sequence[str]) -> list[Any]:
+        if not isinstance(values, dict) or set(values) != set(names):
+            self.refuse(f"{what} does not have the fields it should have")
+        return [values[name] for name in names]
+
+    def number(self, value: Any, what: str, low: int = 0, high: int = _INT64) -> int:
+        if type(value) is not int or not low <= value < high:
+            self.refuse(f"{what} is not a number in its range")
+        return value
+
+    def text(self, value: Any, what: str, is_valid: Callable[[str], object]) -> str:
+        if not isinstance(value, str) or "\0" in value or not is_valid(value):
+            self.refuse(f"{what} is not what it should be")
+        return value
+
+    def optional(self, value: Any, read: Callable[..., Any], *given: Any) -> Any:
+        return None if value is None else read(value, *given)
+
+    def path(self, value: Any, most: int = _MOST_PARTS) -> str:
+        if not isinstance(value, str) or "\0" in value:
+            self.refuse("a path is not valid")
+        parts = value.split("/")
+        if len(parts) > most or any(part in ("", ".", "..") for part in parts):
+            self.refuse("a path leads out of the log directory, or deeper than anything Kafka makes")
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            self.refuse("a path is not valid")
+        return value
+
+    def items(self, value: Any, what: str) -> list[tuple[Any, Any]]:
+        if not isinstance(value, dict):
+            self.refuse(f"{what} is not an object")
+        return list(value.items())
+
+    def attributes(self, value: Any, bits: int = 0o1000) -> Attributes:
+        names = ("mtime_ns", "mode", "uid", "gid", "extended")
+        mtime, mode, uid, gid, extended = self.fields(value, "attributes", names)
+        return Attributes(
+            self.number(mtime, "a time", -_INT64),
+            self.number(mode, "a file's mode", 0, bits),
+            self.number(uid, "an owner", 0, 1 << 32),
+            self.number(gid, "a group", 0, 1 << 32),
+            {
+                self.text(name, "an extended attribute", is_kept_attribute): self.text(
+                    data, "an extended attribute", str.isascii
+                )
+                for name, data in self.items(extended, "a file's extended attributes")
+            },
+        )
+
+    def state(self, value: Any, bits: int = 0o1000) -> FileState:
+        size, digest, attributes = self.fields(value, "a file", ("size", "digest", "attributes"))
+        return FileState(
+            self.number(size, "a size"),
+            self.text(digest, "a digest", _DIGEST.fullmatch),
+            self.attributes(attributes, bits),
+        )
+
+    def entry(self, value: Any) -> tuple[str, FileState | None]:
+        if not isinstance(value, list) or len(value) != 2:
+            self.refuse("an entry of a directory is not what it should be")
+        kind, state = value
+        if kind not in (EntryKind.FILE, EntryKind.DIRECTORY, EntryKind.OTHER):
+            self.refuse("an entry of a directory is of an unknown kind")
+        if state is None and kind != EntryKind.OTHER:
+            self.refuse("an entry of a directory has no attributes")
+        return kind, self.optional(state, self.state, 0o10000 if kind == EntryKind.DIRECTORY else 0o1000)
+
+    def bystander(self, value: Any) -> Bystander:
+        kind, size, mtime = self.fields(value, "a file that is not touched", ("kind", "size", "mtime_ns"))
+        if kind not in (EntryKind.FILE, EntryKind.DIRECTORY, EntryKind.OTHER):
+            self.refuse("a file that is not touched is of an unknown kind")
+        return Bystander(kind, self.number(size, "a size"), self.number(mtime, "a time", -_INT64))
+
+    def step(self, value: Any) -> Step:
+        names = ("kind", "path", "target", "before", "after", "kept_bytes", "kept_crc32c", "entries")
+        kind, path, target, before, after, kept, crc, entries = self.fields(value, "a step", names)
+        if kind not in _KINDS:
+            self.refuse("a step is of an unknown kind")
+        step = Step(
+            ActionKind(kind),
+            self.path(path),
+            self.optional(target, self.path),
+            self.optional(before, self.state, 0o10000 if kind == ActionKind.REMOVE_DIRECTORY else 0o1000),
+            self.optional(after, self.state),
+            self.optional(kept, self.number, "a size"),
+            self.optional(crc, self.number, "a checksum", 0, 1 << 32),
+            None
+            if entries is None
+            else {
+                self.path(name, _MOST_PARTS_INSIDE): self.entry(entry)
+                for name, entry in self.items(entries, "a directory's entries")
+            },
+        )
+        needed: dict[ActionKind, tuple[Any, ...]] = {
+            ActionKind.REMOVE: (step.before,),
+            ActionKind.TRUNCATE: (step.before, step.kept_bytes, step.kept_crc32c),
+            ActionKind.RENAME: (step.target,),
+            ActionKind.WRITE: (step.after,),
+            ActionKind.REMOVE_DIRECTORY: (step.before, step.entries),
+            ActionKind.RENAME_DIRECTORY: (step.target,),
+        }
+        if any(each is None for each in needed[step.kind]):
+            self.refuse(f"a step of kind {step.kind} lacks what it needs")
+        if step.kind is ActionKind.TRUNCATE and step.before and (step.kept_bytes or 0) > step.before.size:
+            self.refuse("a file is cut after its end")
+        return step
+
+    def journal(self, values: dict[str, Any]) -> Journal:
+        names = (
+            "version", "run_id", "tool_version", "root", "mount", "owner", "is_beside", "machine", "sequence", "mode",
+            "drops", "same_mount", "steps", "directories", "bystanders",
+        )  # fmt: skip
+        read = self.fields(values, "the document", names)
+        _, run_id, tool, root, mount, owner, beside, machine, sequence, mode, drops, same, steps, *around = read
+        directories, bystanders = around
+        if not isinstance(steps, list) or not all(isinstance(each, bool) for each in (beside, drops, same)):
+            self.refuse("the document does not have the fields it should have")
+        return Journal(
+            run_id=self.text(run_id, "the name of the run", is_run_id),
+            tool_version=self.text(tool, "the version of kafkalog", lambda text: len(text) < 256),
+            root=self.text(root, "the path of the log directory", lambda text: text.startswith("/")),
+            mount=self.text(mount, "the path of its mount", lambda text: text.startswith("/")),
+            owner=self.text(owner, "the id of the log directory", _WORD.fullmatch),
+            is_beside=beside,
+            machine=self.optional(machine, self.text, "the id of the machine", _WORD.fullmatch),
+            sequence=self.number(sequence, "the number of the run"),
+            mode=self.text(mode, "the mode", lambda text: len(text) < 256),
+            drops=drops,
+            same_mount=same,
+            steps=[self.step(each) for each in steps],
+            directories={
+                path if path == "" else self.path(path): self.number(mtime, "a time", -_INT64)
+                for path, mtime in self.items(directories, "the directories")
+            },
+            bystanders={
+                self.path(path): self.bystander(each)
+                for path, each in self.items(bystanders, "the files that are not touched")
+            },
+        )

@@ -1,0 +1,523 @@
+"""The operations that a run consists of: each happens whole or not at all, and can be undone.
+
+A step becomes one or two of them.  Where the quarantine is reached through the same mount as the log directory, files
+move by renaming; where it is not, whole and verified copies were made before the run began, and originals are removed.
+Either way every byte is somewhere at every moment.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.codec.names import READ_BY_A_BROKER
+from kafkalog.recovery.act.fs import Attributes, Facts, FileSystem, Owner
+from kafkalog.recovery.act.journal import EntryKind, FileState, Journal, Step
+from kafkalog.recovery.act.states import A_DIRECTORY, ABSENT, Cut, Place, Timeline, Tree, Uncut, Untouched, Whole
+from kafkalog.recovery.decide.actions import ActionKind
+from kafkalog.recovery.facts.survey import FileFacts
+
+__all__ = [
+    "FILES",
+    "STAGED",
+    "Disks",
+    "Operation",
+    "Script",
+    "describe",
+    "owner_of_new",
+    "tail_of",
+]
+
+FILES, STAGED = "files", "staged"
+_FILE_MODE = 0o644
+
+
+class Disks:
+    """The log directory, and the run's directory in the quarantine.
+
+    `expected` are facts of files as the plan saw them: a file that is about to be changed must still be that one.
+    """
+
+    def __init__(
+        self, root: FileSystem, quarantine: FileSystem, run_id: str, expected: Mapping[str, FileFacts] | None = None
+    ) -> None:
+        self.root = root
+        self.quarantine = quarantine
+        self.run_id = run_id
+        self.expected = expected or {}
+        self._own: set[str] = set()
+        """paths where this run has changed what is there"""
+
+    def changed(self, *places: Place) -> None:
+        """The run has put something in a place, or taken it away: what is there now the plan did not see."""
+        self._own.update(place.path for place in places if not place.in_run)
+
+    def at(self, place: Place) -> tuple[FileSystem, str]:
+        """The root in which a place is, and its path there."""
+        return (self.quarantine, f"{self.run_id}/{place.path}") if place.in_run else (self.root, place.path)
+
+    def full(self, place: Place) -> str:
+        """The whole path, for people."""
+        fs, path = self.at(place)
+        return os.path.join(fs.root, path)
+
+    def temporary(self, path: str) -> str:
+        """A name beside a file that means nothing to a broker and is no other run's."""
+        return f"{path}.{self.run_id}.kafkalog-tmp"
+
+    def sync(self, *places: Place) -> None:
+        """Make the names in the directories of these places durable, the quarantine's first."""
+        for parent in sorted({place.parent for place in places}, reverse=True):
+            fs, path = self.at(parent)
+            fs.sync_directory(path.rstrip("/"))
+
+    def make_parents(self, place: Place) -> None:
+        """Make the directories above a place in the run's directory."""
+        fs, path = self.at(place)
+        parts = path.split("/")[:-1]
+        for depth in range(len(parts)):
+            fs.make_directory("/".join(parts[: depth + 1]))
+
+    def facts(self, place: Place) -> Facts | None:
+        """What a file that is about to be changed must still be known by; None if it was compared otherwise."""
+        is_known = not place.in_run and place.path not in self._own
+        facts = self.expected.get(place.path) if is_known else None
+        return None if facts is None else (facts.size, facts.mtime_ns, facts.inode)
+
+    def check(self, place: Place) -> None:
+        """Raise `RecoveryRefused` if a file is not the one that the plan saw."""
+        if not place.in_run:
+            self.root.refuse_other(place.path, self.facts(place))
+
+    def restore(self, saved: Place, place: Place, attributes: Attributes) -> None:
+        """Put a copy of what was saved in its place, whole and verified before it gets the name."""
+        _, source = self.at(saved)
+        temporary = self.temporary(place.path)
+        self.root.remove(temporary)
+        self.root.copy_file(self.quarantine, source, temporary)
+        self.root.set_attributes(temporary, self._owned(saved, place, attributes))
+        self.root.rename(temporary, place.path)
+        self.sync(place)
+
+    def _owned(self, saved: Place, place: Place, attributes: Attributes) -> Attributes:
+        """The attributes, with an owner that the copy, the directory or the log directory bears out.
+
+        A journal alone could have root's files made of anybody's.
+        """
+        fs, path = self.at(saved)
+        parent = self.root.status(place.parent.path)
+        known = [status for status in (fs.status(path), parent, self.root.owner) if status is not None]
+        if (attributes.uid, attributes.gid) in [(status.st_uid, status.st_gid) for status in known]:
+            return attributes
+        owner = parent or self.root.owner
+        return replace(attributes, uid=owner.st_uid, gid=owner.st_gid)
+
+
+class Operation(ABC):
+    """One change to the directory."""
+
+    @abstractmethod
+    def describe(self, timeline: Timeline) -> None:
+        """Say what it leaves, and of what is there before what it relies on; `ValueError` if that cannot be."""
+
+    @abstractmethod
+    def do(self, disks: Disks) -> None:
+        """Make the change, durably."""
+
+    @abstractmethod
+    def take_back(self, disks: Disks) -> None:
+        """Make the directory as it was before."""
+
+    def places(self) -> tuple[Place, ...]:
+        """What it changes."""
+        return tuple(
+            place
+            for name in ("source", "target", "path", "saved")
+            if isinstance(place := getattr(self, name, None), Place)
+        )
+
+    def written_beside(self) -> Place | None:
+        """The file beside which a copy is written first, so that one cut short may have been left there."""
+        return None
+
+
+def _need(holds: bool) -> None:
+    if not holds:
+        raise ValueError
+
+
+@dataclass(frozen=True, slots=True)
+class Move(Operation):
+    """Rename a file, within the log directory or into the quarantine."""
+
+    source: Place
+    target: Place
+
+    def describe(self, timeline: Timeline) -> None:
+        state = timeline.state(self.source)
+        _need(isinstance(state, Whole) and timeline.state(self.target) == ABSENT)
+        timeline.put(self.source, ABSENT)
+        timeline.put(self.target, state)
+
+    def do(self, disks: Disks) -> None:
+        disks.check(self.source)
+        if self.target.in_run:
+            disks.make_parents(self.target)
+        _rename(disks, self.source, self.target)
+
+    def take_back(self, disks: Disks) -> None:
+        _rename_back(disks, self.target, self.source)
+
+
+def _rename_back(disks: Disks, source: Place, target: Place) -> None:
+    """Rename to where something was before, unless something else is there by now."""
+    fs, path = disks.at(target)
+    if fs.status(path) is not None:
+        raise RecoveryRefused(f"{disks.full(target)} is in the way; move it away first", reason="changed")
+    _rename(disks, source, target)
+
+
+def _rename(disks: Disks, source: Place, target: Place) -> None:
+    (from_fs, from_path), (to_fs, to_path) = disks.at(source), disks.at(target)
+    from_fs.rename(from_path, to_path, to_fs)
+    disks.changed(source, target)
+    disks.sync(source, target)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveDirectory(Operation):
+    """Rename a directory, within the log directory or into the quarantine."""
+
+    source: Place
+    target: Place
+
+    def describe(self, timeline: Timeline) -> None:
+        _need(timeline.state(self.source) != ABSENT and timeline.state(self.target) == ABSENT)
+        _need(self.target.in_run or not self.target.path.startswith(self.source.path + "/"))
+        for place in [self.source, *timeline.below(self.source)]:
+            target = Place(self.target.in_run, self.target.path + place.path[len(self.source.path) :])
+            timeline.put(target, timeline.state(place))
+            timeline.put(place, ABSENT)
+
+    def do(self, disks: Disks) -> None:
+        if self.target.in_run:
+            disks.make_parents(self.target)
+        _rename(disks, self.source, self.target)
+
+    def take_back(self, disks: Disks) -> None:
+        _rename_back(disks, self.target, self.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Link(Operation):
+    """Give a file that is about to be replaced a second name in the quarantine."""
+
+    path: Place
+    saved: Place
+
+    def describe(self, timeline: Timeline) -> None:
+        state = timeline.state(self.path)
+        _need(isinstance(state, Whole) and timeline.state(self.saved) == ABSENT)
+        timeline.put(self.saved, state)
+
+    def do(self, disks: Disks) -> None:
+        disks.check(self.path)
+        disks.make_parents(self.saved)
+        disks.root.link(self.path.path, disks.at(self.saved)[1], disks.quarantine)
+        disks.sync(self.saved)
+
+    def take_back(self, disks: Disks) -> None:
+        fs, path = disks.at(self.saved)
+        if fs.status(path) is not None:  # taking back the replacement has moved it already
+            fs.remove(path)
+            disks.sync(self.saved)
+
+
+@dataclass(frozen=True, slots=True)
+class Replace(Operation):
+    """Rename new content into its place; what stood there is linked to `saved`, or there was nothing."""
+
+    staged: Place
+    path: Place
+    saved: Place | None
+
+    def describe(self, timeline: Timeline) -> None:
+        _describe_replacement(timeline, self.staged, self.path, self.saved)
+        timeline.put(self.staged, ABSENT)
+
+    def do(self, disks: Disks) -> None:
+        disks.check(self.path)
+        _rename(disks, self.staged, self.path)
+
+    def take_back(self, disks: Disks) -> None:
+        if self.saved is not None:
+            _rename(disks, self.saved, self.path)
+        else:
+            disks.make_parents(self.staged)
+            _rename(disks, self.path, self.staged)
+
+
+def _describe_replacement(timeline: Timeline, staged: Place, path: Place, saved: Place | None) -> None:
+    before = timeline.state(path)
+    _need(before == (ABSENT if saved is None else timeline.state(saved)))
+    _need(saved is None or isinstance(before, Whole))
+    timeline.put(path, timeline.state(staged))
+
+
+@dataclass(frozen=True, slots=True)
+class Install(Operation):
+    """Copy new content from another file system into its place; a copy of what stood there is in `saved`."""
+
+    staged: Place
+    path: Place
+    saved: Place | None
+    before: FileState | None
+    mtime_ns: int = 0
+    """the time that the content gets; 0: that of the writing"""
+
+    def written_beside(self) -> Place | None:
+        return self.path
+
+    def describe(self, timeline: Timeline) -> None:
+        _describe_replacement(timeline, self.staged, self.path, self.saved)
+
+    def do(self, disks: Disks) -> None:
+        _, source = disks.at(self.staged)
+        temporary = disks.temporary(self.path.path)
+        disks.root.remove(temporary)
+        owner = owner_of_new(disks.root, self.path.path, self.before)
+        disks.root.copy_file(disks.quarantine, source, temporary, owner)
+        if self.mtime_ns:
+            disks.root.set_mtime(temporary, self.mtime_ns)
+        disks.root.replace(temporary, self.path.path, disks.facts(self.path))
+        disks.changed(self.path)
+        disks.sync(self.path)
+
+    def take_back(self, disks: Disks) -> None:
+        if self.saved is None or self.before is None:
+            disks.root.remove(self.path.path)
+            disks.sync(self.path)
+        else:
+            disks.restore(self.saved, self.path, self.before.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Operation):
+    """Remove a file of which a verified copy is in `saved`, on another file system."""
+
+    path: Place
+    saved: Place
+    before: FileState
+
+    def written_beside(self) -> Place | None:
+        return self.path
+
+    def describe(self, timeline: Timeline) -> None:
+        _need(timeline.state(self.path) == timeline.state(self.saved) != ABSENT)
+        timeline.put(self.path, ABSENT)
+
+    def do(self, disks: Disks) -> None:
+        disks.root.remove(self.path.path, disks.facts(self.path))
+        disks.changed(self.path)
+        disks.sync(self.path)
+
+    def take_back(self, disks: Disks) -> None:
+        disks.restore(self.saved, self.path, self.before.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class DropDirectory(Operation):
+    """Remove a directory that is empty by now."""
+
+    path: Place
+    before: FileState
+
+    def describe(self, timeline: Timeline) -> None:
+        _need(timeline.state(self.path) == A_DIRECTORY)
+        timeline.put(self.path, ABSENT)
+
+    def do(self, disks: Disks) -> None:
+        disks.root.remove_directory(self.path.path)
+        disks.sync(self.path)
+
+    def take_back(self, disks: Disks) -> None:
+        disks.root.make_directory(self.path.path)
+        disks.root.set_attributes(self.path.path, self.before.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class CutOff(Operation):
+    """Cut a file whose tail is in `tail`."""
+
+    path: Place
+    tail: Place
+    kept: int
+    before: FileState
+
+    def describe(self, timeline: Timeline) -> None:
+        state, tail = timeline.state(self.path), timeline.state(self.tail)
+        _need(isinstance(state, Uncut) and isinstance(tail, Whole))
+        if isinstance(state, Uncut):
+            timeline.put(self.path, Cut(state.kept, state.kept_crc32c, state.size, self.tail))
+
+    def do(self, disks: Disks) -> None:
+        disks.root.truncate(self.path.path, self.kept, disks.facts(self.path))
+        disks.root.set_mtime(self.path.path, self.before.attributes.mtime_ns)
+
+    def take_back(self, disks: Disks) -> None:
+        fs, path = disks.at(self.tail)
+        disks.root.write_tail(self.path.path, self.kept, fs.read(path), self.before.size - self.kept)
+        disks.root.set_mtime(self.path.path, self.before.attributes.mtime_ns)
+
+
+def owner_of_new(root: FileSystem, path: str, before: FileState | None) -> Owner:
+    """Mode and owner for new content: those of the file that it replaces, or those that a broker would give it."""
+    if before is not None:
+        return before.attributes.mode, before.attributes.uid, before.attributes.gid
+    directory = path.rpartition("/")[0]
+    owner = (root.status(directory) if directory else None) or root.owner
+    return _FILE_MODE, owner.st_uid, owner.st_gid
+
+
+@dataclass(frozen=True)
+class Script:
+    """A journal's operations and the timeline they make; `ends` is how many operations the steps up to each take."""
+
+    operations: list[Operation]
+    timeline: Timeline
+    ends: list[int]
+
+
+class _Writer:
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.timeline = Timeline()
+        self.operations: list[Operation] = []
+
+    def add(self, operation: Operation) -> None:
+        operation.describe(self.timeline)
+        self.timeline.end_operation()
+        self.operations.append(operation)
+
+    def begin(self, place: Place, state: Whole | Uncut | Tree) -> None:
+        """A state that a step names must be the one that earlier steps have left."""
+        if self.timeline.knows(place):
+            _need(self.timeline.state(place) == state)
+        else:
+            self.timeline.begin(place, state)
+
+    def new(self, place: Place, state: Whole) -> None:
+        _need(not self.timeline.knows(place))
+        self.timeline.begin(place, state)
+
+    def surroundings(self) -> None:
+        touched = {step.path for step in self.journal.steps if step.kind is ActionKind.REMOVE_DIRECTORY}
+        for path in self.journal.directories:
+            if path and path not in touched:
+                self.timeline.begin(Place(False, path), A_DIRECTORY)
+        for path, each in self.journal.bystanders.items():
+            self.timeline.begin(Place(False, path), Untouched(each.kind, each.size, each.mtime_ns))
+
+    def step(self, number: int, step: Step) -> None:
+        same = self.journal.same_mount
+        path, saved = Place(False, step.path), Place(True, f"{FILES}/{step.path}")
+        whole = None if step.before is None else Whole(step.before.size, step.before.digest)
+        match step:
+            case Step(kind=ActionKind.REMOVE, before=FileState() as before):
+                self.begin(path, Whole(before.size, before.digest))
+                if not same:
+                    self.new(saved, Whole(before.size, before.digest))
+                self.add(Move(path, saved) if same else Drop(path, saved, before))
+            case Step(
+                kind=ActionKind.TRUNCATE, before=FileState() as before, kept_bytes=int(kept), kept_crc32c=int(crc)
+            ):
+                tail = Place(True, tail_of(step.path, kept))
+                self.begin(path, Uncut(kept, crc, before.size, before.digest))
+                self.new(tail, Whole(before.size - kept, before.digest))
+                self.add(CutOff(path, tail, kept, before))
+            case Step(kind=ActionKind.RENAME, target=str(target)):
+                if whole is not None:
+                    self.begin(path, whole)
+                self.add(Move(path, Place(False, target)))
+            case Step(kind=ActionKind.RENAME_DIRECTORY, target=str(target)):
+                self.add(MoveDirectory(path, Place(False, target)))
+            case Step(kind=ActionKind.WRITE, after=FileState() as after):
+                staged = Place(True, f"{STAGED}/{number}")
+                self.new(staged, Whole(after.size, after.digest))
+                saved_to = saved if whole is not None else None
+                self.write(path, staged, saved_to, whole, step.before, after.attributes.mtime_ns)
+            case Step(kind=ActionKind.REMOVE_DIRECTORY, before=FileState() as before, entries=Mapping() as entries):
+                self.remove_directory(path, saved, before, entries)
+            case _:
+                raise ValueError
+
+    def write(
+        self,
+        path: Place,
+        staged: Place,
+        saved: Place | None,
+        whole: Whole | None,
+        before: FileState | None,
+        mtime_ns: int,
+    ) -> None:
+        if whole is not None:
+            self.begin(path, whole)
+        if self.journal.same_mount:
+            if saved is not None:
+                self.add(Link(path, saved))
+            self.add(Replace(staged, path, saved))
+            return
+        if saved is not None and whole is not None:
+            self.new(saved, whole)
+        self.add(Install(staged, path, saved, before, mtime_ns))
+
+    def remove_directory(
+        self, path: Place, saved: Place, before: FileState, entries: Mapping[str, tuple[str, FileState | None]]
+    ) -> None:
+        if self.journal.same_mount:
+            self.begin(path, Tree(entries))
+            self.add(MoveDirectory(path, saved))
+            return
+        self.timeline.begin(path, A_DIRECTORY)
+        for name, (kind, state) in entries.items():
+            inside = Place(False, f"{path.path}/{name}")
+            _need(state is not None and kind != EntryKind.OTHER)
+            if state is not None and kind == EntryKind.FILE:
+                self.begin(inside, Whole(state.size, state.digest))
+                self.new(Place(True, f"{saved.path}/{name}"), Whole(state.size, state.digest))
+            else:
+                self.timeline.begin(inside, A_DIRECTORY)
+        for name, (kind, state) in sorted(entries.items(), reverse=True):
+            inside, copy = Place(False, f"{path.path}/{name}"), Place(True, f"{saved.path}/{name}")
+            if state is not None:
+                self.add(Drop(inside, copy, state) if kind == EntryKind.FILE else DropDirectory(inside, state))
+        self.add(DropDirectory(path, before))
+
+
+def tail_of(path: str, kept: int) -> str:
+    """Where the tail of a cut file is kept, in the run's directory."""
+    return f"{FILES}/{path}.tail@{kept}"
+
+
+def describe(journal: Journal, source: str) -> Script:
+    """The operations of a journal's steps; `FormatError` if they do not follow from each other."""
+    writer = _Writer(journal)
+    ends = []
+    writer.surroundings()
+    for number, step in enumerate(journal.steps):
+        try:
+            writer.step(number, step)
+        except ValueError:
+            raise FormatError(
+                f"this is not a recovery journal that kafkalog wrote: step {number + 1} ({step.kind} {step.path}) does "
+                "not follow from the steps before it",
+                source=source,
+            ) from None
+        ends.append(len(writer.operations))
+    for name in READ_BY_A_BROKER:
+        if not writer.timeline.knows(Place(False, name)):
+            writer.timeline.begin(Place(False, name), ABSENT)
+    return Script(writer.operations, writer.timeline, ends)

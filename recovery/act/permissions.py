@@ -1,0 +1,41 @@
+"""Whether this user may do what a plan says, and take it back: asked before anything is changed."""
+
+from __future__ import annotations
+
+import os
+
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.recovery.decide.actions import ActionKind, Changes
+
+__all__ = ["refuse_without_permission"]
+
+
+def refuse_without_permission(made: Changes) -> None:
+    """Raise `RecoveryRefused` if a step, or undoing it, would end with a permission denied; root may do all of it."""
+    if os.geteuid() == 0:
+        return
+    asked: set[str] = set()
+    for action in made.actions:
+        if action.kind is ActionKind.TRUNCATE:
+            _refuse_unless(made, action.path, os.W_OK | os.R_OK, "changed")
+        for path in (action.path, action.target):
+            directory = None if path is None else path.rpartition("/")[0]
+            if directory is not None and directory not in asked:
+                asked.add(directory)
+                _refuse_unless(made, directory, os.W_OK | os.X_OK, "changed")
+        if action.kind in (ActionKind.REMOVE, ActionKind.RENAME, ActionKind.WRITE) and action.path in made.survey.files:
+            _refuse_unless(made, action.path, os.R_OK, "read", needs_owner=False)
+
+
+def _refuse_unless(made: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
+    full = os.path.join(made.root, path) if path else made.root
+    if not os.access(full, how, effective_ids=True):
+        why = f"may not be {done}"
+    elif needs_owner and os.lstat(full).st_uid != os.geteuid():
+        why = "belongs to another user, and only its owner can put back its time"
+    else:
+        return
+    raise RecoveryRefused(
+        f"{full} {why} by this user (number {os.geteuid()}): recover as the user that the broker runs as, or as root",
+        reason="permission",
+    )

@@ -1,0 +1,280 @@
+"""Before a run begins: everything that will be needed is copied and flushed, and then the journal is written.
+
+Until the journal has its name nothing in the log directory has been changed; a run that ends before is not a run.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER
+from kafkalog.codec.source import Source
+from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
+from kafkalog.log.storage.content import Content, ContentSource
+from kafkalog.recovery.act.digest import ContentDigest, Piece
+from kafkalog.recovery.act.fs import PIECE, Attributes, Owner
+from kafkalog.recovery.act.journal import JOURNAL, PREPARING, Bystander, EntryKind, FileState, Journal, Step
+from kafkalog.recovery.act.operations import FILES, STAGED, Disks, owner_of_new, tail_of
+from kafkalog.recovery.act.states import Place
+from kafkalog.recovery.decide.actions import Action, ActionKind
+
+__all__ = ["Announcing", "finish_document", "prepare", "write_document"]
+
+Announcing = tuple[Callable[[], None], Callable[[], None]]
+"""How a run is named in the log directory, and how that is undone."""
+
+_OWN = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
+
+
+def write_document(disks: Disks, journal: Journal, name: str) -> None:
+    """Write a journal under a name, at once and durably."""
+    data = journal.encode()
+    path, new = f"{disks.run_id}/{name}", f"{disks.run_id}/{name}.new"
+    disks.quarantine.remove(new)
+    disks.quarantine.write_new(new, _pieces(data), len(data))
+    disks.quarantine.rename(new, path)
+    disks.quarantine.sync_directory(disks.run_id)
+
+
+def finish_document(disks: Disks, old: str, new: str) -> None:
+    """Give the journal the name that says how far the run is."""
+    disks.quarantine.rename(f"{disks.run_id}/{old}", f"{disks.run_id}/{new}")
+    disks.quarantine.sync_directory(disks.run_id)
+
+
+def prepare(
+    disks: Disks,
+    empty: Journal,
+    actions: Sequence[Action],
+    origin: Callable[[str], Source],
+    refuse_changed: Callable[[], None],
+    announcing: Announcing,
+    on_step: Callable[[], None] = lambda: None,
+) -> Journal:
+    """Save what will go, stage what will come, write the journal; after this the run can be completed or undone.
+
+    `empty` is the journal without its steps; `refuse_changed` is called when everything is saved, and raises if the
+    directory is no longer what was planned for; `announcing` names the run in the log directory before its journal is
+    there, and takes that back; `on_step` is called after each action that was prepared.  If anything fails on the way,
+    what was copied is removed again.
+    """
+    begin, withdraw = announcing
+    disks.quarantine.make_directory(disks.run_id)
+    try:
+        write_document(disks, empty, PREPARING)
+        journal = _Preparation(disks, empty, origin).journal(actions, on_step)
+        refuse_changed()
+        write_document(disks, journal, PREPARING)
+        begin()
+        finish_document(disks, PREPARING, JOURNAL)
+    except (Exception, KeyboardInterrupt):
+        withdraw()
+        disks.quarantine.remove_tree(disks.run_id)
+        raise
+    return journal
+
+
+class _Preparation:
+    def __init__(self, disks: Disks, empty: Journal, origin: Callable[[str], Source]) -> None:
+        self.disks = disks
+        self.root = disks.root
+        self.quarantine = disks.quarantine
+        self.empty = empty
+        self.origin = origin
+        self.given: set[str] = set()
+        """paths that an earlier step gives or takes away"""
+        self.written: dict[Place, Place] = {}
+        """directories of the run, each with a place that was written in it: flushed once, at the end"""
+
+    def journal(self, actions: Sequence[Action], on_step: Callable[[], None]) -> Journal:
+        steps = []
+        for number, action in enumerate(actions):
+            steps.append(self.step(number, action))
+            self.given.update(path for path in (action.path, action.target) if path is not None)
+            on_step()
+        self.disks.sync(*self.written.values())
+        directories = {path: self.root.mtime(path) for path in self.touched(steps)}
+        directories[""] = self.root.mtime_before
+        return replace(self.empty, steps=steps, directories=directories, bystanders=self.bystanders(steps, directories))
+
+    def step(self, number: int, action: Action) -> Step:
+        path = action.path
+        match action.kind:
+            case ActionKind.RENAME_DIRECTORY:
+                if action.target not in self.given:  # else what has the name now goes first
+                    self.refuse_target(action.target)
+                return Step(action.kind, path, action.target)
+            case ActionKind.REMOVE_DIRECTORY:
+                return self.directory(path)
+            case ActionKind.TRUNCATE:
+                return self.truncation(path, action.size or 0)
+            case ActionKind.RENAME:
+                if action.target not in self.given:
+                    self.refuse_target(action.target)
+                before = None if path in self.given else self.existing(path)
+                return Step(action.kind, path, action.target, before)
+            case ActionKind.REMOVE:
+                before = self.existing(path)
+                if not self.empty.same_mount:
+                    self.save(path, Place(True, f"{FILES}/{path}"), before)
+                return Step(action.kind, path, before=before)
+            case ActionKind.WRITE:
+                return self.writing(number, path, action.content or Content(), action.modified_ms)
+        raise AssertionError(action.kind)
+
+    def refuse_target(self, target: str | None) -> None:
+        if target is not None and self.root.status(target) is not None:
+            raise RecoveryRefused(
+                f"{self.root.root}/{target} is in the way of a file that needs this name; move it away",
+                reason="changed",
+            )
+
+    def existing(self, path: str) -> FileState:
+        """Content and attributes of a file of the log directory."""
+        place = Place(False, path)
+        self.disks.check(place)
+        status = self.root.status(path)
+        if status is None or not stat.S_ISREG(status.st_mode):
+            raise RecoveryRefused(f"{self.root.root}/{path} changed since the plan was made", reason="changed")
+        return FileState(status.st_size, self.root.digest(path), self.root.attributes(path))
+
+    def save(self, path: str, saved: Place, state: FileState) -> None:
+        """A whole copy on another file system, under its name only once it was read back."""
+        if os.geteuid() not in (0, state.attributes.uid):
+            raise RecoveryRefused(
+                f"{self.root.root}/{path} belongs to another user, and could not be given back to it from a quarantine "
+                "on another file system: recover as root, or name a quarantine on the same file system",
+                reason="quarantine",
+            )
+        self.disks.make_parents(saved)
+        _, target = self.disks.at(saved)
+        temporary = target + ".new"
+        copied = self.quarantine.copy_file(self.root, path, temporary)
+        self.quarantine.give(temporary, state.attributes.uid, state.attributes.gid)
+        if copied != (state.size, state.digest):
+            raise RecoveryRefused(f"{self.root.root}/{path} changed while it was copied", reason="changed")
+        self.quarantine.rename(temporary, target)
+        self.written[saved.parent] = saved
+
+    def truncation(self, path: str, kept: int) -> Step:
+        place, tail = Place(False, path), Place(True, tail_of(path, kept))
+        self.disks.check(place)
+        status = self.root.status(path)
+        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size < kept:
+            raise RecoveryRefused(f"{self.root.root}/{path} changed since the plan was made", reason="changed")
+        size = status.st_size
+        digest = self.stage(tail, self.root.read(path, kept, size), size - kept, None)
+        before = FileState(size, digest, self.root.attributes(path))
+        return Step(
+            ActionKind.TRUNCATE,
+            path,
+            before=before,
+            kept_bytes=kept,
+            kept_crc32c=self.root.crc32c(path, kept),
+        )
+
+    def writing(self, number: int, path: str, content: Content, modified_ms: int | None) -> Step:
+        status = self.root.status(path)
+        if status is not None and stat.S_ISDIR(status.st_mode) and path not in self.given:
+            self.refuse_target(path)
+        there = status is not None and path not in self.given
+        before = self.existing(path) if there else None
+        staged = Place(True, f"{STAGED}/{number}")
+        source = ContentSource(content, self.origin)
+        digest = self.stage(staged, _content(source), source.size, owner_of_new(self.root, path, before))
+        attributes = _NEW if modified_ms is None else replace(_NEW, mtime_ns=modified_ms * _NS_IN_MS)
+        if modified_ms is not None:
+            self.quarantine.set_mtime(self.disks.at(staged)[1], attributes.mtime_ns)
+        if not self.empty.same_mount and before is not None:
+            self.save(path, Place(True, f"{FILES}/{path}"), before)
+        return Step(ActionKind.WRITE, path, before=before, after=FileState(source.size, digest, attributes))
+
+    def stage(self, place: Place, pieces: Iterable[Piece], size: int, owner: Owner | None) -> str:
+        """Write a file into the run's directory, flush it, read it back; its digest."""
+        self.disks.make_parents(place)
+        _, path = self.disks.at(place)
+        digest = ContentDigest()
+        self.quarantine.write_new(path, _digested(pieces, digest), size, owner)
+        self.written[place.parent] = place
+        wanted = digest.of_size(size)
+        if self.quarantine.digest(path) != wanted:
+            raise StorageError(
+                errno.EIO, "what was written to quarantine reads back differently", self.disks.full(place)
+            )
+        return wanted
+
+    def directory(self, path: str) -> Step:
+        """A directory that goes, with all that is in it."""
+        entries: dict[str, tuple[str, FileState | None]] = {}
+        for inside, status in self.root.walk(path):
+            name = inside[len(path) + 1 :]
+            if stat.S_ISDIR(status.st_mode):
+                entries[name] = (EntryKind.DIRECTORY, FileState(0, _NO_DIGEST, self.root.attributes(inside)))
+            elif not stat.S_ISREG(status.st_mode):
+                if not self.empty.same_mount:
+                    raise RecoveryRefused(
+                        f"{self.root.root}/{inside} is not a regular file, and the quarantine is on another file "
+                        "system: move it away yourself, or name a quarantine on the same file system",
+                        reason="quarantine",
+                    )
+                entries[name] = (EntryKind.OTHER, None)
+            elif self.empty.same_mount:
+                entries[name] = (EntryKind.FILE, FileState(status.st_size, _NO_DIGEST, self.root.attributes(inside)))
+            else:
+                state = FileState(status.st_size, self.root.digest(inside), self.root.attributes(inside))
+                self.save(inside, Place(True, f"{FILES}/{inside}"), state)
+                entries[name] = (EntryKind.FILE, state)
+        before = FileState(0, _NO_DIGEST, self.root.attributes(path))
+        return Step(ActionKind.REMOVE_DIRECTORY, path, before=before, entries=entries)
+
+    # -- what the run relies on and does not touch -------------------------------------------------------------------
+
+    def touched(self, steps: Sequence[Step]) -> list[str]:
+        paths = [step.path for step in steps] + [step.target for step in steps if step.target is not None]
+        found = {path.rpartition("/")[0] for path in paths}
+        found |= {step.path for step in steps if step.kind is ActionKind.RENAME_DIRECTORY}
+        return sorted(path for path in found if path and self.root.status(path) is not None)
+
+    def bystanders(self, steps: Sequence[Step], directories: Iterable[str]) -> dict[str, Bystander]:
+        known = {step.path for step in steps} | {step.target for step in steps}
+        found: dict[str, Bystander] = {}
+        for directory in directories:
+            names = self.root.names(directory) if directory else READ_BY_A_BROKER
+            for name in names:
+                path = f"{directory}/{name}" if directory else name
+                status = self.root.status(path)
+                if status is None or path in known or name in _OWN:
+                    continue
+                if stat.S_ISREG(status.st_mode):
+                    found[path] = Bystander(EntryKind.FILE, status.st_size, status.st_mtime_ns)
+                else:
+                    is_directory = stat.S_ISDIR(status.st_mode)
+                    found[path] = Bystander(EntryKind.DIRECTORY if is_directory else EntryKind.OTHER)
+        return found
+
+
+_NO_DIGEST = "0" * 64
+_NEW = Attributes(0, 0, 0, 0)
+"""of what is written: its time counts, unless that is 0"""
+_NS_IN_MS = 1_000_000
+
+
+def _pieces(data: bytes) -> Iterator[Piece]:
+    for position in range(0, len(data), PIECE):
+        yield position, data[position : position + PIECE]
+
+
+def _content(source: ContentSource) -> Iterator[Piece]:
+    for position in range(0, source.size, PIECE):
+        yield position, bytes(source.read(position, PIECE))
+
+
+def _digested(pieces: Iterable[Piece], digest: ContentDigest) -> Iterator[Piece]:
+    for position, data in pieces:
+        digest.take(position, data)
+        yield position, data

@@ -1,0 +1,196 @@
+"""Permanently deleting what a run has kept.
+
+A run is marked first, by the name of its document, and its document goes last: one whose removal was stopped is known
+for what it is, is never taken for a run that can be undone, and can be purged again.  Nothing is followed, and only
+what belongs to the run is removed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.log.disk.files import PathLike
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.history import RunInfo, RunState, list_runs, root_of_runs
+from kafkalog.recovery.act.journal import JOURNAL, PURGING, UNDOING
+from kafkalog.recovery.act.operations import FILES, STAGED
+from kafkalog.recovery.act.quarantine import DOCUMENTS, Runs, document_of
+from kafkalog.recovery.act.transaction import Keeping, transaction
+
+__all__ = ["PurgeResult", "purge", "purgeable"]
+
+_DIRECTORIES = (FILES, STAGED)
+_BEING_WRITTEN = ".new"
+
+
+@dataclass(frozen=True, slots=True)
+class PurgeResult:
+    """What a purge removed."""
+
+    root: str
+    purged: tuple[RunInfo, ...]
+    """as they were before"""
+    left: Mapping[str, str] = field(default_factory=dict)
+    """runs that were old enough and stay -> why"""
+
+    @property
+    def freed_bytes(self) -> int:
+        """Bytes on disk that the runs used."""
+        return sum(each.allocated_bytes for each in self.purged)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "path": self.root,
+            "purged": [each.run_id for each in self.purged],
+            "freed_bytes": self.freed_bytes,
+            "left": dict(self.left),
+            "changed": bool(self.purged),
+        }
+
+
+@checked
+def purgeable(
+    path: PathLike,
+    run_ids: Sequence[str] = (),
+    *,
+    older_than_days: float | None = None,
+    quarantine: PathLike | None = None,
+) -> tuple[tuple[RunInfo, ...], dict[str, str]]:
+    """The runs that `purge` would remove, and those old enough that it would leave, with the reason; reads only."""
+    return _choose(_runs(path, quarantine), run_ids, older_than_days)
+
+
+@checked
+def purge(
+    path: PathLike,
+    run_ids: Sequence[str] = (),
+    *,
+    older_than_days: float | None = None,
+    quarantine: PathLike | None = None,
+    moved: bool = False,
+) -> PurgeResult:
+    """Permanently delete what runs have kept, under the broker's lock: named runs, and all runs older than some days.
+
+    They can then no longer be undone, and the originals that they kept are lost.  An interrupted run is never removed,
+    unless it was set aside as superseded.  Raises `RecoveryRefused`, with nothing removed, if a named run does not
+    exist or must not be removed; runs selected by age that must not be removed are kept and named in the result.
+    """
+    _choose(_runs(path, quarantine, moved=moved), run_ids, older_than_days)  # refused before anything is locked
+    with transaction(root_of_runs(path), _keeping(quarantine, moved=moved)) as at:
+        kept = at.runs
+        chosen, left = _choose(kept, run_ids, older_than_days)
+        for run in chosen:
+            _remove(run)
+        kept.reload()
+        if chosen and not _needs_pointer(kept):
+            kept.drop_pointer(at.fs)
+            at.fs.set_mtime("", at.fs.mtime_before)
+        return PurgeResult(kept.root, chosen, left)
+
+
+def _needs_pointer(kept: Runs) -> bool:
+    """Whether a run that is left is found, or known for this directory's, by the pointer file."""
+    return any(
+        run.state is RunState.UNREADABLE or run.is_unfinished or os.path.dirname(run.directory) != kept.default
+        for run in list_runs(kept)
+    )
+
+
+def _keeping(quarantine: PathLike | None, *, moved: bool = False) -> Keeping:
+    return Keeping(None if quarantine is None else os.fspath(quarantine), moved)
+
+
+def _runs(path: PathLike, quarantine: PathLike | None, *, moved: bool = False) -> Runs:
+    keeping = _keeping(quarantine, moved=moved)
+    return Runs(root_of_runs(path), keeping.quarantine, moved=keeping.moved)
+
+
+def _choose(
+    kept: Runs, run_ids: Sequence[str], older_than_days: float | None
+) -> tuple[tuple[RunInfo, ...], dict[str, str]]:
+    if older_than_days is not None and older_than_days < 0:
+        raise UsageError(f"{older_than_days} days is not an age: give a number that is not negative")
+    known = list_runs(kept)
+    for run_id in run_ids:
+        if run_id not in [each.run_id for each in known]:
+            raise RecoveryRefused(
+                f"no run {run_id} on {kept.root} is kept in {' or '.join(kept.places)}", reason="no_run"
+            )
+    chosen, left = [], {}
+    for run in known:
+        named = run.run_id in run_ids
+        if not named and not _is_older(run, older_than_days):
+            continue
+        why = _why_not(kept, run)
+        if why is None:
+            chosen.append(run)
+        elif named:
+            raise RecoveryRefused(f"run {run.run_id} is not purged: {why}; nothing was removed", reason="purge")
+        else:
+            left[run.run_id] = why
+    return tuple(chosen), left
+
+
+def _is_older(run: RunInfo, days: float | None) -> bool:
+    if days is None or not run.began:
+        return False
+    return datetime.now(UTC) - datetime.fromisoformat(run.began) >= timedelta(days=min(days, 10**6))
+
+
+def _why_not(kept: Runs, run: RunInfo) -> str | None:
+    """Why what a run keeps may not be removed."""
+    place = os.path.dirname(run.directory)
+    if run.is_unfinished:
+        return f"it is {run.state}, so what it keeps may be needed: complete it, or undo it"
+    if run.state is RunState.UNREADABLE:
+        if not os.path.isdir(run.directory) or os.path.islink(run.directory):
+            return f"{run.directory} is not a kafkalog directory"
+        if place != kept.default or document_of(place, run.run_id) in (JOURNAL, UNDOING):
+            return f"{run.why_not}, and it is unknown whether it is needed: remove {run.directory} yourself"
+    if run.is_others and run.state not in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED):
+        return "it carries the id of another log directory"
+    with FileSystem(place) as fs:
+        return _foreign(fs, run.run_id)
+
+
+def _foreign(fs: FileSystem, run_id: str) -> str | None:
+    """The first thing in a run's directory that is not the run's; links and the like inside what it kept may be."""
+    documents = {*DOCUMENTS, *(name + _BEING_WRITTEN for name in DOCUMENTS)}
+    directory = fs.status(run_id)
+    for path, status in fs.walk(run_id):
+        if directory is not None and status.st_dev != directory.st_dev:
+            return f"{os.path.join(fs.root, path)} is on another file system, mounted there: unmount it first"
+        name = path[len(run_id) + 1 :]
+        if "/" in name or (name in documents and stat.S_ISREG(status.st_mode)):
+            continue
+        if name not in _DIRECTORIES or not stat.S_ISDIR(status.st_mode):
+            return f"{os.path.join(fs.root, path)} is not what kafkalog writes there: move it away first"
+    return None
+
+
+def _remove(run: RunInfo) -> None:
+    """Mark the run, remove what it keeps, its other documents and then its own; then the quarantine if it is empty."""
+    place = os.path.dirname(run.directory)
+    with FileSystem(place) as fs:
+        name = document_of(place, run.run_id)
+        if name is not None and name != PURGING:
+            fs.rename(f"{run.run_id}/{name}", f"{run.run_id}/{PURGING}")
+            fs.sync_directory(run.run_id)
+        for directory in _DIRECTORIES:
+            fs.remove_tree(f"{run.run_id}/{directory}")
+        for document in fs.names(run.run_id):
+            if document != PURGING:
+                fs.remove(f"{run.run_id}/{document}")
+        fs.sync_directory(run.run_id)
+        fs.remove(f"{run.run_id}/{PURGING}")
+        fs.remove_directory(run.run_id)
+        fs.sync_directory("")
+        fs.remove_if_empty([place])

@@ -1,0 +1,370 @@
+"""Runs on one log directory: begun, completed after they were cut short, set aside, undone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.log.disk.pointer import ends_of
+from kafkalog.recovery.act.apply import Located, locate, roll_back, roll_forward
+from kafkalog.recovery.act.belonging import mount_of
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
+from kafkalog.recovery.act.machine_id import machine_id
+from kafkalog.recovery.act.operations import Disks, describe
+from kafkalog.recovery.act.permissions import refuse_without_permission
+from kafkalog.recovery.act.preparing import finish_document, prepare
+from kafkalog.recovery.act.quarantine import KeptRun, Runs, new_run_id
+from kafkalog.recovery.act.space import refuse_without_room
+from kafkalog.recovery.act.states import Unexpected
+from kafkalog.recovery.decide.actions import Action, ActionKind, Changes, marker_first
+from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.workers import Workers
+
+__all__ = [
+    "Completed",
+    "Done",
+    "Earlier",
+    "act",
+    "complete",
+    "look_at_earlier",
+    "refuse_foreign",
+    "refuse_others_files",
+    "refuse_out_of_order",
+    "refuse_place",
+    "settle",
+    "take_back",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What became of earlier runs that had been cut short."""
+
+    completed: tuple[str, ...] = ()
+    """run ids; completed, or undone where they were being undone"""
+    superseded: Mapping[str, str] = field(default_factory=dict)
+    """run id -> why it was set aside: the directory was changed since, by a broker for example"""
+    marker_withheld: str | None = None
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """run id -> how many operations were left to be done, or to be undone"""
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What runs have left that were cut short, compared with what is there."""
+
+    fitting: tuple[tuple[KeptRun, Located], ...] = ()
+    """those that can be brought to their end, and how far they came"""
+    stale: tuple[tuple[KeptRun, str], ...] = ()
+    """those that cannot, because the directory was changed since; with the sentence that says so"""
+    abandoned: tuple[tuple[KeptRun, Located | None], ...] = ()
+    """those that were stopped before they began; None: not everything is as they found it"""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A run that has ended."""
+
+    run_id: str
+    place: str
+    marker_withheld: str | None
+
+
+@contextmanager
+def _quarantine_of(run: KeptRun) -> Iterator[FileSystem]:
+    fs = FileSystem(run.place)
+    try:
+        yield fs
+    finally:
+        fs.close()
+
+
+def refuse_foreign(runs: Runs, allowed: str | None) -> None:
+    """Raise `RecoveryRefused` if an unfinished run was begun on another machine and is not the one that is allowed."""
+    unfinished = runs.unfinished()
+    if allowed is not None and allowed not in [run.run_id for run in unfinished]:
+        raise RecoveryRefused(f"there is no unfinished run {allowed} on {runs.root}", reason="no_run")
+    for run in unfinished:
+        if run.is_foreign and run.run_id != allowed:
+            raise RecoveryRefused(
+                f"run {run.run_id} in {run.place} was begun on another machine and is not finished; if you do not know "
+                f"where it is from, move {run.directory} away",
+                reason="foreign",
+                advice=ends_of(run.run_id, is_foreign=True),
+            )
+
+
+def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
+    """Compare what runs have left that were cut short, undos too, with what is there; changes nothing."""
+    fitting: list[tuple[KeptRun, Located]] = []
+    stale: list[tuple[KeptRun, str]] = []
+    for run in runs.unfinished():
+        with _quarantine_of(run) as quarantine:
+            disks = Disks(root, quarantine, run.run_id)
+            try:
+                fitting.append((run, _locate(disks, run, to_undo=run.name != JOURNAL)))
+            except Unexpected as found:
+                stale.append((run, _superseded(disks, run, found)))
+    abandoned = [run for run in runs.abandoned() if runs.is_announced(run) or _is_nobodys(run)]
+    return Earlier(tuple(fitting), tuple(stale), tuple((run, _as_before(root, run)) for run in abandoned))
+
+
+def _is_nobodys(run: KeptRun) -> bool:
+    """It had saved less than everything, so that no directory names it; and nobody else is at it."""
+    return not run.journal.steps and not run.is_foreign
+
+
+def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
+    """Where nobody has changed anything since a run was stopped that had not begun."""
+    with _quarantine_of(run) as quarantine:
+        try:
+            located = _locate(Disks(root, quarantine, run.run_id), run, to_undo=True)
+        except Unexpected:
+            return None
+        return located if located.position == 0 else None
+
+
+def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> Completed:
+    """Set aside the runs that no longer fit; of those that had not begun remove what they had copied."""
+    for run, _why in earlier.stale:
+        with _quarantine_of(run) as quarantine:
+            finish_document(Disks(root, quarantine, run.run_id), run.name, SUPERSEDED)
+        runs.reload()
+        runs.end(root, run.run_id, stands=True)
+    for run, located in earlier.abandoned:
+        _discard(root, runs, run, located)
+    runs.reload()
+    runs.tidy(root)
+    return Completed(superseded={run.run_id: why for run, why in earlier.stale})
+
+
+def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
+    """Remove the copies of a run that had changed nothing but the pointer, which goes too, as its time does."""
+    with _quarantine_of(run) as quarantine:
+        if runs.is_announced(run) and located is not None:
+            roll_back(Disks(root, quarantine, run.run_id), located, run.name, _forgetting(root, runs, run.run_id))
+            root.mtime_before = root.mtime("")
+        runs.end(root, run.run_id, stands=False)
+        quarantine.remove_tree(run.run_id)
+
+
+def complete(root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Callable[[], str | None]) -> Completed:
+    """Bring to their end the runs that were cut short, undos too; set aside those that no longer fit."""
+    superseded = settle(root, runs, earlier).superseded
+    completed: dict[str, int] = {}
+    withheld = None
+    for run, located in earlier.fitting:
+        with _quarantine_of(run) as quarantine:
+            disks = Disks(root, quarantine, run.run_id)
+            runs.begin(root, run.run_id, run.place)
+            if run.name == JOURNAL:
+                left = len(located.script.operations) - located.position
+                _, why = roll_forward(disks, located, withhold_marker, _forgetting(root, runs, run.run_id))
+                runs.end(root, run.run_id, stands=True)
+                withheld = why or withheld
+            else:
+                left = located.position
+                roll_back(disks, located, run.name, _forgetting(root, runs, run.run_id))
+            completed[run.run_id] = left
+    if completed:
+        root.mtime_before = root.mtime("")
+    runs.reload()
+    return Completed(tuple(completed), superseded, withheld, completed)
+
+
+def _forgetting(root: FileSystem, runs: Runs, run_id: str) -> Callable[[], None]:
+    """What takes a run's name from the log directory, once it is undone."""
+    return partial(runs.end, root, run_id, stands=False)
+
+
+def _superseded(disks: Disks, run: KeptRun, found: Unexpected) -> str:
+    return (
+        f"{disks.full(found.place)} {found.what} since the run was cut short, so it can neither be completed nor "
+        f"undone; what it had saved stays in {run.directory}"
+    )
+
+
+def _locate(disks: Disks, run: KeptRun, *, to_undo: bool) -> Located:
+    try:
+        return locate(disks, run.journal, run.name, to_undo=to_undo)
+    except FormatError as error:
+        raise RecoveryRefused(
+            f"{error}; nothing is done while it is there: move {run.directory} away to continue without that run",
+            reason="journal",
+        ) from error
+
+
+def act(
+    root: FileSystem,
+    runs: Runs,
+    made: Changes,
+    *,
+    still: Callable[[], Survey],
+    tool_version: str,
+    withhold_marker: Callable[[], str | None],
+    workers: Workers | None = None,
+    drops: bool = False,
+) -> Done:
+    """Do what a plan says, as a run of its own.
+
+    `still` surveys the directory again: what it shows must be what the plan was made from, before and after everything
+    is saved.  Raises `RecoveryRefused`, with everything as it was, if it is not.
+    """
+    _refuse_changed(made, still())
+    with _new_quarantine(runs) as quarantine:
+        run_id = new_run_id()
+        disks = Disks(root, quarantine, run_id, made.survey.files)
+        place = runs.place
+        empty = Journal(
+            run_id=run_id,
+            tool_version=tool_version,
+            root=root.root,
+            mount=mount_of(root.root),
+            owner=runs.owner_of_new,
+            is_beside=place == runs.default,
+            machine=machine_id(),
+            sequence=runs.next_sequence(),
+            mode=str(made.mode),
+            drops=drops,
+            same_mount=root.shares_mount(quarantine),
+            directories={"": root.mtime_before},
+        )
+        progress = workers or Workers()
+        progress.begin_steps("saving what will be removed", [_bytes_of(made, action) for action in made.actions])
+        forgetting = _forgetting(root, runs, run_id)
+        journal = prepare(
+            disks,
+            empty,
+            marker_first(made.survey, made.actions),
+            made.survey.source,
+            lambda: _refuse_changed(made, still()),
+            (partial(runs.begin, root, run_id, place), forgetting),
+            progress.step_done,
+        )
+        located = Located(journal, describe(journal, run_id), 0)
+        runs.reload()
+        progress.begin_steps("putting the result in place", [1] * len(located.script.operations))
+        _, withheld = roll_forward(disks, located, withhold_marker, forgetting, progress.step_done)
+        runs.reload()
+        runs.end(root, run_id, stands=True)
+        return Done(run_id, place, withheld)
+
+
+def _bytes_of(made: Changes, action: Action) -> int:
+    """What preparing an action has to read or write, about."""
+    facts = made.survey.files.get(action.path)
+    before = 0 if facts is None else facts.size
+    match action.kind:
+        case ActionKind.TRUNCATE:
+            return before - (action.size or 0)
+        case ActionKind.WRITE:
+            return before + (action.size or 0)
+        case _:
+            return before
+
+
+def refuse_place(runs: Runs, made: Changes) -> None:
+    """Raise `RecoveryRefused` if a plan cannot be done, or what it removes not be kept where it would go."""
+    runs.refuse_place()
+    refuse_without_permission(made)
+    with FileSystem.nearest(runs.place) as existing, FileSystem.nearest(made.root) as root:
+        refuse_without_room(made, runs.place, same_mount=root.shares_mount(existing))
+
+
+@contextmanager
+def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
+    """The quarantine, made if need be, and gone again if nothing came of it."""
+    missing = FileSystem.missing(runs.place)
+    fs = runs.create()
+    try:
+        yield fs
+    except (RecoveryRefused, KeyboardInterrupt):
+        fs.remove_if_empty(missing)
+        raise
+    finally:
+        fs.close()
+
+
+def _refuse_changed(made: Changes, now: Survey) -> None:
+    changed = made.survey.first_change(now)
+    if changed is not None:
+        raise RecoveryRefused(
+            f"{made.root}/{changed} changed since the plan was made: something else is writing there; stop it, and "
+            "plan again",
+            reason="changed",
+        )
+
+
+def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str | None = None) -> KeptRun:
+    """Undo a run; everything is compared before anything is changed.
+
+    Default: the latest, or the latest that has changed a partition directory.
+    """
+    run = runs.undoable(run_id, None if partition is None else lambda each: _concerns(each, partition))
+    refuse_others_files(run)
+    if run.is_foreign and run.name != MANIFEST and run_id is None:
+        refuse_foreign(runs, None)
+    refuse_out_of_order(runs, run)
+    with _quarantine_of(run) as quarantine:
+        disks = Disks(root, quarantine, run.run_id)
+        try:
+            located = _locate(disks, run, to_undo=True)
+        except Unexpected as found:
+            raise RecoveryRefused(_why_not(disks, run, found), reason="changed") from None
+        runs.begin(root, run.run_id, run.place)
+        roll_back(disks, located, run.name, _forgetting(root, runs, run.run_id))
+    return run
+
+
+def _concerns(run: KeptRun, partition: str) -> bool:
+    return any(partition == path or path.startswith(partition + "/") for path in _touched(run))
+
+
+def refuse_out_of_order(runs: Runs, run: KeptRun) -> None:
+    """Raise `RecoveryRefused` if a later run relies on what this one left."""
+    later = next((each for each in runs.after(run) if _relied_on(each) & _touched(run)), None)
+    if later is not None:
+        raise RecoveryRefused(
+            f"run {run.run_id} cannot be undone before run {later.run_id}, which came after it and relies on what "
+            "it left: undo that one first; nothing was changed",
+            reason="changed",
+        )
+
+
+def refuse_others_files(run: KeptRun) -> None:
+    """Files that have to be rebuilt are this user's, and could not be given back to another one."""
+    user = os.geteuid()
+    for step in run.journal.steps if user and not run.journal.same_mount else ():
+        if step.before is not None and step.before.attributes.uid != user:
+            raise RecoveryRefused(
+                f"run {run.run_id} cannot be undone by this user: {step.path} belonged to user "
+                f"{step.before.attributes.uid}, to whom only root can give it back; nothing was changed",
+                reason="owner",
+            )
+
+
+def _touched(run: KeptRun) -> set[str]:
+    steps = run.journal.steps
+    return {path for step in steps for path in (step.path, step.target) if path} | (set(run.journal.directories) - {""})
+
+
+def _relied_on(run: KeptRun) -> set[str]:
+    return _touched(run) | set(run.journal.bystanders)
+
+
+def _why_not(disks: Disks, run: KeptRun, found: Unexpected) -> str:
+    where = f"{disks.full(found.place)} {found.what}"
+    saved = f"nothing was changed; what the run saved is in {run.directory}"
+    if found.place.in_run:
+        return f"run {run.run_id} cannot be undone: {where}, which it had saved; {saved}"
+    if run.name in (JOURNAL, UNDOING, CLOSING):
+        return (
+            f"run {run.run_id} was cut short and can no longer be undone: {where} since, perhaps by a broker; "
+            f"{saved}; `recover` sets the run aside and examines the directory as it is"
+        )
+    return f"run {run.run_id} cannot be undone: {where} since; {saved}"

@@ -1,0 +1,74 @@
+"""Whether there is room for what a recovery copies, on the file systems on which it copies it."""
+
+from __future__ import annotations
+
+import os
+
+from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.log.storage.content import Zeros
+from kafkalog.recovery.decide.actions import Action, ActionKind, Changes
+
+__all__ = ["refuse_if_full", "refuse_without_room"]
+
+_NEW = "new files"
+
+
+def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
+    """Raise `RecoveryRefused` if a run would not fit: removed bytes and new files into the quarantine, at `place`.
+
+    Where the quarantine is on another file system, whole files are copied there, and new files once more into the log
+    directory.
+    """
+    kept = new = 0
+    for action in made.actions:
+        kept += _saved(made, action, same_mount=same_mount)
+        if action.content is not None:
+            new += sum(part.length for part in action.content.parts if not isinstance(part, Zeros))
+    refuse_if_full(place, kept + new, "what is removed or replaced, and for new files")
+    if not same_mount:
+        refuse_if_full(made.root, new, _NEW)
+
+
+def _saved(made: Changes, action: Action, *, same_mount: bool) -> int:
+    """Bytes of this action that are copied into the quarantine."""
+    before = made.survey.files.get(action.path)
+    match action.kind:
+        case ActionKind.TRUNCATE:
+            return min(before.size - (action.size or 0), before.allocated) if before is not None else 0
+        case ActionKind.REMOVE | ActionKind.WRITE if not same_mount and before is not None:
+            return min(before.size, before.allocated)
+        case ActionKind.REMOVE_DIRECTORY if not same_mount:
+            inside = action.path + "/"
+            return sum(min(facts.size, facts.allocated) for path, facts in made.survey.files.items()
+                       if path.startswith(inside))  # fmt: skip
+        case _:
+            return 0
+
+
+def refuse_if_full(path: str, needed: int, what: str) -> None:
+    """Raise `RecoveryRefused` if the file system of a path, be it there or not, has no room for so much."""
+    existing = path
+    while not os.path.isdir(existing):
+        existing = os.path.dirname(existing)
+    try:
+        facts = os.statvfs(existing)
+    except OSError as error:
+        raise StorageError.wrap(error, "cannot examine the file system") from error
+    room = facts.f_bavail * facts.f_frsize
+    if needed > room:
+        elsewhere = Advice("or name a place on another file system with {}", Ask.QUARANTINE)
+        raise RecoveryRefused(
+            f"the file system {_mount_of(existing)} of {path} has {room} bytes free, and {needed} are needed for "
+            f"{what}: free some space there",
+            reason="space",
+            advice=[] if what == _NEW else [elsewhere],
+        )
+
+
+def _mount_of(directory: str) -> str:
+    """Where the file system is mounted that a directory is on."""
+    directory = os.path.realpath(directory)
+    while not os.path.ismount(directory):
+        directory = os.path.dirname(directory)
+    return directory

@@ -1,0 +1,124 @@
+"""How a log directory stands with recovery: a run that did not end, an undo that is possible, a lock that is held.
+
+For whoever shows the directory: reads only, needs no right to write, and raises nothing for what it finds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafkalog.codec.advice import Advice, Ask, in_python
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.log.directories.commits import unfinished_commit
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.disk.holders import held_by_us, told_held_by_others
+from kafkalog.log.disk.lock import is_held_here
+from kafkalog.log.disk.pointer import ends_of
+from kafkalog.recovery.act.journal import JOURNAL, MANIFEST
+from kafkalog.recovery.act.quarantine import KeptRun, Runs
+from kafkalog.recovery.act.quick_undo_check import why_not_undoable
+
+__all__ = ["Standing", "UnfinishedRun", "sentence_of_stranger", "standing"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedRun:
+    """A run, or the undo of one, that began and did not end."""
+
+    run_id: str
+    is_foreign: bool
+    """another machine began it: it is completed or undone only by name"""
+    is_undo: bool
+
+    def sentence(self, words: Callable[[Advice], str] = in_python) -> str:
+        """What it is, and what to do."""
+        where = ", begun on another machine," if self.is_foreign else ""
+        complete, reverse = ends_of(self.run_id, is_foreign=self.is_foreign)
+        if self.is_undo:
+            reverse = replace(reverse, text="{} completes it")
+            return (
+                f"the undo of run {self.run_id}{where} was cut short: {words(replace(complete, text='{}'))} or "
+                f"{words(reverse)}"
+            )
+        return f"run {self.run_id}{where} was cut short: {words(complete)}, {words(reverse)}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"run_id": self.run_id, "foreign": self.is_foreign, "undo": self.is_undo}
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an operator should know of a log directory before anything is done to it."""
+
+    unfinished: tuple[UnfinishedRun, ...] = ()
+    undoable: str | None = None
+    """the latest run, if it has ended and nothing is seen that speaks against undoing it"""
+    locked: bool | None = False
+    """somebody holds the broker's lock, a broker or a recovery; None if unknown"""
+    problem: str | None = None
+    """why the runs cannot be told"""
+    notes: tuple[str, ...] = ()
+    """of runs that were cut short here on another directory, and of a commit that has not ended: sentences"""
+
+    def sentences(self, words: Callable[[Advice], str] = in_python) -> list[str]:
+        """One for each thing that stands out; none if nothing does."""
+        told = []
+        if self.locked:
+            told.append("the broker's lock is held: a broker is running on it, or a recovery")
+        elif self.locked is None:
+            told.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
+        told += [run.sentence(words) for run in self.unfinished]
+        told += self.notes
+        if self.undoable is not None:
+            undo = Advice("{}", Ask.UNDO, {"run": self.undoable})
+            told.append(f"run {self.undoable} can be undone: {words(undo)}")
+        if self.problem is not None:
+            told.append(f"its recoveries are unknown: {self.problem}")
+        return told
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "unfinished_runs": [run.as_dict() for run in self.unfinished],
+            "undoable_run": self.undoable,
+            "locked": self.locked,
+            "problem": self.problem,
+        }
+
+
+def sentence_of_stranger(run: KeptRun) -> str:
+    """What is said of a run that was cut short, where what is there now does not name it."""
+    return (
+        f"run {run.run_id} in {run.place} was cut short on another directory that was here, or after this backup of it "
+        "was made: it is left as it is, and what it saved stays there"
+    )
+
+
+@checked
+def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
+    """How the log directory `root` stands; looks beside it, where its pointer leads, and into `quarantine`."""
+    path = os.path.realpath(root)
+    locked = _locked(path)
+    commit = unfinished_commit(path)
+    notes = [] if commit is None else [commit]
+    try:
+        kept = Runs(path, None if quarantine is None else os.fspath(quarantine))
+        unfinished = tuple(UnfinishedRun(run.run_id, run.is_foreign, run.name != JOURNAL) for run in kept.unfinished())
+        notes += map(sentence_of_stranger, kept.strangers())
+        ended: list[KeptRun] = [run for run in kept.all() if run.name == MANIFEST]
+    except (RecoveryRefused, StorageError) as error:
+        return Standing(locked=locked, problem=str(error), notes=tuple(notes))
+    latest = ended[-1] if ended and not unfinished else None
+    undoable = latest.run_id if latest is not None and why_not_undoable(kept, latest) is None else None
+    return Standing(unfinished, undoable, locked, notes=tuple(notes))
+
+
+def _locked(root: str) -> bool | None:
+    if is_held_here(root) or held_by_us(root):
+        return True
+    return told_held_by_others(root)

@@ -1,0 +1,112 @@
+"""What the broker makes of a whole log directory, several partitions at a time.
+
+A broker's start is one sequence: the first failure decides.  As long as nothing fails, though, each topic-partition is
+loaded and closed for itself, so they are tried apart; where one of them fails, all is done again in the broker's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, REMOTE_INDEX_CACHE, parse_partition_directory
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.changed_files import ChangedFiles, changed_files
+from kafkalog.recovery.broker.manager import (
+    BrokerResult,
+    Outcome,
+    PartitionResult,
+    load_log_directory,
+    read_checkpoints,
+)
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.workers import Group, Workers, groups_of
+
+__all__ = ["Forecast", "Started", "load_directory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The directories of one topic-partition after the broker's start and stop."""
+
+    group: Group
+    partitions: list[PartitionResult]
+    renamed: list[tuple[str, str]]
+    files: list[ChangedFiles]
+    """of each directory; of none if nobody asked for them"""
+
+
+class Forecast:
+    """A broker's start on one tree by settled rules, whole or one topic-partition at a time."""
+
+    def __init__(self, tree: Tree, rules: Rules) -> None:
+        self._tree = tree
+        self._rules = rules
+        self._checkpoints = read_checkpoints(tree)
+        apart = {REMOTE_INDEX_CACHE} if rules.cluster_metadata else {REMOTE_INDEX_CACHE, CLUSTER_METADATA_DIRECTORY}
+        self._directories = [name for name in tree.subdirectories() if name not in apart]
+        self.groups = groups_of(self._directories)
+
+    @property
+    def is_divisible(self) -> bool:
+        """Every directory is of a topic-partition, so that each of these can be started by itself."""
+        return all(parse_partition_directory(name) is not None for name in self._directories)
+
+    def load(self, tree: Tree, on_partition: Callable[[str], None] = lambda directory: None) -> BrokerResult:
+        """What the broker makes of a part of the tree, which is changed."""
+        return load_log_directory(
+            tree,
+            checkpoints=self._checkpoints,
+            settings=self._rules.settings,
+            now_ms=self._rules.now_ms,
+            unique=self._rules.unique,
+            cluster_metadata=self._rules.cluster_metadata,
+            on_partition=on_partition,
+        )
+
+    def started(self, group: Group, result: BrokerResult, *, keeps_files: bool = True) -> Started | None:
+        """The start on one topic-partition in few words; None if it failed."""
+        if result.outcome != Outcome.LOADED:
+            return None
+        if not keeps_files:
+            return Started(group, result.partitions, [], [])
+        names = dict(result.tree.renamed_directories)
+        files = [changed_files(self._tree, each, result.tree, names.get(each, each)) for each in group]
+        return Started(group, result.partitions, result.tree.renamed_directories, files)
+
+    def whole(self, parts: Sequence[Started | None]) -> BrokerResult:
+        """The start on the whole tree, which is changed, from those on all of its parts; in the broker's order if one
+        of them failed.
+        """
+        tree = self._tree
+        found = [part for part in parts if part is not None]
+        if len(found) < len(parts):
+            return self.load(tree)
+        root = self.load(tree.part())
+        if root.outcome != Outcome.LOADED:
+            return self.load(tree)
+        for part in found:
+            for directory, files in zip(part.group, part.files, strict=False):
+                files.put(tree, directory)
+            for old, new in part.renamed:
+                tree.rename_directory(old, new)
+        for name in tree.names(""):
+            if name not in root.tree.files:
+                tree.delete(name)
+        for name in root.tree.names(""):
+            tree.files[name] = root.tree.files[name]
+        order = {name: number for number, name in enumerate(self._directories)}
+        partitions = sorted((each for part in found for each in part.partitions), key=lambda each: order[each.name])
+        return BrokerResult(Outcome.LOADED, tree, root.clean, partitions=partitions)
+
+
+def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:
+    """As `load_log_directory`, with the same result; without `keeps_files` its tree may be the one before the start."""
+    forecast = Forecast(tree, rules)
+    if not workers.is_worthwhile(forecast.groups) or not forecast.is_divisible:
+        return forecast.load(tree, workers.done)
+
+    def start(group: Group) -> Started | None:
+        return forecast.started(group, forecast.load(tree.part(*group)), keeps_files=keeps_files)
+
+    return forecast.whole(list(workers.each(forecast.groups, start)))

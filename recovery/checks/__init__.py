@@ -1,0 +1,1 @@
+"""Every check there is, read-only, each with a finding."""

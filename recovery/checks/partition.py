@@ -1,0 +1,447 @@
+"""The checks of one partition directory: its log, records, indexes, snapshots and epochs.
+
+One walk over the batches feeds them all; where only headers matter, it goes by stretches of many batches.
+"""
+
+from __future__ import annotations
+
+import bisect
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
+from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, TimestampType
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.rules import Verdict
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import BufferSource, Source
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directories.directory import Offsets
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import FileSource, ListedSource, real, scan_directory, unreadable
+from kafkalog.log.walk.behind_damage import behind_first_damage, with_what_is_behind
+from kafkalog.log.walk.cursor import Cursor
+from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
+from kafkalog.log.walk.segment import Segment
+from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
+from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
+from kafkalog.recovery.checks.listed_transactions import ListedTransactions
+from kafkalog.recovery.checks.lost_start import LocalStarts, lost_start
+from kafkalog.recovery.checks.missing_segments import missing_from, missing_segments
+from kafkalog.recovery.checks.report import PartitionReport
+from kafkalog.recovery.facts.headers import HeaderTables
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.table import HeaderRun
+
+__all__ = ["Beside", "header_tables", "verify_beside", "verify_partition"]
+
+_IndexCheck = OffsetIndexCheck | TimeIndexCheck
+
+_LARGE_OFFSET = 2**62
+"""Segments from here on are examined batch by batch: sums with their offsets may not fit into 64 bits."""
+
+
+def verify_partition(
+    partition: Partition,
+    *,
+    deep: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    on_read: Callable[[int], None] | None = None,
+    tables: HeaderTables | None = None,
+) -> PartitionReport:
+    """What is wrong with one partition, its log directory left aside; `tables` to leave what is read to others."""
+    return _PartitionVerifier(partition, deep, limits, on_read, tables or header_tables([partition])).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is beside a partition in its log directory."""
+
+    directories: Iterable[str] = ()
+    """the names there"""
+    log_starts: Offsets = field(default_factory=dict)
+    high_watermarks: Offsets = field(default_factory=dict)
+
+    def findings(self, partition: Partition, log_end_offset: int) -> Iterator[Finding]:
+        """Of a live partition."""
+        if partition.name is None or partition.state.value:
+            return
+        if partition.name.has_blanks:
+            detail = "blanks in its name: a broker renames it, and the start after that fails"
+            yield Finding(FindingCode.FOREIGN_DIRECTORY, Severity.WARNING, None, None, detail, partition.path)
+        key = (partition.name.topic, partition.name.partition)
+        start = self.log_starts.get(key, 0)
+        yield from checkpoint_findings(partition, log_end_offset, start, self.high_watermarks.get(key))
+        if not partition.segments:
+            return
+        begins, epochs = partition.segments[0].base_offset, [each.start_offset for each in partition.leader_epochs]
+        is_remote = LocalStarts(self.directories, self.log_starts).is_remote(key, begins, epochs)
+        names = [entry.name for entry in scan_directory(partition.path)]
+        gone = lost_start(names, epochs, is_remote=is_remote)
+        bases = (each.base_offset for each in partition.segments)
+        yield from () if gone is None else missing_segments(partition.path, [gone], start, bases)
+
+
+def verify_beside(
+    partition: Partition,
+    beside: Beside | None,
+    *,
+    deep: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
+    on_read: Callable[[int], None] | None = None,
+    tables: HeaderTables | None = None,
+) -> PartitionReport:
+    """The same, with what its log directory tells of it; None if it is looked at by itself."""
+    report = verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
+    if beside is not None and report.is_log_read:
+        report.findings += beside.findings(partition, report.log_end_offset)
+    return report
+
+
+def header_tables(partitions: Sequence[Partition]) -> HeaderTables:
+    """What is read of the headers of these logs, for all who examine them."""
+    segments = [segment for partition in partitions for segment in partition.segments]
+
+    def batch_bytes() -> int:
+        with ExitStack() as stack:
+            largest = max(segments, key=lambda segment: segment.size)
+            return first_batch_bytes(lambda: stack.enter_context(largest.open()))
+
+    return HeaderTables(sum(segment.size for segment in segments), batch_bytes)
+
+
+class _PartitionVerifier:
+    """Walks one partition and keeps what it finds."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        deep: bool,
+        limits: Limits,
+        on_read: Callable[[int], None] | None,
+        tables: HeaderTables,
+    ) -> None:
+        self.partition = partition
+        self.deep = deep
+        self.limits = limits
+        self.on_read = on_read
+        self._tables = tables
+        self._has_markers = False
+        self._largest_epoch = -1
+        self._missing = MissingOffsets()
+        start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
+        self.report = PartitionReport(partition.path, start, len(partition.segments))
+        self.report.findings.extend(partition.findings)
+        self._epochs = _Epochs(partition.leader_epochs)
+        self._deleted: tuple[str, int] | None = None
+        self._repeat: RecordBatch | None = None
+        """the batch that was seen last, if what it holds was there before"""
+        self._deleted_batches = 0
+        self._deleted_records = 0
+
+    def _found(
+        self, code: FindingCode, detail: str, file: str, offset: int | None = None, severity: Severity = Severity.ERROR
+    ) -> None:
+        self.report.findings.append(Finding(code, severity, None, offset, detail, file))
+
+    def run(self) -> PartitionReport:
+        segments = self.partition.segments
+        for segment, following in zip(segments, [*segments[1:], None], strict=False):  # there may be none
+            self._segment(segment, None if following is None else following.base_offset)
+        if self._deleted is not None:
+            detail = f"{self._deleted_batches} batches end below the log start offset {self.partition.log_start_offset}"
+            path, offset = self._deleted
+            self._found(FindingCode.OFFSETS_BELOW_LOG_START, detail, path, offset, Severity.INFO)
+        if self.report.log_end_offset >= self.partition.log_start_offset:  # else it says nothing of this log
+            self.report.records -= self._deleted_records
+        self._behind_damage()
+        self.report.findings += missing_from(self.partition, self._missing.found)
+        self._transaction_indexes()
+        can_be_read = all(found.code is not FindingCode.CHECKPOINT_INVALID for found in self.partition.findings)
+        if self._largest_epoch >= 0 and not self.partition.leader_epochs and self._is_live and can_be_read:
+            detail = f"no leader epoch is listed, and batches have epochs up to {self._largest_epoch}"
+            path = os.path.join(self.partition.path, LEADER_EPOCH_CHECKPOINT)
+            self._found(FindingCode.LEADER_EPOCH_MISMATCH, detail, path, severity=Severity.WARNING)
+        for path in self.partition.snapshots:
+            self._snapshot(path)
+        for path in self.partition.unfinished:
+            detail = "an unfinished operation, or a file waiting for deletion"
+            self._found(FindingCode.TEMPORARY_FILE, detail, path, severity=severity_of_unfinished(path))
+        return self.report
+
+    @property
+    def _is_live(self) -> bool:
+        """A live directory, and no segment that is looked at by itself."""
+        partition = self.partition
+        is_directory = all(each.path != partition.path for each in partition.segments)
+        return is_directory and partition.name is not None and partition.state is DirectoryState.LIVE
+
+    def _segment(self, segment: Segment, next_base: int | None) -> None:
+        report = self.report
+        last_offset = segment.base_offset - 1
+        self._missing.segment(segment.base_offset, next_base)
+        with ListedSource(segment.path, segment.size) as source, ExitStack() as indexes:
+            if source.size < segment.size:
+                raise StorageError.became_shorter(source.size, segment.path)
+            cursor = Cursor(source, segment.base_offset, next_base, limits=self.limits)
+            checks = list(self._index_checks(segment, indexes))
+            position = 0
+            for part in self._parts(segment, source, cursor):
+                if isinstance(part, RecordBatch):
+                    last_offset = self._walked(part, segment.path, cursor, checks, last_offset)
+                    position = part.position + part.size
+                else:
+                    last_offset = self._walked_run(part, segment.path, checks, last_offset)
+                    position = part.end
+            scanner = Scanner(source, position=position, limits=self.limits)
+            for batch in scanner:
+                last_offset = self._walked(batch, segment.path, cursor, checks, last_offset)
+            if scanner.stop is not StopReason.END:
+                self._missing.damaged()
+            elif next_base is None and self._repeat is not None:
+                self._ends_at_repeat(self._repeat, last_offset, segment.path)
+            ended = cursor.ended(scanner, through_damage=False)
+            report.findings += [finding.in_file(segment.path) for finding in ended.findings]
+            report.valid_bytes += scanner.valid_bytes
+            if scanner.stop is not StopReason.END and next_base is not None:
+                detail = f"{segment.size - scanner.valid_bytes} bytes cannot be read before the next segment"
+                self._found(FindingCode.OFFSET_GAP, detail, segment.path, last_offset + 1)
+            self._of_each(checks, lambda check: check.end(last_offset))
+            for check in checks:
+                report.findings += check.findings
+        report.log_bytes += segment.size
+        report.log_end_offset = max(report.log_end_offset, last_offset + 1)
+
+    def _ends_at_repeat(self, batch: RecordBatch, last_offset: int, file: str) -> None:
+        """A broker takes the end of a log from its last batch (`LogSegment.readNextOffset`)."""
+        detail = f"the log ends with offset {batch.last_offset} after {last_offset}, so a broker appends from there"
+        finding = Finding(FindingCode.LOG_END_BELOW_OFFSET, Severity.ERROR, batch.position, batch.last_offset, detail)
+        self.report.findings.append(finding.in_file(file))
+
+    def _behind_damage(self) -> None:
+        """Say what comes after the first damage, which is where a consumer stops."""
+        report, partition = self.report, self.partition
+        damage = behind_first_damage(
+            partition.segments, report.findings, log_start=partition.log_start_offset, limits=self.limits
+        )
+        if damage is None:
+            return
+        finding, found = damage
+        report.sound_batches_behind_damage, report.sound_records_behind_damage = found.batches, found.records
+        report.findings[report.findings.index(finding)] = with_what_is_behind(finding, found)
+
+    def _walked(
+        self,
+        batch: RecordBatch,
+        file: str,
+        cursor: Cursor,
+        checks: list[_IndexCheck],
+        last_offset: int,
+    ) -> int:
+        """The walk has come to a batch; gives the largest offset up to there."""
+        self.report.batches += 1
+        if self.on_read is not None:
+            self.on_read(batch.size)
+        self._missing.batches(first_offset_of(batch, self.limits), batch.last_offset)
+        is_displaced = cursor.judge(batch) is Verdict.DISPLACED
+        self.report.findings += [finding.in_file(file) for finding in cursor.found]
+        self._of_each(checks, lambda check: check.batch(batch, last_offset))
+        self._batch(batch, file)
+        self._repeat = batch if not is_displaced and batch.last_offset < last_offset else None
+        return max(last_offset, cursor.next_offset - 1 if is_displaced else batch.last_offset)
+
+    def _parts(self, segment: Segment, source: Source, cursor: Cursor) -> Iterator[HeaderRun | RecordBatch]:
+        """Stretches of batches of which only headers matter and that continue each other, and what lies between."""
+        table = None
+        if not self.deep and self.limits == DEFAULT_LIMITS and segment.base_offset < _LARGE_OFFSET:
+            table = self._tables.of(real(segment.path), source.size)
+        for run in () if table is None else table.runs(source, source.size):
+            for part in cursor.parts(run, gaps=False):
+                yield part if isinstance(part, RecordBatch) else cast("HeaderRun", part)
+
+    def _walked_run(self, run: HeaderRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
+        """The walk has come to batches that continue each other; gives the largest offset up to there."""
+        self._repeat = None
+        self.report.batches += len(run)
+        if self.on_read is not None:
+            self.on_read(run.end - int(run.positions[0]))
+        self._missing.run(run)
+        self._of_each(checks, lambda check: check.run(run, last_offset))
+        last_offsets = run.last_offsets
+        deleted = int((last_offsets < self.partition.log_start_offset).sum())
+        if deleted:
+            self._deleted = self._deleted or (file, int(last_offsets[0]))
+            self._deleted_batches += deleted
+        self._has_markers = self._has_markers or run.has_markers
+        self._largest_epoch = max(self._largest_epoch, int(run["partition_leader_epoch"].max()))
+        for number in self._epochs.disagreeing(run):
+            self._epoch(run.v2_header(number), int(run.positions[number]), file)
+        return max(last_offset, int(last_offsets[-1]))
+
+    def _of_each(self, checks: list[_IndexCheck], step: Callable[[_IndexCheck], None]) -> None:
+        """Take a step in all indexes; one that cannot be read any further is a finding, and is left out from there."""
+        for check in [*checks]:
+            try:
+                step(check)
+            except StorageError as error:
+                self.report.findings += [*check.findings, unreadable(error, check.file)]
+                checks.remove(check)
+
+    def _index_checks(self, segment: Segment, opened: ExitStack) -> Iterator[_IndexCheck]:
+        offset_index = segment.files.get(FileKind.OFFSET_INDEX)
+        if offset_index is None:
+            live = self.partition.state is DirectoryState.LIVE
+            severity = Severity.WARNING if live else Severity.INFO
+            self._found(FindingCode.INDEX_MISSING, "there is no offset index", segment.path, severity=severity)
+        else:
+            yield from self._index_check(OffsetIndexCheck, offset_index, segment.base_offset, opened)
+        time_index = segment.files.get(FileKind.TIME_INDEX)
+        if time_index is not None:
+            yield from self._index_check(TimeIndexCheck, time_index, segment.base_offset, opened)
+
+    def _index_check(
+        self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack
+    ) -> Iterator[_IndexCheck]:
+        """The check of an index whose first entries can be read."""
+        index = self._index(path, opened)
+        try:
+            check = None if index is None else kind(path, base_offset, index)
+        except StorageError as error:
+            self.report.findings.append(unreadable(error, path))
+        else:
+            yield from () if check is None else (check,)
+
+    def _index(self, path: str, opened: ExitStack) -> Source | None:
+        """The file, opened; empty where it is larger than any index, None if it cannot be opened."""
+        try:
+            index = opened.enter_context(FileSource(path))
+        except StorageError as error:
+            self.report.findings.append(unreadable(error, path))
+            return None
+        if index.size <= self.limits.snapshot_bytes:
+            return index
+        detail = f"{index.size} bytes, more than {self.limits.snapshot_bytes}"
+        self._found(FindingCode.INDEX_SIZE_INVALID, detail, path)
+        return BufferSource(b"")
+
+    def _batch(self, batch: RecordBatch, file: str) -> None:
+        header = batch.header
+        if batch.last_offset < self.partition.log_start_offset:
+            self._deleted = self._deleted or (file, batch.last_offset)
+            self._deleted_batches += 1
+        if isinstance(header, BatchHeader):
+            self._largest_epoch = max(self._largest_epoch, header.partition_leader_epoch)
+            self._epoch(header, batch.position, file)
+            self._has_markers = self._has_markers or (header.is_control and header.has_producer_id)
+        if not self.deep:
+            return
+        decoded = decode_batch(batch, limits=self.limits)
+        self.report.records += len(decoded.records)
+        if first_offset_of(batch, self.limits) < self.partition.log_start_offset:
+            self._deleted_records += sum(record.offset < self.partition.log_start_offset for record in decoded.records)
+        if decoded.finding is not None:
+            self.report.findings.append(decoded.finding.in_file(file))
+        elif decoded.records and isinstance(header, BatchHeader):
+            largest = max(record.timestamp for record in decoded.records)
+            if header.timestamp_type is TimestampType.CREATE_TIME and largest != header.max_timestamp:
+                detail = f"the header says {header.max_timestamp}, the records {largest}"
+                self.report.findings.append(
+                    Finding(
+                        FindingCode.MAX_TIMESTAMP_MISMATCH,
+                        Severity.WARNING,
+                        batch.position,
+                        header.base_offset,
+                        detail,
+                        file,
+                    )
+                )
+
+    def _epoch(self, header: BatchHeader, position: int, file: str) -> None:
+        expected = self._epochs.at(header.base_offset)
+        if expected is not None and header.partition_leader_epoch not in (expected, -1):
+            detail = f"leader epoch {header.partition_leader_epoch}, where leader-epoch-checkpoint says {expected}"
+            code = FindingCode.LEADER_EPOCH_MISMATCH
+            self.report.findings.append(Finding(code, Severity.WARNING, position, header.base_offset, detail, file))
+
+    def _transaction_indexes(self) -> None:
+        """Each lists the aborted transactions whose marker lies in its segment."""
+        derived = self.partition.transactions(limits=self.limits).aborted if self._has_markers else ()
+        bases = [segment.base_offset for segment in self.partition.segments]
+        expected: dict[int, dict[tuple[int, int], int]] = {base: {} for base in bases}
+        for entry in derived:
+            base = bases[max(bisect.bisect_right(bases, entry.last_offset) - 1, 0)]
+            expected[base][entry.producer_id, entry.last_offset] = entry.first_offset
+        listed = [
+            (segment.path, ListedTransactions(expected[segment.base_offset]))
+            if path is None
+            else (path, self._listed(path, expected[segment.base_offset]))
+            for segment in self.partition.segments
+            for path in [segment.files.get(FileKind.TRANSACTION_INDEX)]
+        ]
+        earlier = [beginning for _path, each in listed for beginning in each.earlier.values()]
+        untrue = untrue_beginnings(self.partition, earlier, limits=self.limits)
+        unread = {finding.file for finding in self.report.findings if finding.code is FindingCode.UNREADABLE}
+        has_gaps = any(finding.code is FindingCode.OFFSET_GAP for finding in self.report.findings)
+        for path, each in listed:
+            if path in unread:
+                continue
+            missing, extra = each.differences(untrue)
+            if has_gaps:  # compaction removes aborted data before it removes what is listed
+                extra = 0
+            if missing or extra:
+                detail = f"{missing} aborted transactions are not listed, {extra} are listed but do not exist"
+                self._found(FindingCode.TXN_INDEX_MISMATCH, detail, path)
+
+    def _listed(self, path: str, wanted: Mapping[tuple[int, int], int]) -> ListedTransactions:
+        """What an index lists of the wanted transactions, and how many others from the log's start on."""
+        listed = ListedTransactions(wanted, self.partition.log_start_offset)
+        with ExitStack() as opened:
+            index = self._index(path, opened)
+            try:
+                for _slot, fields in () if index is None else each_slot(index, ABORTED_TRANSACTION, pass_holes=True):
+                    listed.entry(AbortedTransaction(*fields))
+            except StorageError as error:
+                self.report.findings.append(unreadable(error, path))
+        return listed
+
+    def _snapshot(self, path: str) -> None:
+        try:
+            with FileSource(path) as source:
+                read_producer_snapshot(source, limits=self.limits)
+        except FormatError as error:
+            self._found(FindingCode.SNAPSHOT_INVALID, error.message, path)
+        except StorageError as error:
+            self.report.findings.append(unreadable(error, path))
+
+
+class _Epochs:
+    """The leader epoch of an offset."""
+
+    def __init__(self, entries: Sequence[LeaderEpoch]) -> None:
+        self._entries = sorted(entries, key=lambda entry: entry.start_offset)
+        self._starts = [entry.start_offset for entry in self._entries]
+
+    def at(self, offset: int) -> int | None:
+        found = bisect.bisect_right(self._starts, offset) - 1
+        return None if found < 0 else self._entries[found].epoch
+
+    def disagreeing(self, run: HeaderRun) -> Iterator[int]:
+        """Numbers of batches, their offsets increasing, that have a leader epoch which is neither that nor unknown."""
+        offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
+        first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)
+        behind = bisect.bisect_right(self._starts, int(offsets[-1]))
+        for number in range(first, behind):
+            begin = int(offsets.searchsorted(self._starts[number]))
+            end = int(offsets.searchsorted(self._starts[number + 1])) if number + 1 < behind else len(run)
+            wrong = (epochs[begin:end] != self._entries[number].epoch) & (epochs[begin:end] != -1)
+            yield from (wrong.nonzero()[0] + begin).tolist()

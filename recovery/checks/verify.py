@@ -1,0 +1,136 @@
+"""Every check there is, read-only: logs, records, indexes, snapshots, epochs, checkpoints, directories.
+
+What is found are `Finding`s with stable codes; nothing here raises for bad data.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import META_PROPERTIES
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.inventory import Inventory, open_all
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import real, scan_directory, unreadable
+from kafkalog.recovery.broker.forecast import load_directory
+from kafkalog.recovery.broker.identity import with_identity
+from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
+from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
+from kafkalog.recovery.facts.headers import HeaderTables
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import survey
+from kafkalog.recovery.facts.workers import OnRead, Workers, in_order
+
+__all__ = ["broker_start", "verify"]
+
+PathLike = str | os.PathLike[str]
+
+
+def beside_of(log_dir: LogDir) -> Beside:
+    """What is beside the partitions of a log directory."""
+    names = [entry.name for entry in scan_directory(log_dir.path)]
+    return Beside(names, log_dir.log_start_offsets, log_dir.high_watermarks)
+
+
+def broker_start(
+    log_dir: LogDir, tables: HeaderTables | None = None, *, jobs: int = 1
+) -> tuple[BrokerStart, list[Finding]]:
+    """Whether a broker would start on the directory, with default settings; `tables` of logs that were just read.
+
+    `jobs` partitions are loaded at a time.
+    """
+    rules = Rules(at=time.time_ns() // 1_000_000)
+    workers = Workers(jobs)
+    try:
+        with survey(log_dir.path, tables=tables) as found:
+            workers.begin("", {path: facts.size for path, facts in found.files.items()})
+            loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
+            result = with_identity(loaded, found.tree(), found.root)
+    except StorageError as error:
+        if error.errno is None:
+            raise
+        detail = f"the broker's start could not be predicted: {error.strerror}"
+        finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path)
+        return BrokerStart(None, None, detail), [finding]
+    start = BrokerStart(str(result.outcome), result.exception, result.message)
+    if result.outcome == Outcome.LOADED:
+        return start, []
+    end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
+    detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
+    return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, log_dir.path)]
+
+
+@checked
+def verify(
+    *paths: PathLike,
+    deep: bool = True,
+    select: Chosen = ALL,
+    limits: Limits = DEFAULT_LIMITS,
+    jobs: int = 1,
+    on_read: Callable[[int], None] | None = None,
+) -> VerifyReport:
+    """Check log directories, partition directories or segments; changes nothing.
+
+    `deep` also decodes every record; `select` selects partitions (if not all are selected, checks of a log directory as
+    a whole are left out); `jobs` partitions are read at a time; `on_read` is called with the number of log bytes read.
+    A file or directory that cannot be read is a finding (`unreadable`), and everything else is still checked.  Raises
+    `UsageError` for paths without Kafka data, `UnknownName` for a topic or partition that does not exist.
+    """
+    inventory = open_all(*paths, tolerant=True, limits=limits)
+    select.check(inventory.names)
+
+    def meant(partitions: Sequence[Partition]) -> list[Partition]:
+        return [each for each in partitions if select.takes(each.topic, each.partition)]
+
+    tables = header_tables(meant(inventory.partitions))
+
+    def check(partition: Partition, told: OnRead | None, beside: Beside | None = None) -> PartitionReport:
+        try:
+            return verify_beside(partition, beside, deep=deep, limits=limits, on_read=told, tables=tables)
+        except StorageError as error:
+            findings = [*partition.findings, unreadable(error, partition.path)]
+            return PartitionReport(partition.path, segments=len(partition.segments), findings=findings)
+
+    def checked_all(partitions: Sequence[Partition], beside: Beside | None = None) -> list[PartitionReport]:
+        one = partial(check, beside=beside)
+        return list(in_order(partitions, one, size=lambda each: each.size, jobs=jobs, on_read=on_read))
+
+    directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in inventory.unreadable]
+    together = inventory.findings_together()
+    for log_dir in inventory.log_dirs:
+        partitions = meant(log_dir.partitions)
+        if log_dir.partitions and not partitions:
+            continue
+        reports = checked_all(partitions, beside_of(log_dir))
+        found = [*log_dir.findings, *_among(together, partitions)]
+        found += missing_partitions_of(log_dir) if select == ALL else []
+        found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
+        start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
+        directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
+    for partition in meant(_apart(inventory)):
+        found = _among(together, [partition])
+        directories.append(DirectoryReport(partition.path, checked_all([partition]), found))
+    return VerifyReport(inventory.paths, directories)
+
+
+def _apart(inventory: Inventory) -> list[Partition]:
+    """Partitions that are in no log directory that was checked."""
+    if not inventory.standalone:
+        return []
+    counted = {real(each.path) for log_dir in inventory.log_dirs for each in log_dir.partitions}
+    return [each for each in inventory.standalone if real(each.path) not in counted]
+
+
+def _among(findings: Sequence[Finding], partitions: Sequence[Partition]) -> list[Finding]:
+    paths = {partition.path for partition in partitions}
+    return [finding for finding in findings if finding.file in paths]

@@ -1,0 +1,1 @@
+"""A pass of the log cleaner on a directory that no broker has open."""

@@ -1,0 +1,96 @@
+"""From a cleaned tree to steps: each new segment gets its place as a broker's cleaner puts it there.
+
+All its files are written as `.cleaned`, which a start throws away; become `.swap`, the log first, which a start
+completes; then the old files go, and then they get their names.  So a broker that starts in between finds the old
+records or the new ones, and never a hole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, CLEANED, DELETED, SWAP, FileKind, parse_segment_file, segment_file
+from kafkalog.log.storage.cleaning.cleaner import CleanedGroup
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, Action, ActionKind, difference, marker_first
+from kafkalog.recovery.facts.survey import Survey
+
+__all__ = ["compaction_actions"]
+
+_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+_UNFINISHED = (DELETED, CLEANED, SWAP)
+
+
+def compaction_actions(found: Survey, after: Tree, groups: Mapping[str, Sequence[CleanedGroup]]) -> list[Action]:
+    """What turns the directory into the tree; `groups` are the cleaned ones of each partition directory."""
+    replaced: list[Action] = []
+    own: set[str] = set()
+    before = found.tree()
+    for directory, of_directory in groups.items():
+        for group in of_directory:
+            paths = [path for base in group.replaced for path in _paths(directory, base)]
+            own.update(paths)
+            if not _is_as_before(before, after, directory, group):
+                replaced += _replacement(found, after, directory, group)
+    rest = difference(
+        replace(found, files={path: facts for path, facts in found.files.items() if path not in own}),
+        _without(after, own),
+        WRITTEN_AT_STOP - {CLEAN_SHUTDOWN_FILE},
+    )
+    removed = [each for each in rest if each.kind is ActionKind.REMOVE]
+    first = [each for each in removed if each.path.endswith(_UNFINISHED)]
+    gone = sorted((each for each in removed if not each.path.endswith(_UNFINISHED)), key=_oldest_first)
+    others = [each for each in rest if each.kind is not ActionKind.REMOVE]
+    return marker_first(found, [*first, *replaced, *gone, *others])
+
+
+def _paths(directory: str, base: int) -> Iterator[str]:
+    return (f"{directory}/{segment_file(base, kind)}" for kind in _KINDS)
+
+
+def _is_as_before(before: Tree, after: Tree, directory: str, group: CleanedGroup) -> bool:
+    """The one old segment is what was written, with the same time."""
+    if group.replaced != (group.base_offset,):
+        return False
+    for path in _paths(directory, group.base_offset):
+        if (path in before.files) is not (path in after.files):
+            return False
+        if path in before.files and not before.is_same(path, after, path):
+            return False
+    log = next(_paths(directory, group.base_offset))
+    return log in before.files and before.modified_ms(log) == after.modified_ms(log)
+
+
+def _replacement(found: Survey, after: Tree, directory: str, group: CleanedGroup) -> Iterator[Action]:
+    new = [path for path in _paths(directory, group.base_offset) if path in after.files]
+    if not any(path.endswith(FileKind.LOG.value) for path in new):
+        new = []  # retention let it go at once
+    for path in reversed(new):
+        content = after.files[path]
+        time = after.times.get(path)
+        yield Action(ActionKind.WRITE, path + CLEANED, size=content.size, content=content, modified_ms=time)
+    for path in new:
+        yield Action(ActionKind.RENAME, path + CLEANED, target=path + SWAP, size=after.files[path].size)
+    for base in group.replaced:
+        for path in _paths(directory, base):
+            if path in found.files:
+                yield Action(ActionKind.REMOVE, path)
+    for path in new:
+        yield Action(ActionKind.RENAME, path + SWAP, target=path, size=after.files[path].size)
+
+
+def _without(after: Tree, paths: set[str]) -> Tree:
+    left = after.copy()
+    for path in paths:
+        left.delete(path)
+    return left
+
+
+def _oldest_first(action: Action) -> tuple[str, int, int]:
+    """What retention lets go goes from the start of the log on, of each segment the log first."""
+    directory, _, name = action.path.rpartition("/")
+    parsed = parse_segment_file(name)
+    if parsed is None:
+        return directory, 2**63, 0
+    return directory, parsed.base_offset, _KINDS.index(parsed.kind) if parsed.kind in _KINDS else len(_KINDS)

@@ -1,0 +1,1 @@
+"""Several copies of a partition side by side: which is which, what each holds, and what all of them give."""

@@ -1,0 +1,305 @@
+"""Several brokers' volumes side by side: which directories are copies of one topic-partition, and whose they are.
+
+A volume is an entry of `log.dirs`; its `meta.properties` says which cluster and broker it is of.  A partition directory
+that is pointed at itself belongs to the log directory around it, if there is one.  What cannot be read is noted and
+does not hide the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    META_PROPERTIES,
+    ZOOKEEPER_DIRECTORY,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
+from kafkalog.log.directories.partition import Partition, open_partition
+from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory
+
+__all__ = ["Copy", "Shelf", "gather", "reason"]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One directory of a topic-partition."""
+
+    name: PartitionName
+    path: str
+    log_dir: LogDir | None
+    """None if it is not in one"""
+    partition: Partition | None
+    """None if it cannot be read"""
+    error: str | None = None
+    """why it cannot be read"""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.name.topic, self.name.partition
+
+    def deleted_until(self, end_offset: int) -> int:
+        """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
+        offset = 0 if self.partition is None else self.partition.checkpointed_log_start_offset or 0
+        return offset if offset <= end_offset else 0
+
+    @property
+    def node_id(self) -> int | None:
+        """The broker that it is of."""
+        meta = self.log_dir.meta_properties if self.log_dir is not None else None
+        return None if meta is None else meta.node_id
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster that it is of."""
+        meta = self.log_dir.meta_properties if self.log_dir is not None else None
+        return None if meta is None else meta.cluster_id
+
+    @property
+    def topic_id(self) -> str | None:
+        """Of partition.metadata."""
+        metadata = self.partition.metadata if self.partition is not None else None
+        return None if metadata is None else metadata.topic_id
+
+    @property
+    def unread(self) -> tuple[Finding, ...]:
+        """Files that are no files, such as links: the rest is read without them."""
+        found = () if self.partition is None else self.partition.findings
+        return tuple(each for each in found if each.code is FindingCode.UNREADABLE)
+
+    @property
+    def unread_log(self) -> tuple[int, Finding] | None:
+        """The first of them in place of a segment's log, and that segment's base offset."""
+        logs = [(parse_segment_file(os.path.basename(each.file or "")), each) for each in self.unread]
+        found = [(name.base_offset, each) for name, each in logs if name is not None and name.is_live_log]
+        if not found:
+            return None
+        base, finding = min(found, key=lambda pair: pair[0])
+        return base, replace(finding, position=0, offset=base)
+
+    @property
+    def unread_places(self) -> list[tuple[str, str]]:
+        """Path and reason of all these."""
+        return [(each.file or self.path, each.detail) for each in self.unread]
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Everything that was found, by topic-partition."""
+
+    paths: tuple[str, ...]
+    log_dirs: list[LogDir] = field(default_factory=list)
+    copies: dict[tuple[str, int], list[Copy]] = field(default_factory=dict)
+    """in the order of topics and partitions; each in the order of the paths"""
+    left_out: list[str] = field(default_factory=list)
+    """directories that wait for deletion, are moving or stray: no copies that a broker would serve"""
+    metadata: list[Partition] = field(default_factory=list)
+    """copies of the metadata log of KRaft, chosen or not"""
+    zookeeper: list[str] = field(default_factory=list)
+    """ZooKeeper's data directories"""
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    """path and reason"""
+    findings: list[Finding] = field(default_factory=list)
+    """of log directories, and of copies that cannot belong together"""
+    several_clusters: str | None = None
+    """which volumes are of which cluster, where they are of several"""
+    several_topics: dict[tuple[str, int], str] = field(default_factory=dict)
+    """the same of copies that are of several topics of one name"""
+
+    def add(self, copy: Copy) -> None:
+        """One more directory of a topic-partition, unless it is there already."""
+        others = self.copies.setdefault(copy.key, [])
+        if any(real(other.path) == real(copy.path) for other in others):
+            return
+        others.append(copy)
+        if copy.error is not None:
+            self.unreadable.append((copy.path, copy.error))
+
+
+def reason(error: KafkaLogError, path: str) -> str:
+    """Why a directory cannot be read, with the file in it that is to blame."""
+    if not isinstance(error, StorageError) or not error.strerror:
+        return str(error)
+    file = error.filename
+    return error.strerror if file is None or file == path else f"{error.strerror}: {os.path.basename(file)}"
+
+
+def gather(
+    paths: Iterable[PathLike],
+    *,
+    chosen: Chosen = ALL,
+    limits: Limits = DEFAULT_LIMITS,
+    at_least: int = 2,
+    notes_empty: bool = False,
+) -> Shelf:
+    """What is at several paths: log directories, directories of such, partition directories, ZooKeeper's data.
+
+    `chosen` are the topic-partitions that count.  `notes_empty`: a directory without Kafka's data, as an unmounted disk
+    leaves it, is noted like one that cannot be read.
+
+    `UsageError` for a path that is none of it, and if there are fewer than `at_least` different directories.
+    """
+    given = [os.fspath(path) for path in paths]
+    distinct = list({real(path): path for path in reversed(given)}.values())[::-1]
+    shelf = Shelf(tuple(given))
+    seen: set[str] = set()
+    for path in distinct:
+        _place(shelf, path, seen, limits, notes_empty)
+    if len(seen) < at_least and not shelf.unreadable:
+        twice = f"{distinct[0]} was given {len(given)} times: " if len(given) > len(distinct) else ""
+        raise UsageError(f"{twice}give two or more log directories, or partition directories, to compare")
+    shelf.metadata = [
+        copy.partition for copy in shelf.copies.get((CLUSTER_METADATA_TOPIC, 0), ()) if copy.partition is not None
+    ]
+    chosen.check(shelf.copies)
+    shelf.copies = {key: copies for key, copies in sorted(shelf.copies.items()) if chosen.takes(*key)}
+    _do_not_belong_together(shelf)
+    every = [copy for copies in shelf.copies.values() for copy in copies]
+    shelf.unreadable += [place for copy in every if copy.error is None for place in copy.unread_places]
+    return shelf
+
+
+def _place(shelf: Shelf, path: str, seen: set[str], limits: Limits, notes_empty: bool) -> None:
+    if not exists(path):
+        raise UsageError(f"{path} does not exist")
+    if not is_directory(path):
+        raise UsageError(f"{path} is not a directory: give log directories or partition directories")
+    try:
+        if _is_zookeeper(path):
+            shelf.zookeeper.append(path)
+        elif is_partition_dir(path):
+            seen.add(real(path))
+            _partition_directory(shelf, path, limits)
+        elif is_log_dir(path):
+            _log_directory(shelf, path, seen, limits)
+        else:
+            inside = log_dirs_inside(path)
+            servers = [each for each in _directories(path) if _is_zookeeper(each)]
+            if not inside and not (servers and notes_empty):
+                _without_partitions(shelf, path, notes_empty)
+            for directory in sorted(inside):
+                _log_directory(shelf, directory, seen, limits)
+            shelf.zookeeper += servers
+    except StorageError as error:
+        seen.add(real(path))
+        shelf.unreadable.append((path, reason(error, path)))
+
+
+def _without_partitions(shelf: Shelf, path: str, notes_empty: bool) -> None:
+    if not notes_empty:
+        raise UsageError(f"{path} is not a Kafka log directory: it holds no partition")
+    shelf.unreadable.append((path, "it holds nothing of Kafka: is the disk mounted, and is this the log directory?"))
+
+
+def _directories(path: str) -> list[str]:
+    return sorted(entry.path for entry in scan_directory(path) if entry.is_dir(follow_symlinks=False))
+
+
+def _is_zookeeper(path: str) -> bool:
+    """A dataDir, or its only folder."""
+    if os.path.basename(absolute(path)) == ZOOKEEPER_DIRECTORY:
+        return any(entry.name.startswith(("log.", "snapshot.")) for entry in scan_directory(path))
+    return is_directory(os.path.join(path, ZOOKEEPER_DIRECTORY)) and not os.path.lexists(
+        os.path.join(path, META_PROPERTIES)
+    )
+
+
+def _partition_directory(shelf: Shelf, path: str, limits: Limits) -> None:
+    name = parse_partition_directory(os.path.basename(absolute(path)))
+    if name is None:
+        raise UsageError(f"{path} is not named like a topic-partition, so it is not a copy of anything")
+    around = os.path.dirname(real(path))
+    log_dir = None
+    if is_log_dir(around):
+        try:
+            log_dir = open_log_dir(around, tolerant=True, limits=limits)
+        except StorageError as error:
+            shelf.unreadable.append((around, reason(error, around)))
+    shelf.add(_opened(name, path, log_dir, limits))
+
+
+def _opened(name: PartitionName, path: str, log_dir: LogDir | None, limits: Limits) -> Copy:
+    try:
+        return Copy(name, path, log_dir, open_partition(path, limits=limits))
+    except KafkaLogError as error:
+        return Copy(name, path, log_dir, None, reason(error, path))
+
+
+def _log_directory(shelf: Shelf, path: str, seen: set[str], limits: Limits) -> None:
+    key = real(path)
+    if key in seen:
+        return
+    seen.add(key)
+    try:
+        log_dir = open_log_dir(path, tolerant=True, limits=limits)
+    except StorageError as error:
+        shelf.unreadable.append((path, reason(error, path)))
+        return
+    shelf.log_dirs.append(log_dir)
+    unreadable = [finding for finding in log_dir.findings if finding.code is FindingCode.UNREADABLE]
+    shelf.findings += [finding for finding in log_dir.findings if finding not in unreadable]
+    for partition in log_dir.partitions:
+        if partition.name is None:
+            continue
+        if partition.state is DirectoryState.LIVE:
+            shelf.add(Copy(partition.name, partition.path, log_dir, partition))
+        else:
+            shelf.left_out.append(partition.path)
+    for failed in unreadable:
+        inside = os.path.relpath(failed.file or path, path)
+        place = os.path.join(path, inside.split(os.sep, 1)[0])
+        why = failed.detail if inside == os.path.basename(place) else f"{failed.detail}: {os.path.basename(inside)}"
+        name = parse_partition_directory(os.path.basename(place))
+        if name is not None and name.state is DirectoryState.LIVE:
+            shelf.add(Copy(name, place, log_dir, None, why))
+        else:
+            shelf.unreadable.append((place, why))
+
+
+def _do_not_belong_together(shelf: Shelf) -> None:
+    """Volumes of several clusters, two copies on one broker, directories of a topic that was created again."""
+    clusters: dict[str, str] = {}
+    standing = [copy.log_dir for copies in shelf.copies.values() for copy in copies if copy.log_dir is not None]
+    for log_dir in (*shelf.log_dirs, *standing):
+        if log_dir.meta_properties is not None and log_dir.meta_properties.cluster_id is not None:
+            clusters.setdefault(log_dir.meta_properties.cluster_id, log_dir.path)
+    if len(clusters) > 1:
+        said = ", ".join(f"{path} is of cluster {cluster or repr(cluster)}" for cluster, path in clusters.items())
+        shelf.several_clusters = f"volumes of several clusters: {said}"
+        shelf.findings.append(_not_replicas(shelf.several_clusters, next(iter(clusters.values()))))
+    for key, copies in shelf.copies.items():
+        shelf.findings += _same_broker(copies)
+        topics = {copy.topic_id: copy.path for copy in reversed(copies) if copy.topic_id is not None}
+        if len(topics) > 1:
+            said = ", ".join(f"{path} is of topic id {topic}" for topic, path in reversed(topics.items()))
+            detail = f"{copies[0].name} is of several topics of the same name: {said}"
+            shelf.several_topics[key] = detail
+            shelf.findings.append(_not_replicas(detail, copies[0].path))
+
+
+def _same_broker(copies: list[Copy]) -> list[Finding]:
+    first: dict[tuple[str | None, int], Copy] = {}
+    found = []
+    for copy in copies:
+        if copy.node_id is None:
+            continue
+        other = first.setdefault((copy.cluster_id, copy.node_id), copy)
+        if other is not copy:
+            detail = f"{copy.name} is in {other.path} too, on the same broker {copy.node_id}"
+            found.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.ERROR, None, None, detail, copy.path))
+    return found
+
+
+def _not_replicas(detail: str, path: str) -> Finding:
+    return Finding(FindingCode.NOT_REPLICAS, Severity.ERROR, None, None, detail, path)

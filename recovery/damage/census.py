@@ -1,0 +1,442 @@
+"""The records of a partition that can be read: how many, which offsets, and what damage lies between them.
+
+Every log is walked with checksums from its start to its end.  After damage the walk goes on at the next batch that is
+proven to continue the log, as mode salvage does; so what is counted here is what recovery could give back at best
+without repairing anything.  Counted is what a consumer sees (`CompletedFetch`): no control records, nothing below the
+log start offset, no offset twice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import FindingCode, StopReason
+from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
+from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import Source
+from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.ending import EndOfWalk, end_of_walk
+from kafkalog.log.walk.missing import MissingOffsets
+from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
+from kafkalog.recovery.damage.offset_ranges import OffsetRanges
+from kafkalog.recovery.damage.soundness import log_segments, offset_problem, with_next
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.table import HeaderRun
+
+__all__ = [
+    "Census",
+    "Damage",
+    "Identity",
+    "Span",
+    "census",
+    "count_of",
+    "identity",
+    "live_segments",
+    "sound_batches",
+    "times_of",
+]
+
+_V2 = 2
+_MOST_REPEATS = 100_000
+"""Batches whose offsets were there before that are told from copies; of more it is not asked."""
+
+Identity: TypeAlias = tuple[int, int, int, int]
+"""First and last offset, checksum, size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes of a log that hold sound batches, one after the other."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes of a log that cannot be read, and what is known of the records that were in them."""
+
+    path: str
+    position: int
+    end: int
+    code: FindingCode
+    detail: str
+    is_tail: bool
+    """what an append leaves that was cut short: no record that was ever complete"""
+    first_offset: int | None = None
+    last_offset: int | None = None
+    """None: not known"""
+    records: int | None = None
+    """that are gone; where `last_offset` is not known, at least so many; None: not known"""
+    markers: int = 0
+    """damaged batches that ended a transaction, by their headers"""
+    is_exact: bool = False
+    """`records` comes from the headers of the damaged batches, not from the offsets that are missing"""
+    is_readable: bool = False
+    """the checksum is right: only what lies outside of it is wrong"""
+
+    def reaches(self, log_start: int) -> bool:
+        """Something in it was not deleted already."""
+        return self.last_offset is None or self.last_offset >= log_start
+
+
+@dataclass(slots=True)
+class Census:
+    """What can be read of one partition."""
+
+    records: int = 0
+    hidden: int = 0
+    """of those, records after ones with higher offsets: who reads in order passes over them"""
+    epoch_falls: int = 0
+    """batches whose leader epoch is lower than one before: one of the two is wrong"""
+    offsets: OffsetRanges = field(default_factory=OffsetRanges)
+    spans: list[Span] = field(default_factory=list)
+    damages: list[Damage] = field(default_factory=list)
+    epoch: int = -1
+    """the largest leader epoch of a sound batch"""
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    """offsets between two segments of a log that has no other gap: a segment is gone, or the end of one"""
+
+    @property
+    def is_damaged(self) -> bool:
+        """More is wrong than an append that was cut short."""
+        return any(not each.is_tail for each in self.damages)
+
+    @property
+    def end_offset(self) -> int:
+        """After the largest offset that can be read; 0 without any."""
+        return max((last for _first, last in self.offsets), default=-1) + 1
+
+
+def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
+    """Base offset and path of the logs that hold a partition's data, by base offset.
+
+    An unfinished replacement (`.swap`) counts in place of the segments that it replaces, unless a start throws it
+    away: it does where a file is `.cleaned` still, of the same segment or one before.
+    """
+    swaps = []
+    names = tree.names(directory)
+    if not any(name.endswith(SWAP) for name in names):
+        return log_segments(tree, directory)
+    parsed_names = [(name, parse_segment_file(name)) for name in names]
+    cleaned = [each.base_offset for _name, each in parsed_names if each is not None and each.pending == CLEANED]
+    complete_below = min(cleaned, default=None)
+    for name, parsed in parsed_names:
+        if parsed is None or parsed.kind is not FileKind.LOG or parsed.pending != SWAP:
+            continue
+        if complete_below is None or parsed.base_offset < complete_below:
+            path = f"{directory}/{name}"
+            last = max((batch.last_offset for batch in Scanner(tree.source(path))), default=parsed.base_offset)
+            swaps.append((parsed.base_offset, path, last))
+    kept = [
+        (base, path)
+        for base, path in log_segments(tree, directory)
+        if not any(first <= base <= last for first, _path, last in swaps)
+    ]
+    return sorted([*kept, *((base, path) for base, path, _last in swaps)])
+
+
+def census(tree: Tree, directories: Sequence[str], log_start: int) -> Census:
+    """Count what can be read of one topic-partition, in one directory or, where two claim it, in all of them."""
+    walk = _Walk(tree, log_start)
+    for directory in directories:
+        walk.directory()
+        for segment in with_next(live_segments(tree, directory)):
+            walk.segment(*segment)
+    walk.end()
+    return walk.result
+
+
+def sound_batches(tree: Tree, span: Span) -> Iterator[tuple[RecordBatch, int, int]]:
+    """The batches of a span that was proven before, with first and last offset."""
+    for batch in Scanner(tree.source(span.path), position=span.start, end=span.end, check_crc=False):
+        yield batch, *_offsets(batch)
+
+
+def identity(batch: RecordBatch, first: int) -> Identity:
+    """What two copies of a batch have in common, and two batches with the same offsets not."""
+    return first, batch.header.last_offset, batch.header.crc, batch.size
+
+
+def times_of(tree: Tree, spans: Iterable[Span], keys: Collection[Identity]) -> Counter[Identity]:
+    """How often batches of these identities are in the spans."""
+    found: Counter[Identity] = Counter()
+    if keys:
+        for span in spans:
+            for batch, first, _last in sound_batches(tree, span):
+                key = identity(batch, first)
+                if key in keys:
+                    found[key] += 1
+    return found
+
+
+def _offsets(batch: RecordBatch) -> tuple[int, int]:
+    header = batch.header
+    if isinstance(header, BatchHeader):
+        return header.base_offset, header.last_offset
+    if header.attributes & CODEC_MASK:
+        inner = decode_batch(batch).records
+        if inner:
+            return min(inner[0].offset, header.last_offset), header.last_offset
+    return header.last_offset, header.last_offset
+
+
+def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
+    """Records of a batch, whose first offset is `first`, that a consumer sees from a log start on."""
+    header = batch.header
+    if header.attributes & CONTROL_FLAG and isinstance(header, BatchHeader):
+        return 0
+    if header.attributes & CODEC_MASK > LAST_CODEC:
+        return 0  # no consumer opens it
+    partly = first < log_start
+    if not partly and isinstance(header, BatchHeader):
+        return max(header.records_count, 0)
+    if not partly and not header.attributes & CODEC_MASK:
+        return 1
+    return sum(each.offset >= log_start for each in decode_batch(batch).records)
+
+
+class _Walk:
+    def __init__(self, tree: Tree, log_start: int) -> None:
+        self._tree = tree
+        self._log_start = log_start
+        self._next_offset = 0
+        """after the offsets so far, those that do not fit between their neighbors left aside"""
+        self._reached = log_start
+        """after the highest offset so far, where a consumer who reads in order would ask next"""
+        self._epoch_before = -1
+        """of the batch before"""
+        self._pending: list[int] = []
+        """numbers of damages that are misplaced batches, since the last batch that is not"""
+        self._repeats: dict[Identity, tuple[int, int, int]] = {}
+        """batches whose offsets were there before: how often, records, those of them that are passed over"""
+        self._missing = MissingOffsets()
+        self._path = ""
+        self._start = 0
+        """of the span that is being walked"""
+        self.result = Census()
+
+    def directory(self) -> None:
+        """Another directory that claims the partition."""
+        self._reached = self._log_start
+        self._epoch_before = -1
+
+    def segment(self, base: int, path: str, next_base: int | None) -> None:
+        source = self._tree.source(path)
+        self._settle(base)
+        self._missing.segment(base, next_base)
+        self._next_offset = max(self._next_offset, base)
+        table = self._tree.headers(path)
+        self._path, self._start, position = path, 0, 0
+        resync = Resync(source)
+        for run in () if table is None else table.runs(source, source.size):
+            self._run(run, source, base, next_base)
+            position = run.end
+        while True:
+            scanner = Scanner(source, position=position)
+            for batch in scanner:
+                self._batch(batch, base, next_base)
+            self._end_span(scanner.valid_bytes)
+            if scanner.stop is StopReason.END:
+                return
+            expected = Expected.in_segment(self._next_offset, next_base)
+            ended = end_of_walk(scanner, resync, expected, through_damage=True)
+            damage = self._damage(path, source, ended, next_base)
+            self.result.damages.append(damage)
+            # by its headers it ends before the next segment begins: the rest was in another one
+            is_whole = damage.is_exact and ended.resumed is None and next_base is not None
+            self._missing.damaged(damage.last_offset if is_whole else None)
+            if ended.resumed is None:
+                return
+            self._start = position = ended.resumed
+
+    def _end_span(self, position: int) -> None:
+        if self._start < position:
+            self.result.spans.append(Span(self._path, self._start, position))
+
+    def _run(self, run: HeaderRun, source: Source, base: int, next_base: int | None) -> None:
+        """Many batches at once where they are ordinary; they mostly are."""
+        first, last = run["base_offset"], run.last_offsets
+        ordinary = (
+            bool((run["magic"] == _V2).all())
+            and int(first[0]) >= max(self._next_offset, self._reached)
+            and int(first[0]) >= self._log_start
+            and int(first[0]) >= base
+            and bool((last >= first).all())
+            and bool((first[1:] > last[:-1]).all())
+            and bool((run["attributes"] & CODEC_MASK <= LAST_CODEC).all())
+            and int(last[-1]) < (NO_OFFSET_LIMIT if next_base is None else next_base)
+        )
+        if not ordinary:
+            for batch in Scanner(source, position=int(run.positions[0]), end=run.end, check_crc=False):
+                self._batch(batch, base, next_base)
+            return
+        self._settle(int(first[0]))
+        self._missing.run(run)
+        data = run["attributes"] & CONTROL_FLAG == 0
+        self.result.records += int(run["records_count"][data].clip(0).sum())
+        begin = 0
+        for number in (first[1:] != last[:-1] + 1).nonzero()[0].tolist():
+            self.result.offsets.add(int(first[begin]), int(last[number]))
+            begin = number + 1
+        self.result.offsets.add(int(first[begin]), int(last[-1]))
+        epochs = run["partition_leader_epoch"]
+        self.result.epoch_falls += int((epochs[1:] < epochs[:-1]).sum()) + int(int(epochs[0]) < self._epoch_before)
+        self._epoch_before = int(epochs[-1])
+        self.result.epoch = max(self.result.epoch, int(epochs.max()))
+        self._next_offset = int(last[-1]) + 1
+        self._reached = max(self._reached, self._next_offset)
+
+    def _batch(self, batch: RecordBatch, base: int, next_base: int | None) -> None:
+        first, last = _offsets(batch)
+        problem = offset_problem(batch.header.magic, first, last, base)
+        if problem is not None:
+            self._misplaced(batch, *problem)
+            return
+        result = self.result
+        self._settle(first)
+        self._missing.batches(first, last)
+        if last >= self._log_start:
+            count = count_of(batch, first, self._log_start)
+            hidden = count - count_of(batch, first, self._reached) if first < self._reached else 0
+            if result.offsets.touches(first, last):
+                self._repeat(identity(batch, first), count, hidden)
+            else:
+                result.records += count
+                result.hidden += hidden
+        result.offsets.add(first, last)
+        self._reached = max(self._reached, last + 1)
+        if isinstance(batch.header, BatchHeader):
+            result.epoch_falls += batch.header.partition_leader_epoch < self._epoch_before
+            self._epoch_before = batch.header.partition_leader_epoch
+        result.epoch = max(result.epoch, batch.header.partition_leader_epoch)
+        if next_base is None or last < next_base:  # else an offset that was damaged: what follows is lower
+            self._next_offset = max(self._next_offset, last + 1)
+
+    def _repeat(self, key: Identity, count: int, hidden: int) -> None:
+        """Offsets that were there before; whether it is a copy is found out at the end."""
+        times = self._repeats[key][0] if key in self._repeats else 0
+        if times or len(self._repeats) < _MOST_REPEATS:
+            self._repeats[key] = times + 1, count, hidden
+
+    def _count_repeats(self) -> None:
+        """A batch that is elsewhere too, with all its bytes, is a second copy; others hold records of their own."""
+        times = times_of(self._tree, self.result.spans, self._repeats)
+        for key, (repeated, count, hidden) in self._repeats.items():
+            if times[key] == repeated:  # none of them is the first with its offsets
+                self.result.records += count
+                self.result.hidden += hidden
+
+    def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
+        """Its checksum is right, but what lies outside of it is not: no consumer reads it."""
+        self._end_span(batch.position)
+        self._pending.append(len(self.result.damages))
+        end = self._start = batch.position + batch.size
+        header = batch.header
+        records, first, last = 1, header.last_offset, header.last_offset
+        if isinstance(header, BatchHeader):
+            records = 0 if header.attributes & CONTROL_FLAG else max(header.records_count, 0)
+            first, last = header.base_offset, header.base_offset + max(header.last_offset_delta, 0)
+        if not 0 <= first <= last <= NO_OFFSET_LIMIT:
+            first, last = self._next_offset, self._next_offset + max(records - 1, 0)
+        self.result.damages.append(
+            Damage(
+                self._path,
+                batch.position,
+                end,
+                code,
+                detail,
+                is_tail=False,
+                first_offset=first,
+                last_offset=last,
+                records=records,
+                is_exact=True,
+                is_readable=True,
+            )
+        )
+
+    def _settle(self, behind: int) -> None:
+        """What a misplaced batch really is tells the next one: if just it is missing there, its offset was damaged."""
+        if len(self._pending) == 1:
+            number = self._pending[0]
+            damage = self.result.damages[number]
+            size = (damage.last_offset or 0) - (damage.first_offset or 0) + 1
+            if behind - self._next_offset == size:
+                self.result.damages[number] = replace(damage, first_offset=self._next_offset, last_offset=behind - 1)
+        self._pending.clear()
+
+    def end(self) -> None:
+        """The last segment was walked."""
+        self._pending.clear()
+        self._count_repeats()
+        self.result.missing = self._missing.found
+
+    def _damage(self, path: str, source: Source, ended: EndOfWalk, next_base: int | None) -> Damage:
+        """What is known of what was between the end of a walk and the next proven batch, segment or the log's end."""
+        finding, position, resumed = ended.findings[-1], ended.position, ended.resumed
+        end = source.size if resumed is None else resumed
+        first = self._next_offset
+        behind = next_base
+        if resumed is not None:
+            behind = _offsets(next(iter(Scanner(source, position=resumed))))[0]
+        last: int | None
+        last, records, markers, is_exact = _headers_between(source, position, end, first, behind)
+        if resumed is None and next_base is None and not is_exact:
+            last = None  # how far the damage reached, nothing tells
+        if ended.is_tail:
+            return Damage(path, position, end, finding.code, finding.detail, is_tail=True)
+        if behind is not None and not (is_exact and resumed is None):
+            last = max(behind - 1, first - 1)
+            records = records if is_exact else max(last + 1 - first, 0)
+        return Damage(
+            path,
+            position,
+            end,
+            finding.code,
+            finding.detail,
+            is_tail=False,
+            first_offset=first,
+            last_offset=last,
+            records=records,
+            markers=markers,
+            is_exact=is_exact,
+        )
+
+
+def _headers_between(
+    source: Source, position: int, end: int, first: int, behind: int | None
+) -> tuple[int, int, int, bool]:
+    """Last offset, records and markers by the headers of damaged batches, as far as they make sense.
+
+    True if they lead from `position` to `end`; at the log's end also if the last of them was never complete.
+    """
+    records, markers, expected = 0, 0, first
+    limit = NO_OFFSET_LIMIT if behind is None else behind
+    while position < end:
+        if end - position < BATCH.size:
+            return expected - 1, records, markers, behind is None and expected > first
+        data = source.read(position, BATCH.size)
+        if len(data) < BATCH.size:
+            raise StorageError.became_shorter(position)
+        header = BatchHeader(*BATCH.struct.unpack_from(data))
+        if header.magic != _V2 or not expected <= header.base_offset <= header.last_offset < limit:
+            break
+        if not 0 <= header.records_count <= header.last_offset_delta + 1 or header.size < BATCH.size:
+            break
+        if header.size > end - position:
+            return expected - 1, records, markers, behind is None and expected > first
+        if header.attributes & CONTROL_FLAG:
+            markers += 1
+        else:
+            records += header.records_count
+        expected = header.last_offset + 1
+        position += header.size
+    return expected - 1, records, markers, position == end

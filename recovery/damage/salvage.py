@@ -1,0 +1,236 @@
+"""Going on after damage: bits corrected where that is proven, and the log resumed at the next proven batch.
+
+What `safe` would cut away is looked through here.  Everything that is kept passed the same checks as anything else;
+what is lost is reported as exact offset ranges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.model import AnyHeader, BatchHeader
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import BufferSource, Source
+from kafkalog.log.storage.content import Literal, Part, join
+from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.ending import end_of_walk
+from kafkalog.log.walk.resync import Expected, Resync
+from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, Proof, outside_checksum, repair_at
+from kafkalog.recovery.damage.soundness import Cut, SoundLog, log_segments, offset_problem, with_next
+
+__all__ = ["salvage"]
+
+
+@dataclass(slots=True)
+class _Stop:
+    """Where and why a stretch of sound batches ended."""
+
+    position: int
+    code: FindingCode
+    detail: str
+    is_tail: bool
+    repair: tuple[BitRepair, int] | None = None
+    """what neighbors prove wrong in a batch whose checksum is right, and the batch's size"""
+    behind: int | None = None
+    """where to go on; None: to be looked for"""
+
+
+class _Salvage:
+    def __init__(self, tree: Tree, repair: Proof | None, resume: bool) -> None:
+        self._tree = tree
+        self._repair = repair
+        self._resume = resume
+        self._last: int | None = None
+        self._epoch = -1
+        self._previous_epoch: int | None = None
+        """of the batch before; None if nothing sound stands right before"""
+        self.result = SoundLog()
+
+    def segment(self, base: int, path: str, next_base: int | None) -> bool:
+        """Salvage one segment; False if the log ends in it."""
+        source = self._tree.source(path)
+        resync = Resync(source)
+        parts: list[Part] = []
+        position = 0
+        goes_on = True
+        while True:
+            stop = self._stretch(source, position, base, next_base)
+            end = source.size if stop is None else stop.position
+            parts += self._tree.files[path].slice(position, end).parts
+            if stop is None:
+                break
+            if stop.behind is not None:
+                self._note_cut(path, stop)
+                position = stop.behind
+                continue
+            mended = self._mend(source, path, stop, base)
+            if mended is not None:
+                repaired, position = mended
+                parts += repaired
+                continue
+            resumed = self._resumed(resync, stop.position, next_base)
+            self._note_cut(path, stop)
+            if resumed is None:
+                goes_on = self._resume or stop.is_tail
+                break
+            position = resumed
+        content = join(parts)
+        self.result.sizes[path] = content.size
+        if content != self._tree.files[path].slice(0, content.size):
+            self.result.contents[path] = content
+        return goes_on
+
+    def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
+        """Take sound batches from a position on; None at the end of the file."""
+        scanner = Scanner(source, position=start)
+        held: tuple[AnyHeader, int] | None = None  # until it is known what comes after it
+        for batch in scanner:
+            header, position = batch.header, batch.position
+            following = header.first_offset, _epoch_of(header)
+            if held is not None and (stop := self._take(*held, base, *following)) is not None:
+                return stop
+            held = header, position
+        whole = scanner.stop is StopReason.END
+        if held is not None and (stop := self._take(*held, base, next_base if whole else None, None)) is not None:
+            return stop
+        if whole:
+            return None
+        expected = Expected.in_segment(self._next_offset, next_base)
+        ended = end_of_walk(scanner, Resync(source), expected, through_damage=False)
+        finding = ended.findings[-1]
+        return _Stop(ended.position, finding.code, finding.detail, ended.is_tail)
+
+    def _take(
+        self, header: AnyHeader, position: int, base: int, following: int | None, next_epoch: int | None
+    ) -> _Stop | None:
+        """Keep a batch with a right checksum, unless its offsets are wrong; `following` and `next_epoch` come next."""
+        last = header.last_offset
+        first = header.first_offset
+        if self._repair is not None and isinstance(header, BatchHeader):
+            around = Neighbors(base if self._last is None else self._last + 1, following, next_epoch)
+            wrong = outside_checksum(header, around, self._previous_epoch)
+            if wrong is not None and wrong.proof >= self._repair:
+                is_epoch = wrong.field == "partition_leader_epoch"
+                code = FindingCode.LEADER_EPOCH_MISMATCH if is_epoch else FindingCode.OFFSET_NOT_INCREASING
+                return _Stop(position, code, wrong.field, is_tail=False, repair=(wrong, header.size))
+        problem = offset_problem(header.magic, first, last, base, -1 if self._last is None else self._last)
+        if problem is not None:
+            return _Stop(position, *problem, is_tail=False)
+        if self._resume and self._is_moved(header, first, following):
+            detail = f"offset {first}, where the batches around it leave room for offset {(self._last or 0) + 1}"
+            code = FindingCode.OFFSET_NOT_INCREASING
+            return _Stop(position, code, detail, is_tail=False, behind=position + header.size)
+        self._note_gap(first)
+        self._last = last
+        self._epoch = max(self._epoch, header.partition_leader_epoch)
+        self._previous_epoch = _epoch_of(header)
+        self.result.end_offset = last + 1
+        return None
+
+    def _is_moved(self, header: AnyHeader, first: int, following: int | None) -> bool:
+        """A batch's offset is not under its checksum: the next one goes on where this one should have ended."""
+        if (
+            self._last is None
+            or not isinstance(header, BatchHeader)
+            or not self._last + 1 < first <= header.last_offset
+        ):
+            return False
+        return following == self._last + 1 + header.last_offset - first + 1
+
+    _gap_from: int | None = None
+
+    def _note_gap(self, first: int) -> None:
+        """The first batch after damage says how many offsets are gone."""
+        resumed = self.result.resumed
+        for number in reversed(range(len(resumed))):
+            if resumed[number] is not None:  # and so is every one before it
+                break
+            resumed[number] = first
+        if self._gap_from is not None and first > self._gap_from:
+            self.result.lost.append((self._gap_from, first - 1))
+        self._gap_from = None
+
+    def _note_cut(self, path: str, stop: _Stop) -> None:
+        self._previous_epoch = None
+        if not stop.is_tail:
+            self.result.resumed.append(None)
+        if self.result.cut is None:
+            self.result.cut = Cut(path, stop.position, stop.code, stop.detail)
+        self._gap_from = (self._last + 1) if self._last is not None else None
+
+    def _mend(self, source: Source, path: str, stop: _Stop, base: int) -> tuple[list[Part], int] | None:
+        """The damaged batch with one bit turned over, and the position after it; None if that is not proven."""
+        found = stop.repair
+        if self._repair is None:
+            return None
+        if found is None:  # of the first batch nothing before it tells the offset
+            expected = None if self._last is None else self._last + 1
+            neighbors = Neighbors(expected, None, self._epoch if self._epoch >= 0 else None)
+            found = repair_at(source, stop.position, neighbors)
+        if found is None or found[0].proof < self._repair:
+            return None
+        repair, size = found
+        repaired = repair.apply(bytes(source.read(stop.position, size)))
+        header = next(iter(Scanner(BufferSource(repaired)))).header
+        least = base if self._last is None else self._last + 1
+        if not isinstance(header, BatchHeader) or header.base_offset < least:
+            return None
+        self._last = header.last_offset
+        self._previous_epoch = header.partition_leader_epoch
+        self.result.end_offset = header.next_offset
+        why = (
+            "no checksum covers it, and with this bit alone the batch fits between its neighbors"
+            if stop.repair is not None
+            else f"damage of three or more bits looks like this with probability {repair.chance:.1e}"
+        )
+        detail = (
+            f"bit {repair.bit} of byte {repair.position} of the batch ({repair.field}) turned over; proof "
+            f"{repair.proof.name}; {why}"
+        )
+        place = stop.position + repair.position
+        code = FindingCode.CRC_MISMATCH if stop.repair is None else stop.code
+        self.result.repairs.append(
+            Finding(
+                code,
+                Severity.WARNING,
+                place,
+                header.base_offset,
+                detail,
+                path,
+            )
+        )
+        content, end = self._tree.files[path], stop.position + size
+        byte = Literal(repaired[repair.position : repair.position + 1])  # the only one that differs
+        return [*content.slice(stop.position, place).parts, byte, *content.slice(place + 1, end).parts], end
+
+    def _resumed(self, resync: Resync, damaged_at: int, next_base: int | None) -> int | None:
+        if not self._resume:
+            return None
+        return resync.next_batch(damaged_at, Expected.in_segment(self._next_offset, next_base))
+
+    @property
+    def _next_offset(self) -> int:
+        return 0 if self._last is None else self._last + 1
+
+
+def _epoch_of(header: AnyHeader) -> int | None:
+    return header.partition_leader_epoch if isinstance(header, BatchHeader) else None
+
+
+def salvage(
+    tree: Tree, directory: str, *, start: int = 0, repair: Proof | None = None, resume: bool = True
+) -> SoundLog:
+    """What can be kept of a partition from the segment that holds `start` on.
+
+    `repair` is the least proof for turning a bit over (None: never); `resume` goes on after damage that stays.
+    """
+    segments = log_segments(tree, directory)
+    run = _Salvage(tree, repair, resume)
+    first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
+    for _base, path in segments[:first]:
+        run.result.sizes[path] = tree.files[path].size
+    for segment in with_next(segments, first):
+        if not run.segment(*segment):
+            break
+    return run.result

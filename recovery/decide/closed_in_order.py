@@ -1,0 +1,108 @@
+"""What the checks of `verify` find in a directory that is planned for, so that a plan never contradicts them.
+
+A partition that a broker closed in order stays as it is where they find nothing.  Such a start reads no log
+(`LogLoader.recoverLog`): it trusts the marker, and so does recovery.  What only a start after a crash would rewrite, an
+index or a snapshot that says the same in other bytes, does not justify changing a file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.errors import KafkaLogError, StorageError
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, FileKind, parse_partition_directory
+from kafkalog.log.directories.partition import Partition, read_partition
+from kafkalog.recovery.decide.counting import are_counted
+from kafkalog.recovery.decide.normalize import Checkpoints, read_high_watermarks
+from kafkalog.recovery.decide.safe import InOrder, no_checks
+from kafkalog.recovery.facts.survey import Survey
+
+if TYPE_CHECKING:
+    from kafkalog.recovery.checks.partition import Beside
+
+__all__ = ["checks_of", "told_by_checks"]
+
+
+class _Checks:
+    """The checks of the partitions of a survey; without decoding records, which no plan depends on."""
+
+    def __init__(self, found: Survey) -> None:
+        from kafkalog.recovery.checks.partition import Beside  # checks every index: most plans need none of it
+
+        tree = found.tree()
+        self._found = found
+        self._log_starts = Checkpoints.read(tree).log_starts
+        self._beside: Beside = Beside(tree.directories, self._log_starts, read_high_watermarks(tree))
+        logs = (facts.size for path, facts in found.files.items() if path.endswith(FileKind.LOG.value))
+        self.reads_all = are_counted(logs)
+
+    def findings(self, directory: str, first: int = 0) -> list[Finding]:
+        """Of a partition directory; where there are more logs than a plan counts, from the segment at `first` on."""
+        from kafkalog.recovery.checks.partition import verify_beside
+
+        partition = self._partition(directory)
+        if partition is None:
+            return []
+        if not self.reads_all:
+            examined = tuple(each for each in partition.segments if each.base_offset >= first)
+            partition = replace(partition, segments=examined)
+        return verify_beside(partition, self._beside, deep=False, tables=self._found.tables).findings
+
+    def _partition(self, directory: str) -> Partition | None:
+        name = parse_partition_directory(directory)
+        if name is None:
+            return None
+        start = None if name.state.value else self._log_starts.get((name.topic, name.partition))
+        return read_partition(os.path.join(self._found.root, directory), name, start)
+
+
+def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
+    return (each for each in findings if each.severity is not Severity.INFO)
+
+
+def checks_of(found: Survey) -> InOrder:
+    """For safe recovery: whether the checks find nothing in a partition of a log directory that was closed in order."""
+    if CLEAN_SHUTDOWN_FILE not in found.files:
+        return no_checks
+    checks = _Checks(found)
+
+    def finds_nothing(directory: str, first: int) -> bool:
+        try:
+            return not any(_worse_than_info(checks.findings(directory, first)))
+        except StorageError:
+            return False
+
+    return finds_nothing
+
+
+def told_by_checks(found: Survey) -> Iterator[Finding]:
+    """What is wrong although nothing is to be done; nothing where there are more logs than a plan counts."""
+    checks = _Checks(found)
+    if not checks.reads_all:
+        return
+    for each in _worse_than_info([*_of_directory(found), *_of_partitions(found, checks)]):
+        yield replace(each, file=None if each.file is None else os.path.relpath(each.file, found.root))
+
+
+def _of_directory(found: Survey) -> Iterator[Finding]:
+    if found.is_partial:
+        return
+    from kafkalog.log.directories.directory import open_log_dir
+
+    try:
+        yield from open_log_dir(found.root, tolerant=True).findings
+    except KafkaLogError:
+        return  # an empty directory is none
+
+
+def _of_partitions(found: Survey, checks: _Checks) -> Iterator[Finding]:
+    for directory in found.directories:
+        if "/" not in directory:
+            try:
+                yield from checks.findings(directory)
+            except StorageError:
+                continue  # what cannot be read is told by whoever needs it

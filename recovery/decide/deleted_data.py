@@ -1,0 +1,91 @@
+"""The note that deleted data still is in a log directory and nothing else there holds it; `undelete` has the way.
+
+What a broker deleted is soon gone forever: `.deleted` files at its next start, `-delete` directories a minute later.
+Only names, sizes, ids and the first batch of each log are examined here.  A `.deleted` file above the first segment of
+the live log was replaced by compaction or truncated away, and a `-delete` directory beside a live one with the same
+topic id, which begins no later, was moved: their records are held or were replaced.
+"""
+
+from __future__ import annotations
+
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    DELETED,
+    DirectoryState,
+    FileKind,
+    PartitionName,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.shell import shell_word
+from kafkalog.codec.wording import counted
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import topic_id_or_none
+from kafkalog.recovery.facts.survey import Survey
+
+__all__ = ["note_of_deleted"]
+
+_SHOWN = 3
+
+
+def note_of_deleted(found: Survey) -> str | None:
+    """One sentence, None where nothing of the kind is there; reads little."""
+    tree = found.tree()
+    live: dict[PartitionName, str] = {}
+    gone: list[tuple[PartitionName, str]] = []
+    for directory in tree.subdirectories():
+        name = parse_partition_directory(directory)
+        if name is None or name.topic == CLUSTER_METADATA_TOPIC:
+            continue
+        if name.state is DirectoryState.LIVE:
+            live[name] = directory
+        elif name.state is DirectoryState.DELETE:
+            gone.append((PartitionName(name.topic, name.partition), directory))
+    places = [directory for name, directory in gone if _is_alone(tree, directory, live.get(name))]
+    for directory in live.values():
+        count = len(_deleted_below(tree, directory))
+        if count:
+            places.append(f"{counted(count, '.deleted segment')} in {directory}")
+    if not places:
+        return None
+    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    return (
+        f"deleted, but still on disk, and held by nothing else here: {', '.join(places[:_SHOWN])}{more}; "
+        f"`kafkalog undelete {shell_word(found.root)}` lists it, and can restore it before a recovery or a broker's "
+        "start removes it"
+    )
+
+
+def _logs(tree: Tree, directory: str, pending: str) -> list[tuple[int, str]]:
+    """Base offset and path of the logs with that suffix, by base offset."""
+    found = []
+    for name in tree.names(directory):
+        parsed = parse_segment_file(name) if name.endswith(FileKind.LOG.value + pending) else None
+        if parsed is not None and parsed.kind is FileKind.LOG and parsed.pending == pending:
+            found.append((parsed.base_offset, f"{directory}/{name}"))
+    return sorted(found)
+
+
+def _holds_records(tree: Tree, path: str) -> bool:
+    return tree.files[path].size > 0 and next(iter(Scanner(tree.source(path))), None) is not None
+
+
+def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
+    """A deleted partition holds records, and no live one has them."""
+    logs = [(base, path) for base, path in _logs(tree, directory, "") if _holds_records(tree, path)]
+    if not logs:
+        return False
+    if live is None or topic_id_or_none(tree, live) != topic_id_or_none(tree, directory):
+        return True
+    theirs = [base for base, path in _logs(tree, live, "") if tree.files[path].size]
+    return not theirs or min(theirs) > logs[0][0]
+
+
+def _deleted_below(tree: Tree, directory: str) -> list[str]:
+    """Deleted segments before the first live one."""
+    deleted = _logs(tree, directory, DELETED)
+    if not deleted:
+        return []
+    first = min((base for base, _path in _logs(tree, directory, "")), default=None)
+    return [path for base, path in deleted if (first is None or base < first) and _holds_records(tree, path)]

@@ -1,0 +1,86 @@
+"""Everything that a plan needs to know of one topic-partition, found out in one go by a process of its own.
+
+The broker's start, safe recovery and the counts of what both keep are one after the other for a whole log directory;
+of one topic-partition none of them needs another.  A process that is given it once reads its files once, and sends back
+only what is different from the survey.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kafkalog.codec.names import FileKind
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.forecast import Forecast, Started
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.decide.counting import Counted, Units, are_counted, count_apart
+from kafkalog.recovery.decide.safe import InOrder, Recovered, SafeRecovery, SafeResult
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.workers import Group, Workers
+
+__all__ = ["Examination", "examine_apart"]
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The same as the whole log directory at once would have given."""
+
+    kafka: BrokerResult
+    own: SafeResult
+    counted: list[Counted] | None
+    """of every topic-partition; None if that is still to be done"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Examined:
+    """One topic-partition."""
+
+    started: Started | None
+    recovered: list[Recovered]
+    counted: list[Counted]
+
+
+def examine_apart(
+    tree: Tree,
+    rules: Rules,
+    topic_id: Callable[[str], str | None],
+    is_in_order: InOrder,
+    workers: Workers,
+    sizes: Mapping[str, int],
+    *,
+    counts: bool,
+) -> Examination | None:
+    """Examine each topic-partition in one of several processes; None where one process is better.
+
+    The arguments are those of `recover_safely`; `sizes` are of the files by path; `counts`: count as `compare_ways`.
+    """
+    workers.begin("what Kafka and recovery would do", sizes)
+    forecast = Forecast(tree.copy(), rules)
+    if not workers.is_worthwhile(forecast.groups) or not forecast.is_divisible:
+        return None
+    recovery = SafeRecovery(tree, rules, topic_id, is_in_order)
+    if not recovery.takes_the_root_as_it_is:
+        return None
+    logs = (size for path, size in sizes.items() if path.endswith(FileKind.LOG.value))
+    units = Units(tree, rules.cluster_metadata) if counts and are_counted(logs) else None
+
+    def examine(group: Group) -> _Examined:
+        kafka = forecast.load(tree.part(*group))
+        has_started = kafka.outcome == Outcome.LOADED
+        recovery.knows(kafka if has_started else None)
+        recovered = recovery.recover(group)
+        counted = []
+        if units is not None and has_started:
+            before, own = tree.part(*group), recovery.part(recovered)
+            counted = [count_apart(unit, before, kafka, own, rules.facts) for unit in units.among(before, group)]
+        return _Examined(forecast.started(group, kafka), recovered, counted)
+
+    found = list(workers.each(forecast.groups, examine))
+    counted = [each for one in found for each in one.counted]
+    is_counted = units is not None and all(one.started is not None for one in found)
+    return Examination(
+        forecast.whole([one.started for one in found]),
+        recovery.whole(one.recovered for one in found),
+        counted if is_counted else None,
+    )

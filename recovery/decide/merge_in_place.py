@@ -1,0 +1,165 @@
+"""Partitions that get what this and other copies of them hold together, in place of what they hold now.
+
+What belongs into the log is chosen as `merge` chooses it (`MergeCopies`), and described as slices of the copies' files;
+the rest is what a broker makes of such a log.  A partition that no copy helps is recovered as in mode safe.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    DirectoryState,
+    FileKind,
+    PartitionName,
+    parse_segment_file,
+    segment_file,
+)
+from kafkalog.codec.text import encode_leader_epochs, encode_partition_metadata
+from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
+from kafkalog.log.disk.files import real
+from kafkalog.log.storage.content import Content, Slice, join
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
+from kafkalog.recovery.copies.preview import of_one_partition
+from kafkalog.recovery.decide.normalize import Checkpoints, partitions_of
+from kafkalog.recovery.decide.safe import SafeResult
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import Survey, facts_of
+
+__all__ = ["copies_of", "merge_in_place", "refuse_no_copies"]
+
+Recover = Callable[[Tree, frozenset[str], Mapping[str, str]], SafeResult]
+"""Mode safe on a tree; the partition directories were merged, and no check of what is on disk concerns them; those that
+the mapping names are left as they are, for the reason that it gives.
+"""
+
+
+def refuse_no_copies(copies: Sequence[str]) -> None:
+    """Raise `UsageError` for what holds no partition."""
+    for copy in copies:
+        if not is_log_dir(copy) and not is_partition_dir(copy):
+            raise UsageError(
+                f"{copy} cannot be a copy: it holds no partition; give a log directory or a partition directory"
+            )
+
+
+def copies_of(topic: str, partition: int, root: str, copies: Sequence[str]) -> list[str]:
+    """The directories of one partition that the copies are, or hold; not the log directory's own."""
+    name = f"{topic}-{partition}"
+    found = [path if os.path.basename(path) == name else os.path.join(path, name) for path in map(real, copies)]
+    return [path for path in found if os.path.isdir(path) and path != os.path.join(root, name)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """What one partition gets."""
+
+    name: PartitionName
+    log: MergedLog
+    logs: Mapping[str, Content]
+    """by path"""
+
+
+def merge_in_place(found: Survey, tree: Tree, copies: Sequence[str], rules: Rules, recover: Recover) -> SafeResult:
+    """The tree, a part of that of the survey, with what copies help with, recovered by mode safe.
+
+    A partition of which the copies are none, or whose merged log a broker would cut, is left as it is; that is in the
+    result's `refusals`.  Files of copies from which something comes are noted in the survey.
+    """
+    refusals: dict[str, str] = {}
+    merged: dict[str, _Merged] = {}
+    for directory, name in partitions_of(tree):
+        if name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
+            continue
+        there = copies_of(name.topic, name.partition, found.root, copies)
+        try:
+            each = _merged(found, directory, name, there, rules) if there else None
+        except (RecoveryRefused, UsageError) as error:
+            refusals[directory] = error.sentence
+            continue
+        if each is not None:
+            merged[directory] = each
+    while True:
+        result = recover(_with(tree, merged), frozenset(merged), refusals)
+        cut = [directory for directory, each in merged.items() if not _holds(result.tree, each)]
+        if not cut:
+            result.merged = frozenset(merged)
+            return result
+        for directory in cut:
+            del merged[directory]
+            refusals[directory] = "a broker would not keep all of what the copies hold together"
+
+
+def _merged(found: Survey, directory: str, name: PartitionName, there: Sequence[str], rules: Rules) -> _Merged | None:
+    """None where the partition is not damaged, and lacks nothing that it could get without giving up something; and
+    where nothing comes from another copy.
+    """
+    own = os.path.join(found.root, directory)
+    (copies,) = of_one_partition([own, *there]).copies.values()
+    outside = {
+        segment.path: facts_of(os.stat(segment.path))
+        for copy in copies
+        if copy.partition is not None and real(copy.path) != real(own)
+        for segment in copy.partition.segments
+    }
+    settings = rules.settings(name.topic)
+    read = MergeCopies(copies, segment_bytes=settings.segment_bytes, is_compacted=rules.facts.is_compacted(name.topic))
+    result, log = read.preview()
+    ours = next(share for share in result.copies if real(share.path) == real(own))
+    drops = ours.dropped_batches or ours.cleaned_batches
+    if ours.damage is None and (drops or not ours.lacks_records):
+        return None  # what is whole is not made another log, and gives up nothing for a longer one
+    unread = [share.error for share in result.copies if share.error is not None]
+    if len(unread) == len(there):
+        raise RecoveryRefused(f"no copy of it can be read: {'; '.join(unread)}", reason="unreadable")
+    contents: dict[str, list[Slice]] = {
+        f"{directory}/{segment_file(segment.base_offset, FileKind.LOG)}": [] for segment in log.segments
+    }
+    prefix = os.path.join(real(own), "")
+    for piece in read.pieces():
+        path = real(piece.path)
+        origin = f"{directory}/{path.removeprefix(prefix)}" if path.startswith(prefix) else path
+        contents[f"{directory}/{segment_file(piece.base_offset, FileKind.LOG)}"].append(
+            Slice(origin, piece.start, piece.size)
+        )
+    if all(part.origin.startswith(f"{directory}/") for parts in contents.values() for part in parts):
+        return None
+    found.outside.update(outside)
+    return _Merged(name, log, {path: join(parts) for path, parts in contents.items()})
+
+
+def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:
+    """The tree as a broker would be given it that has no other file of a log than these."""
+    after = tree.copy()
+    points = Checkpoints.read(after)
+    for directory, each in merged.items():
+        for name in after.names(directory):
+            if parse_segment_file(name) is not None:
+                after.delete(f"{directory}/{name}")
+        for path, content in each.logs.items():
+            after.files[path] = content
+        for segment in each.log.segments:
+            for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+                after.write(f"{directory}/{segment_file(segment.base_offset, kind)}", b"")
+        after.write(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", encode_leader_epochs(each.log.epochs))
+        if each.log.metadata is not None and not after.exists(f"{directory}/{PARTITION_METADATA}"):
+            after.write(f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(each.log.metadata))
+        key = each.name.topic, each.name.partition
+        points.recovery_points[key] = 0
+        points.log_starts.pop(key, None)
+        if each.log.start_entry is not None:
+            points.log_starts[key] = each.log.log_start_offset
+    if merged:
+        points.write(after)
+    return after
+
+
+def _holds(after: Tree, each: _Merged) -> bool:
+    return all(path in after.files and after.files[path].size == content.size for path, content in each.logs.items())

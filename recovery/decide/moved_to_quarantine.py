@@ -1,0 +1,49 @@
+"""What a plan moves out of the log directory whole: directories, and files that belong to no partition."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
+from kafkalog.recovery.decide.actions import ActionKind, Changes
+
+__all__ = ["PutAway", "put_away"]
+
+
+@dataclass(frozen=True, slots=True)
+class PutAway:
+    """Something that goes to quarantine as it is."""
+
+    path: str
+    """relative to the log directory"""
+    files: int | None
+    """that are in it, at any depth; None of a file"""
+    size: int
+    """of all files, in bytes"""
+    is_whole: bool
+    """False: some of it cannot be listed, and is not counted"""
+
+
+def put_away(plan: Changes) -> list[PutAway]:
+    """In order; directories are listed again, as a survey sees only their first level."""
+    found = []
+    for action in plan.actions:
+        if action.kind is ActionKind.REMOVE_DIRECTORY:
+            found.append(_directory(plan.root, action.path))
+        elif action.kind is ActionKind.REMOVE and "/" not in action.path and action.path != CLEAN_SHUTDOWN_FILE:
+            found.append(PutAway(action.path, None, plan.survey.files[action.path].size, is_whole=True))
+    return found
+
+
+def _directory(root: str, name: str) -> PutAway:
+    files = size = 0
+    failed: list[OSError] = []
+    for above, _directories, names in os.walk(os.path.join(root, name), onerror=failed.append):
+        for each in names:
+            try:
+                size += os.lstat(os.path.join(above, each)).st_size
+                files += 1
+            except OSError as error:
+                failed.append(error)
+    return PutAway(name, files, size, is_whole=not failed)

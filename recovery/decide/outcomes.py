@@ -1,0 +1,124 @@
+"""What is found out about one log directory before a plan is made: a broker's start, this recovery, the other ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.forecast import load_directory
+from kafkalog.recovery.broker.identity import with_identity
+from kafkalog.recovery.broker.manager import BrokerResult
+from kafkalog.recovery.decide.choice import Choice
+from kafkalog.recovery.decide.choosing import compare_ways
+from kafkalog.recovery.decide.examination import Examination, examine_apart
+from kafkalog.recovery.decide.normalize import topic_ids
+from kafkalog.recovery.decide.safe import InOrder, SafeResult, recover_safely
+from kafkalog.recovery.decide.set_aside import set_aside
+from kafkalog.recovery.decide.ways import Unit
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.workers import Workers
+
+__all__ = ["Outcomes", "find_out"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What each would leave; nothing on disk is different."""
+
+    kafka: BrokerResult
+    own: SafeResult | None
+    """what the rules that were given leave; None in mode kafka, where that is the broker's"""
+    choice: Choice
+    is_compared: bool
+    """the ways are counted and side by side; else there is nothing in `choice`"""
+
+
+def find_out(
+    found: Survey,
+    rules: Rules,
+    is_in_order: InOrder,
+    workers: Workers,
+    *,
+    compare: bool = True,
+    copies: Sequence[str] = (),
+) -> Outcomes:
+    """Let the rules, which are settled, run over virtual copies.
+
+    `is_in_order` is that of `SafeRecovery`; `compare`: count too what this and every other way would keep; `copies` are
+    directories that hold other copies.
+    """
+    examining = _Examining(found, rules, is_in_order, copies)
+    examined = examining.apart(workers, counts=compare)
+    if examined is None:
+        workers.begin("what Kafka would do", examining.sizes)
+    loaded = load_directory(found.tree(), rules, workers) if examined is None else examined.kafka
+    kafka = with_identity(loaded, found.tree(), found.root)
+    own = None if examined is None else examined.own
+    if own is None and rules.mode is not Mode.KAFKA:
+        workers.begin("what recovery would do", examining.sizes)
+        own = examining.recovered(found.tree(), rules, workers, kafka)
+    if not compare:
+        return Outcomes(kafka, own, Choice(), is_compared=False)
+    counted = None if examined is None else examined.counted
+    choice = compare_ways(found.tree(), rules, kafka, own, examining.recovered, examining.copies_of, counted)
+    return Outcomes(kafka, own, choice, is_compared=True)
+
+
+class _Examining:
+    """The same rules for whatever tree is asked about."""
+
+    def __init__(self, found: Survey, rules: Rules, is_in_order: InOrder, copies: Sequence[str]) -> None:
+        self._found = found
+        self._rules = rules
+        self._is_in_order = is_in_order
+        self._copies = copies
+        self._donors = cache(lambda: topic_ids(found.tree()))  # seldom asked for: most trees know their own
+        unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
+        self.sizes = {path: facts.size for path, facts in found.files.items() if not path.startswith(unread)}
+
+    def topic_id(self, topic: str) -> str | None:
+        """What the cluster knew, or another partition of the topic knows, or somebody said."""
+        return self._rules.facts.topic_ids.get(topic) or self._donors().get(topic, self._rules.topic_id)
+
+    def copies_of(self, unit: Unit) -> list[str]:
+        """The directories of a partition among the other copies that were given."""
+        if not self._copies or len(unit.directories) > 1:
+            return []
+        from kafkalog.recovery.decide.merge_in_place import copies_of  # merges: most plans know no other copy
+
+        return copies_of(unit.topic, unit.partition, self._found.root, self._copies)
+
+    def apart(self, workers: Workers, *, counts: bool) -> Examination | None:
+        """Everything in one go, a topic-partition at a time, where several processes are worthwhile."""
+        if self._rules.mode in (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE):
+            return None
+        tree = self._found.tree()
+        return examine_apart(tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts)
+
+    def recovered(
+        self, tree: Tree, rules: Rules, workers: Workers | None = None, forecast: BrokerResult | None = None
+    ) -> SafeResult:
+        """What rules leave of a tree, where that is not the broker's own result."""
+        if rules.mode is Mode.SET_ASIDE:
+            return set_aside(tree)
+        if rules.mode is Mode.MERGE:
+            return self._merged(tree, rules)
+        return recover_safely(
+            tree, rules, topic_id=self.topic_id, is_in_order=self._is_in_order, workers=workers, forecast=forecast
+        )
+
+    def _merged(self, tree: Tree, rules: Rules) -> SafeResult:
+        from kafkalog.recovery.decide.merge_in_place import merge_in_place
+
+        def recover(after: Tree, merged: frozenset[str], declined: Mapping[str, str]) -> SafeResult:
+            def in_order(directory: str, first: int) -> bool:
+                return directory not in merged and self._is_in_order(directory, first)
+
+            return recover_safely(after, rules, topic_id=self.topic_id, is_in_order=in_order, declined=declined)
+
+        return merge_in_place(self._found, tree, self._copies, rules, recover)

@@ -1,0 +1,343 @@
+"""What would be done, decided from bytes alone: the broker's outcome, the actions, and what each partition keeps.
+
+`plan_of` makes a plan of what was found out (`outcomes`); it changes nothing, and is bound to the survey it is of.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_DIRECTORY,
+    LOCK_FILE,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    FileKind,
+    parse_partition_directory,
+)
+from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
+from kafkalog.log.storage.content import Content, Literal
+from kafkalog.log.storage.java import TooLargeError
+from kafkalog.recovery.broker.identity import meta_properties_finding
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.checks.missing_partitions import missing_partitions
+from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, Action, ActionKind, difference, marker_first
+from kafkalog.recovery.decide.choice import Choice
+from kafkalog.recovery.decide.closed_in_order import told_by_checks
+from kafkalog.recovery.decide.deleted_data import note_of_deleted
+from kafkalog.recovery.decide.normalize import Checkpoints, read_high_watermarks
+from kafkalog.recovery.decide.outcomes import Outcomes
+from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
+from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decided, refusal_in_every_mode, refusal_of
+from kafkalog.recovery.decide.ways import Way, WayName, recommended
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
+from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
+
+_NEVER_TOUCHED = frozenset({LOCK_FILE})
+
+__all__ = ["BrokerForecast", "PartitionPlan", "Plan", "plan_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerForecast:
+    """What Kafka 4.1 would make of the directory at its next start."""
+
+    outcome: str | None
+    """`loaded`, `start_fails` or `dir_offline`; None: not known, because not everything could be read"""
+    exception: str | None
+    message: str | None
+    log_end_offsets: Mapping[str, int]
+    """by partition directory"""
+    clean_shutdown: bool
+    """a clean-shutdown marker is there, so logs are not scanned"""
+    valid_records_lost: Mapping[str, int] | None
+    """by partition directory, records with valid checksums that would be gone; None if it does not load"""
+    strays: tuple[str, ...] = ()
+    """partition directories that the metadata beside them does not place on this broker: it would rename them"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "outcome": self.outcome,
+            "exception": self.exception,
+            "message": self.message,
+            "clean_shutdown": self.clean_shutdown,
+            "log_end_offsets": dict(self.log_end_offsets),
+            "strays": list(self.strays),
+            "valid_records_lost": None if self.valid_records_lost is None else dict(self.valid_records_lost),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything that would be done to one log directory, or why nothing would be done."""
+
+    root: str
+    mode: Mode
+    broker: BrokerForecast
+    actions: list[Action]
+    partitions: Sequence[PartitionPlan]
+    survey: Survey = field(repr=False)
+    refusal: str | None = None
+    """one sentence, if recovery in this mode declines"""
+    refused_by: str | None = None
+    """the reason's name in `refusals`"""
+    findings: Sequence[Finding] = ()
+    """why logs are cut and things are put out of the way"""
+    topics: TopicFacts = NO_FACTS
+    """where the topics' settings came from"""
+    copies: tuple[str, ...] = ()
+    """directories that hold other copies"""
+    declined: Mapping[str, str] = field(default_factory=dict)
+    """partition directory -> why it is left as it is, while others are recovered"""
+    choice: Choice = field(default_factory=Choice)
+    """what each way of recovering keeps and loses"""
+    deleted: str | None = None
+    """one sentence, where what was deleted is still there and held by nothing else"""
+
+    @property
+    def needs_consent(self) -> bool:
+        """Records would go that can still be read: recovery asks for consent first; mode kafka is told what it does."""
+        return self.mode is not Mode.KAFKA and (self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether something in it cannot be read."""
+        return bool(self.survey.unreadable)
+
+    @property
+    def note_of_identity(self) -> str | None:
+        """One sentence, where no broker may start whatever becomes of the logs; recovery never writes that file."""
+        for finding in self.findings:
+            if finding.code is FindingCode.META_PROPERTIES_INVALID:
+                return (
+                    f"{META_PROPERTIES} stays as it is, and no broker starts on it: copy cluster.id and the id of the "
+                    "broker from another volume of the same broker"
+                )
+        if META_PROPERTIES in self.survey.unreadable:
+            return f"{META_PROPERTIES} could not be read, so whether a broker starts on it is not known"
+        return None
+
+    @property
+    def is_worth_a_look(self) -> bool:
+        """Whether something was found, would be changed, is refused or cannot be read."""
+        return self.changes or self.is_hurt
+
+    @property
+    def is_hurt(self) -> bool:
+        """Whether something is wrong: found, lost, refused or not readable; what hides records is always found."""
+        own = self.choice.own
+        found = any(finding.severity is not Severity.INFO for finding in self.findings)
+        lost = own.records_lost or own.damage_left or own.markers_damaged or own.epoch_falls
+        return bool(self.refusal is not None or self.declined or lost or found)
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would be changed."""
+        return bool(self.actions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        best = self.choice.recommended
+        return {
+            "path": self.root,
+            "mode": str(self.mode),
+            "changes": self.changes,
+            "refusal": self.refusal,
+            "needs_consent": self.needs_consent,
+            "deleted": self.deleted,
+            "declined": dict(self.declined),
+            "ways": [way.as_dict() for way in self.choice.ways],
+            "recommended": None if best is None else str(best.way),
+            "recommended_way": None if best is None else best.as_dict(),
+            "broker": self.broker.as_dict(),
+            "settings": self.topics.as_dict(),
+            "findings": [finding.as_dict() for finding in self.findings],
+            "partitions": [self._partition(partition) for partition in self.partitions],
+            "actions": [action.as_dict() for action in self.actions],
+        }
+
+    def _partition(self, partition: PartitionPlan) -> dict[str, Any]:
+        ways = self.choice.by_partition.get(partition.name, [])
+        is_elsewhere = self.choice.loses_metadata and partition.name == CLUSTER_METADATA_DIRECTORY
+        best = None if is_elsewhere else recommended(ways)
+        return {
+            **partition.as_dict(),
+            "ways": [way.as_dict() for way in ways],
+            "recommended": None if best is None else str(best.way),
+        }
+
+
+def plan_of(
+    outcomes: Outcomes, found: Survey, rules: Rules, *, mark_clean: bool = False, copies: Sequence[str] = ()
+) -> Plan:
+    """The plan that follows from what was found out about a survey by settled rules."""
+    kafka, own, choice = outcomes.kafka, outcomes.own, outcomes.choice
+    actions = _actions(outcomes, found, rules)
+    results = [] if own is None and kafka.outcome != Outcome.LOADED else (kafka if own is None else own).partitions
+    partitions = partition_plans(found, results, actions)
+    for partition in partitions:
+        partition.gaps = [] if own is None else own.lost.get(partition.name, [])
+    findings = [] if own is None else own.findings()
+    if outcomes.is_compared:
+        findings = _with_what_is_missing(found, rules.facts, choice, findings)
+    declined = {**({} if own is None else own.refusals), **sentences_of_unreadable(found)}
+    decided = Decided(
+        found=found, rules=rules, kafka=kafka, own=own, actions=actions,
+        findings=[] if own is None else own.findings(), declined=declined, mark_clean=mark_clean,
+    )  # fmt: skip
+    refused = refusal_of(decided)
+    starts = kafka.outcome == Outcome.LOADED
+    broker = BrokerForecast(
+        kafka.outcome,
+        kafka.exception,
+        kafka.message,
+        {partition.name: partition.log_end_offset for partition in kafka.partitions},
+        kafka.clean,
+        choice.lost_by_kafka() if starts else None,
+        tuple(rules.facts.strays(partition.name for partition in kafka.partitions if partition.stray is None)),
+    )
+    ways = choice.ways
+    if starts or rules.mode is not Mode.KAFKA:
+        ways = _with_refusals(ways, rules.mode, refusal_in_every_mode(found, actions), refused)
+    unknown = _why_not_predicted(found, kafka)
+    if unknown is not None:
+        broker = replace(broker, outcome=None, exception=None, message=unknown)
+        ways = [replace(way, consequence=unknown) if way.way is WayName.KAFKA else way for way in ways]
+    plan = Plan(
+        root=found.root,
+        mode=rules.mode,
+        broker=broker,
+        actions=_with_marker(found, actions) if mark_clean and rules.mode is not Mode.KAFKA else actions,
+        partitions=partitions,
+        survey=found,
+        refusal=None if refused is None else refused[1],
+        refused_by=None if refused is None else refused[0],
+        findings=[*findings, *findings_of_unreadable(found)],
+        topics=rules.facts,
+        copies=tuple(copies),
+        declined=declined,
+        choice=replace(choice, ways=ways),
+        deleted=note_of_deleted(found) if outcomes.is_compared else None,
+    )
+    if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
+        return replace(plan, findings=[*plan.findings, *told_by_checks(found)])
+    return plan
+
+
+def _actions(outcomes: Outcomes, found: Survey, rules: Rules) -> list[Action]:
+    """From what is there to what the mode leaves."""
+    kafka, own = outcomes.kafka, outcomes.own
+    if own is None:
+        return difference(found, kafka.tree) if kafka.outcome == Outcome.LOADED else []
+    actions = difference(found, own.tree, _NEVER_TOUCHED)
+    starts = kafka.outcome == Outcome.LOADED and Checkpoints.are_readable(found.tree())
+    if starts and not any(action.path not in WRITTEN_AT_STOP | WRITTEN_BESIDE for action in actions):
+        return []  # the log is in order: no need to have a broker examine it again
+    if kafka.clean and not any(_touches_a_partition(action) for action in actions):
+        return [action for action in actions if action.path != CLEAN_SHUTDOWN_FILE]  # it is true still
+    return actions
+
+
+def _touches_a_partition(action: Action) -> bool:
+    return parse_partition_directory(action.path.partition("/")[0]) is not None
+
+
+def _with_marker(found: Survey, actions: Sequence[Action]) -> list[Action]:
+    """End with a clean-shutdown marker, as the last thing that is written."""
+    content = Content((Literal(encode_clean_shutdown(NEW_CLEAN_SHUTDOWN)),))
+    in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
+    rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
+    written = Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)
+    return marker_first(found, [*rest, written])
+
+
+def _with_refusals(
+    ways: Sequence[Way], mode: Mode, in_every_mode: str | None, refused: tuple[str, str] | None
+) -> list[Way]:
+    """The ways with why recovery declines them; strict and kafka have reasons that do not concern the others."""
+    if in_every_mode is not None:
+        return [replace(way, refusal=way.refusal or in_every_mode) for way in ways]
+    if refused is None or mode not in (Mode.SAFE, Mode.SALVAGE):
+        return list(ways)
+    left_alone = (WayName.MERGE, WayName.KAFKA)
+    return [way if way.way in left_alone else replace(way, refusal=way.refusal or refused[1]) for way in ways]
+
+
+def _why_not_predicted(found: Survey, kafka: BrokerResult) -> str | None:
+    """What could not be read, where a broker reaches it: it may read it, or fail."""
+    if not found.unreadable or (kafka.is_before_logs and META_PROPERTIES not in found.unreadable):
+        return None
+    first = findings_of_unreadable(found)[0]
+    return f"the broker's start cannot be predicted: {os.path.join(found.root, first.file or '')}: {first.detail}"
+
+
+def _with_what_is_missing(
+    found: Survey, topics: TopicFacts, choice: Choice, findings: Sequence[Finding]
+) -> list[Finding]:
+    """With what no action is there for, and was found while the ways were compared."""
+    return [
+        *_of_own_files(found), *findings, *_unnamed(choice.damaged, findings),
+        *_lost_logs(found), *choice.missing,
+        *_missing_partitions(found, topics),
+    ]  # fmt: skip
+
+
+def _of_own_files(survey: Survey) -> list[Finding]:
+    """What cannot be understood of the files that a broker reads before the logs, in the words of `verify`."""
+    tree = survey.tree()
+    identity = meta_properties_finding(tree, survey.root)
+    found = [] if identity is None else [identity]
+    for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
+        if name not in tree.files:
+            continue
+        try:
+            decode_offset_checkpoint(tree.read(name))
+        except (FormatError, TooLargeError) as error:
+            detail = error.message if isinstance(error, FormatError) else str(error)
+            found.append(Finding(FindingCode.CHECKPOINT_INVALID, Severity.ERROR, None, None, detail, name))
+    return found
+
+
+def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Finding]:
+    """Of damaged places those that no action is there for: what is cut or corrected has its finding already."""
+    places = {(each.file, each.position) for each in named}
+    return [each for each in damaged if (each.file, each.position) not in places]
+
+
+def _lost_logs(found: Survey) -> list[Finding]:
+    """Links to nothing in place of logs, which a broker takes for no log at all."""
+    detail = "a dangling symbolic link: the log's content is not here, and no count includes it"
+    return [
+        Finding(FindingCode.FOREIGN_FILE, Severity.ERROR, None, None, detail, path)
+        for path in sorted(found.dangling)
+        if "/" in path and path.endswith(FileKind.LOG.value)
+    ]
+
+
+def _missing_partitions(found: Survey, topics: TopicFacts) -> list[Finding]:
+    """Partitions that checkpoints or metadata name and that are not there; where all directories were examined."""
+    if found.is_partial:
+        return []
+    tree = found.tree()
+    points = Checkpoints.read(tree)
+    checkpoints = {
+        RECOVERY_POINT_CHECKPOINT: points.recovery_points,
+        LOG_START_OFFSET_CHECKPOINT: points.log_starts,
+        REPLICATION_OFFSET_CHECKPOINT: read_high_watermarks(tree),
+    }
+    names = dict.fromkeys([path for path in (*found.files, *found.dangling) if "/" not in path], False)
+    names |= {path: what == LINKED_DIRECTORY for path, what in found.special.items() if "/" not in path}
+    names |= dict.fromkeys([*(path for path in found.directories if "/" not in path), *found.unreadable], True)
+    return missing_partitions(found.root, names, checkpoints, topics)

@@ -1,0 +1,206 @@
+"""Why a recovery declines a log directory as a whole: every reason there is, in the order in which they are asked.
+
+The first that answers is the plan's refusal.  What only concerns one partition directory is in `declined`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    READ_BY_A_BROKER,
+    RECOVERY_POINT_CHECKPOINT,
+    TEMPORARY,
+)
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.decide.actions import Action, ActionKind
+from kafkalog.recovery.decide.safe import SafeResult
+from kafkalog.recovery.decide.set_aside import why_not_set_aside
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
+from kafkalog.recovery.facts.unreadable import refusal_of_unreadable
+
+__all__ = [
+    "CHECKPOINTS",
+    "REFUSALS",
+    "WRITTEN_BESIDE",
+    "Decided",
+    "refusal_in_every_mode",
+    "refusal_of",
+    "refuse_unsafe",
+]
+
+CHECKPOINTS = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT})
+"""What recovery reads, and rewrites."""
+WRITTEN_BESIDE = frozenset(name + TEMPORARY for name in CHECKPOINTS)
+"""What is left of a checkpoint's writing; every orderly stop takes it."""
+_OWN_FILES = CHECKPOINTS | WRITTEN_BESIDE | {CLEAN_SHUTDOWN_FILE}
+"""Of the log directory: what is read and written here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """What is known of a plan when it is asked whether it can be carried out."""
+
+    found: Survey
+    rules: Rules
+    kafka: BrokerResult
+    own: SafeResult | None
+    """what the modes other than kafka leave; None in mode kafka"""
+    actions: Sequence[Action]
+    findings: Sequence[Finding]
+    declined: Mapping[str, str]
+    """partition directory -> why it is left as it is; those that cannot be read are among them"""
+    mark_clean: bool = False
+
+    @property
+    def is_kafka(self) -> bool:
+        """What the broker's own start leaves is what is asked for."""
+        return self.rules.mode is Mode.KAFKA
+
+    @property
+    def starts(self) -> bool:
+        """A broker starts on the directory as it is."""
+        return self.kafka.outcome == Outcome.LOADED
+
+
+def _damaged_log(at: Decided) -> str | None:
+    if at.own is None or not at.rules.rebuild_indexes:
+        return None
+    return next(iter(at.own.refusals.values()), None)
+
+
+def _link_in_the_way(at: Decided) -> str | None:
+    return None if at.is_kafka else _dangling_checkpoint(at.found)
+
+
+def _through_a_link(at: Decided) -> str | None:
+    if at.own is not None:
+        return _written_through(at.own.tree)
+    return _written_through(at.kafka.tree) if at.starts else None
+
+
+def _every_partition_declined(at: Decided) -> str | None:
+    """Nothing is done for partitions that are not left as they are."""
+    reaches_others = any("/" in each.path or each.kind is ActionKind.REMOVE_DIRECTORY for each in at.actions)
+    return None if at.own is None or reaches_others else next(iter(at.own.refusals.values()), None)
+
+
+def _nobody_named(at: Decided) -> str | None:
+    return why_not_set_aside(at.found) if at.rules.mode is Mode.SET_ASIDE else None
+
+
+def _beyond_strict(at: Decided) -> str | None:
+    """What mode strict leaves to a person."""
+    if at.rules.mode is not Mode.STRICT:
+        return None
+    tails = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+    worse = [finding for finding in at.findings if finding.code not in tails]
+    if not worse:
+        return None
+    more = f" and {len(worse) - 1} more" if len(worse) > 1 else ""
+    return f"mode strict removes only torn and zero tails, but there is {worse[0]}{more}"
+
+
+def _unreadable(at: Decided) -> str | None:
+    return refusal_of_unreadable(at.found, at.rules.mode)
+
+
+def _no_start(at: Decided) -> str | None:
+    if not at.is_kafka or at.starts:
+        return None
+    end = "not start" if at.kafka.outcome == Outcome.START_FAILS else "take this directory offline"
+    return f"Kafka would {end} ({at.kafka.exception}: {at.kafka.message}); mode kafka changes nothing then"
+
+
+def _unsafe(at: Decided) -> str | None:
+    return _not_its_own(at.found, at.actions)
+
+
+def _marker_in_mode_kafka(at: Decided) -> str | None:
+    return "mode kafka never writes a clean-shutdown marker" if at.mark_clean and at.is_kafka else None
+
+
+def _marker_for_some(at: Decided) -> str | None:
+    """A marker vouches for all partitions."""
+    return next(iter(at.declined.values()), None) if at.mark_clean else None
+
+
+REFUSALS: Mapping[str, Callable[[Decided], str | None]] = {
+    "damaged_log": _damaged_log,
+    "link_in_the_way": _link_in_the_way,
+    "through_a_link": _through_a_link,
+    "every_partition_declined": _every_partition_declined,
+    "nobody_named": _nobody_named,
+    "beyond_strict": _beyond_strict,
+    "unreadable": _unreadable,
+    "no_start": _no_start,
+    "unsafe": _unsafe,
+    "marker_in_mode_kafka": _marker_in_mode_kafka,
+    "marker_for_some": _marker_for_some,
+}
+"""In this order; each gives a sentence, or None."""
+
+
+def refusal_of(at: Decided) -> tuple[str, str] | None:
+    """The name of the first reason that there is, and its sentence."""
+    for name, why in REFUSALS.items():
+        sentence = why(at)
+        if sentence is not None:
+            return name, sentence
+    return None
+
+
+def refusal_in_every_mode(found: Survey, actions: Sequence[Action]) -> str | None:
+    """Why a recovery would be declined whatever its mode; strict and kafka have reasons of their own."""
+    return refusal_of_unreadable(found, Mode.SAFE) or _dangling_checkpoint(found) or _not_its_own(found, actions)
+
+
+def refuse_unsafe(found: Survey, actions: Sequence[Action], after: Tree) -> None:
+    """Raise `RecoveryRefused` where acting could touch bytes that are not the directory's own."""
+    why = _dangling_checkpoint(found) or _written_through(after) or _not_its_own(found, actions)
+    if why is not None:
+        raise RecoveryRefused(why, reason="special")
+
+
+def _dangling_checkpoint(found: Survey) -> str | None:
+    for path in found.dangling:
+        name = path.rpartition("/")[2]
+        if path in CHECKPOINTS or (path != name and name == LEADER_EPOCH_CHECKPOINT):
+            return f"{path} is a dangling symbolic link, which takes the log directory offline: remove it"
+    return None
+
+
+def _written_through(after: Tree) -> str | None:
+    path = after.written_through()
+    if path is None:
+        return None
+    return f"{path} is a dangling symbolic link, through which a broker would write: remove it"
+
+
+def _not_its_own(found: Survey, actions: Sequence[Action]) -> str | None:
+    """Why acting could touch bytes that are not the directory's own."""
+    for action in actions:
+        facts = found.files.get(action.path)
+        if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):
+            return (
+                f"{action.path} has {facts.links} hard links (from a snapshot or backup?), so a change would affect "
+                "those too; work on a copy instead"
+            )
+    for path, what in found.special.items():
+        if "/" in path or path in _OWN_FILES.union(READ_BY_A_BROKER):
+            return f"{path} is {what}; recovery does not follow it: put the file itself in its place"
+        if what == LINKED_DIRECTORY:
+            return (
+                f"{path} is {what}, which a broker would follow and recovery does not: put the directory itself in its "
+                "place, or give recovery the log directory in which it really is"
+            )
+    return None

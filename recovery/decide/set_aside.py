@@ -1,0 +1,31 @@
+"""Partitions set aside as a whole: a broker that finds no directory begins the log again (`LogManager.getOrCreateLog`).
+
+As a follower it then fetches all of it from the leader (`ReplicaFetcherThread`), which it never does with damage that
+its start leaves in a log.
+"""
+
+from __future__ import annotations
+
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.decide.normalize import partitions_of
+from kafkalog.recovery.decide.safe import SafeResult
+from kafkalog.recovery.facts.survey import Survey
+
+__all__ = ["set_aside", "why_not_set_aside"]
+
+
+def set_aside(tree: Tree) -> SafeResult:
+    """The tree without its partitions; everything else is as it was, the clean-shutdown marker too."""
+    after = tree.copy()
+    for directory, name in partitions_of(tree):
+        if name.state is DirectoryState.LIVE and name.topic != CLUSTER_METADATA_TOPIC:
+            after.remove_directory(directory)
+    return SafeResult(after)
+
+
+def why_not_set_aside(found: Survey) -> str | None:
+    """One sentence where nobody said which partitions are meant."""
+    if found.is_partial:
+        return None
+    return "mode set-aside moves whole partitions to quarantine: say which, by path or by topic and partition"

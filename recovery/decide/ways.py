@@ -1,0 +1,454 @@
+"""The choice: what each way of bringing a log directory back keeps, loses and needs, counted and not guessed.
+
+A way is what one recovery, or none, would do.  Each is carried out in the virtual tree and what it leaves is counted
+there, so the counts are those of its result.  Whether a way drops *sound* records, which could still be read, decides
+whether recovery asks for consent.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog.codec.model import BatchHeader
+from kafkalog.log.storage.content import Content, Slice
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.damage.census import (
+    Census,
+    Damage,
+    Identity,
+    Span,
+    census,
+    count_of,
+    identity,
+    live_segments,
+    sound_batches,
+    times_of,
+)
+from kafkalog.recovery.damage.kept_bytes import KeptBytes
+from kafkalog.recovery.damage.offset_ranges import OffsetRanges
+from kafkalog.recovery.decide.written_to import Written
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
+
+__all__ = [
+    "How",
+    "LostRange",
+    "Measured",
+    "Unit",
+    "Way",
+    "WayName",
+    "logs_of",
+    "measure",
+    "recommended",
+    "total",
+]
+
+_SHOWN_RANGES = 1000
+"""Ranges of lost offsets that a way lists; of more, the last one reaches to the end of all."""
+
+
+class WayName(enum.StrEnum):
+    """The possible ways; of two that lose the same, the earlier one is recommended."""
+
+    SAFE = "safe"
+    """everything up to the damage"""
+    REPAIR_BITS = "repair_bits"
+    """flipped bits corrected where that is proven"""
+    SALVAGE = "salvage"
+    """everything that is sound, on both sides of the damage"""
+    MERGE = "merge"
+    """what this and other copies hold together, in this one's place"""
+    REPLICA = "replica"
+    """another broker's copy, fetched again by this one"""
+    SET_ASIDE = "set_aside"
+    """another broker's copy, all of it fetched again by this one"""
+    KAFKA = "kafka"
+    """the broker's own start"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """What a recovery is asked for that takes a way; everything else is as it was asked for before."""
+
+    mode: Mode = Mode.SAFE
+    proof: Proof | None = None
+    """least proof for turning a flipped bit back; None: never"""
+    full: bool = False
+    """segments below the recovery point too, where that was not asked for"""
+    copies: tuple[str, ...] = ()
+    """directories that hold other copies, where the way takes from them"""
+
+    @property
+    def name(self) -> WayName:
+        """Which of the ways it is."""
+        match self.mode:
+            case Mode.KAFKA:
+                return WayName.KAFKA
+            case Mode.SET_ASIDE:
+                return WayName.SET_ASIDE
+            case Mode.SALVAGE:
+                return WayName.SALVAGE
+            case Mode.MERGE:
+                return WayName.MERGE
+            case _:
+                return WayName.SAFE if self.proof is None else WayName.REPAIR_BITS
+
+    @property
+    def order(self) -> tuple[bool, bool]:
+        """Among those of one name: what does more comes first."""
+        return not self.full, self.proof is None
+
+    @property
+    def is_both(self) -> bool:
+        """Salvage, helped by bit repair."""
+        return self.mode is Mode.SALVAGE and self.proof is not None
+
+    def applied_to(self, rules: Rules) -> Rules:
+        """The rules by which it is taken."""
+        return replace(rules, mode=self.mode, repair_bits=self.proof, full=rules.full or self.full)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON, under the names that `recover` has for them."""
+        return {
+            "mode": str(self.mode),
+            "repair_bits": None if self.proof is None else self.proof.name.lower(),
+            "full": self.full,
+            "copies": list(self.copies),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """Offsets that nobody will read any more; `last` is None where it is not known how far they go."""
+
+    partition: str
+    first: int
+    last: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"partition": self.partition, "first": self.first, "last": self.last}
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A topic-partition: its live directories (two only where both claim it), and what the checkpoints say of it."""
+
+    topic: str
+    partition: int
+    directories: tuple[str, ...]
+    log_start: int
+    high_watermark: int | None
+    written: Written = field(default_factory=Written)
+    """what must have been in its log, as the files beside it tell"""
+
+    @property
+    def name(self) -> str:
+        """As its first directory is called."""
+        return self.directories[0]
+
+
+@dataclass(slots=True, kw_only=True)
+class Measured:
+    """What one way makes of one partition; None where it cannot be told."""
+
+    records_kept: int | None = None
+    records_hidden: int = 0
+    """of those kept, records after ones with higher offsets: who reads in order passes over them"""
+    records_lost: int | None = None
+    sound_lost: int = 0
+    """of those lost, records that could still be read"""
+    markers_lost: int = 0
+    """sound control records that go: without its marker a transaction stays open"""
+    markers_damaged: int = 0
+    """control records that damage took: what their transactions wrote is open, or ends as the next one does"""
+    epoch_falls: int = 0
+    """places where the leader epoch falls: the checkpoint of epochs is rebuilt with a wrong one"""
+    is_exact: bool = True
+    """False: more may be lost, because damage hides how many there were"""
+    is_estimate: bool = False
+    """the count of lost records rests on offsets, or on counts that no checksum covers"""
+    uncounted: int = 0
+    """places whose records are in no count, because nothing tells how many there were"""
+    bytes_cut: int | None = None
+    damage_left: int = 0
+    """places in the log that stay unreadable: a consumer stops there"""
+    lost: list[LostRange] = field(default_factory=list)
+    below_high_watermark: bool | None = None
+
+    @property
+    def out_of_reach(self) -> int | None:
+        """Records that are lost, or that nobody who reads in order would come across."""
+        return None if self.records_lost is None else self.records_lost + self.records_hidden
+
+    @property
+    def markers_out_of_reach(self) -> int:
+        """Markers that end no transaction any more."""
+        return self.markers_lost + self.markers_damaged
+
+
+@dataclass(slots=True)
+class Way:
+    """One way, for one partition or for a whole log directory."""
+
+    way: WayName
+    measured: Measured
+    how: How | None = None
+    """the recovery that takes it; None if none does"""
+    needs_consent: bool = False
+    """records go that could still be read"""
+    leaders: tuple[int, ...] = ()
+    """brokers of which one has to lead before this one starts"""
+    consequence: str = ""
+    """in plain words"""
+    refusal: str | None = None
+    """why `recover` declines this way; such a way is never recommended"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        found = self.measured
+        return {
+            "way": str(self.way),
+            "records_kept": found.records_kept,
+            "records_hidden": found.records_hidden,
+            "records_lost": found.records_lost,
+            "records_lost_is_exact": found.is_exact and found.records_lost is not None,
+            "sound_records_lost": found.sound_lost,
+            "sound_markers_lost": found.markers_lost,
+            "damaged_markers": found.markers_damaged,
+            "epoch_falls": found.epoch_falls,
+            "bytes_cut": found.bytes_cut,
+            "damage_left": found.damage_left,
+            "offsets_lost": None if found.records_lost is None else [each.as_dict() for each in found.lost],
+            "below_high_watermark": found.below_high_watermark,
+            "how": None if self.how is None else self.how.as_dict(),
+            "needs_consent": self.needs_consent,
+            "leaders": list(self.leaders),
+            "consequence": self.consequence,
+            "refusal": self.refusal,
+        }
+
+
+def recommended(ways: Sequence[Way]) -> Way | None:
+    """The way that loses least, what nobody would come across counting as lost.
+
+    None if nothing is known of any, or recovery declines all of which something is known.
+    """
+    order = {name: number for number, name in enumerate(WayName)}
+    known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
+
+    def rank(way: Way) -> tuple[int, int, bool, int, bool, int]:
+        found = way.measured
+        return (
+            found.out_of_reach or 0,
+            found.markers_out_of_reach,
+            not found.is_exact,
+            found.epoch_falls,
+            found.damage_left > 0,
+            order[way.way],
+        )
+
+    return min(known, key=rank, default=None)
+
+
+def total(parts: Iterable[Measured]) -> Measured:
+    """The sum over partitions; a count that is not known for one of them is not known for all."""
+    result = Measured(records_kept=0, records_lost=0, bytes_cut=0)
+    for part in parts:
+        result.records_kept = _sum(result.records_kept, part.records_kept)
+        result.records_lost = _sum(result.records_lost, part.records_lost)
+        result.bytes_cut = _sum(result.bytes_cut, part.bytes_cut)
+        result.sound_lost += part.sound_lost
+        result.markers_lost += part.markers_lost
+        result.markers_damaged += part.markers_damaged
+        result.epoch_falls += part.epoch_falls
+        result.records_hidden += part.records_hidden
+        result.damage_left += part.damage_left
+        result.is_exact = result.is_exact and part.is_exact
+        result.is_estimate = result.is_estimate or part.is_estimate
+        result.uncounted += part.uncounted
+        result.lost += part.lost
+        if part.below_high_watermark is not None:
+            result.below_high_watermark = bool(result.below_high_watermark) or part.below_high_watermark
+    return result
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
+    """The logs that hold the data of some directories, under whatever names those have got."""
+    now = dict(tree.renamed_directories)
+    return [
+        tree.files[path]
+        for directory in directories
+        if now.get(directory, directory) in tree.directories
+        for _base, path in live_segments(tree, now.get(directory, directory))
+    ]
+
+
+def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: int) -> Measured:
+    """Count what a way's result holds of a partition, and what of the original it does not; `log_start` is its own."""
+    contents = logs_of(after, unit.directories)
+    kept = KeptBytes(contents)
+    originals = frozenset(path for each in unit.directories for _base, path in live_segments(before, each))
+    in_order = not original.hidden  # else segments that were split read differently
+    if in_order and log_start == unit.log_start and _holds_all(contents, kept, originals, original):
+        left = original  # nothing sound is missing, and nothing was put in: the same can be read
+    else:
+        now = dict(after.renamed_directories)
+        names = [now.get(each, each) for each in unit.directories]
+        left = census(after, [name for name in names if name in after.directories], log_start)
+    held = sum(before.files[path].size for path in originals)
+    result = Measured(
+        records_kept=left.records,
+        records_hidden=left.hidden,
+        epoch_falls=left.epoch_falls,
+        records_lost=0,
+        bytes_cut=max(held - kept.size, 0),
+        damage_left=sum(
+            (_stays(each, kept) if left is original else not each.is_tail) and each.reaches(log_start)
+            for each in left.damages
+        ),
+    )
+    gone = OffsetRanges()
+    if left is not original:
+        _count_sound(unit, before, after, original, left, kept, result, gone)
+    unknown_from = _count_damaged(unit, original, left, kept, result, gone)
+    for start, end in list(_never_there(unit, original, left, gone)):
+        result.records_lost = (result.records_lost or 0) + end - start + 1
+        result.is_exact, result.is_estimate = False, True
+        gone.add(start, end)
+        if unknown_from is not None and unknown_from <= end:
+            unknown_from = None
+    result.uncounted += unknown_from is not None
+    result.lost = _ranges(unit.name, gone, unknown_from)
+    if unit.high_watermark is not None:
+        result.below_high_watermark = any(each.first < unit.high_watermark for each in result.lost)
+    return result
+
+
+def _count_sound(
+    unit: Unit,
+    before: Tree,
+    after: Tree,
+    original: Census,
+    left: Census,
+    kept: KeptBytes,
+    result: Measured,
+    gone: OffsetRanges,
+) -> None:
+    """Add the sound batches that are not kept, and of which no copy is."""
+    dropped: set[Identity] = set()
+    repeated: dict[Identity, int] = {}
+    for span in original.spans:
+        for start, end in kept.missing(span.path, span.start, span.end):
+            for batch, first, last in sound_batches(before, Span(span.path, start, end)):
+                if last < unit.log_start:
+                    continue
+                key = identity(batch, first)
+                count = count_of(batch, first, unit.log_start)
+                if left.offsets.touches(first, last) or gone.touches(first, last):
+                    repeated[key] = count  # a second copy, or other records with the same offsets
+                    continue
+                if isinstance(batch.header, BatchHeader) and batch.header.is_control:
+                    result.markers_lost += max(batch.header.records_count, 0)
+                if count:
+                    gone.add(first, last)
+                    dropped.add(key)
+                    result.sound_lost += count
+    there = times_of(after, left.spans, repeated)
+    result.sound_lost += sum(count for key, count in repeated.items() if not there[key] and key not in dropped)
+    result.records_lost = result.sound_lost
+
+
+def _count_damaged(
+    unit: Unit,
+    original: Census,
+    left: Census,
+    kept: KeptBytes,
+    result: Measured,
+    gone: OffsetRanges,
+) -> int | None:
+    """Add what was in damaged places that were not repaired; from which offset on it is not known what was there."""
+    lost = result.records_lost or 0
+    unknown_from: int | None = None
+    for damage in original.damages:
+        start, end = damage.first_offset, damage.last_offset
+        if damage.is_tail or start is None or (end is not None and left.offsets.covers(start, end)):
+            continue
+        if not damage.reaches(unit.log_start):
+            continue
+        result.markers_damaged += damage.markers
+        records = damage.records
+        if end is not None and records is not None and start < unit.log_start:
+            if records != end - start + 1:
+                result.is_exact, result.is_estimate = False, True
+            start, records = unit.log_start, min(records, end - unit.log_start + 1)
+        if end is None:
+            result.is_exact = False
+            unknown_from = start
+            if records:
+                lost += records
+                unknown_from = start + records
+                gone.add(start, unknown_from - 1)
+        elif records is None:
+            result.is_exact = False
+            result.uncounted += 1
+        elif end >= start and not gone.covers(start, end):
+            lost += records
+            if not damage.is_exact:
+                result.is_exact, result.is_estimate = False, True
+            gone.add(start, end)
+            if damage.is_readable and not _stays(damage, kept):
+                result.sound_lost += records
+    result.records_lost = lost
+    return unknown_from
+
+
+def _never_there(unit: Unit, original: Census, left: Census, gone: OffsetRanges) -> Iterator[tuple[int, int]]:
+    """Offsets that must have been written and are in no batch: after the log's end up to the high watermark, and where
+    a segment is gone.
+    """
+    for first, last in (*original.missing, *unit.written.lost_start):
+        if last >= unit.log_start and not left.offsets.touches(first, last):
+            yield max(first, unit.log_start), last
+    behind = max([left.end_offset, unit.log_start, unit.written.begins, *(last + 1 for _first, last in gone)])
+    reached = max(unit.high_watermark or 0, unit.written.end)
+    if behind < reached:
+        yield behind, reached - 1
+
+
+def _ranges(name: str, gone: OffsetRanges, unknown_from: int | None) -> list[LostRange]:
+    found: list[LostRange] = []
+    for first, last in gone:
+        if len(found) < _SHOWN_RANGES:
+            found.append(LostRange(name, first, last))
+        else:
+            found[-1] = LostRange(name, found[-1].first, last)
+    if unknown_from is not None:
+        found.append(LostRange(name, unknown_from, None))
+    return found
+
+
+def _holds_all(
+    contents: Iterable[Content],
+    kept: KeptBytes,
+    originals: Set[str],
+    original: Census,
+) -> bool:
+    """The logs afterwards hold every sound batch in its place, and nothing but bytes of the original logs."""
+    for content in contents:
+        if any(not isinstance(part, Slice) or part.origin not in originals for part in content.parts):
+            return False
+    return not any(True for span in original.spans for _range in kept.missing(span.path, span.start, span.end))
+
+
+def _stays(damage: Damage, kept: KeptBytes) -> bool:
+    """A damaged place is still in the log: a consumer stops there."""
+    return not damage.is_tail and kept.holds(damage.path, damage.position)

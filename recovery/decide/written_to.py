@@ -1,0 +1,71 @@
+"""How far a log must have been written, as the files beside it tell; so that a log that lost an end is told as such.
+
+A recovery point was flushed (`LogManager.checkpointLogRecoveryOffsets`), a producer snapshot was taken at the log's end
+(`ProducerStateManager.takeSnapshot`), a leader epoch begins there (`LeaderEpochFileCache.assign`).  The end of a log
+that reaches less far is gone; whether its start is, `lost_start` tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.checks.lost_start import LocalStarts, lost_start
+from kafkalog.recovery.damage.soundness import log_segments
+from kafkalog.recovery.decide.normalize import Checkpoints
+
+__all__ = ["Written", "written"]
+
+
+@dataclass(slots=True)
+class Written:
+    """What must have been in a log."""
+
+    end: int = 0
+    """after the last offset that was written; 0 if nothing is known"""
+    begins: int = 0
+    """base offset of the first segment, below which nothing is missing but what `lost_start` names"""
+    lost_start: list[tuple[int, int]] = field(default_factory=list)
+    """first and last offset of segments before the first one that are gone, as indexes or leader epochs tell"""
+
+
+def written(
+    tree: Tree, directories: Iterable[str], key: tuple[str, int], points: Checkpoints, local_starts: LocalStarts
+) -> Written:
+    """What the files of a topic-partition's directories tell, and the checkpoints; nothing of one without a log."""
+    found = Written()
+    for directory in directories:
+        names = tree.names(directory)
+        bases = [base for base, _path in log_segments(tree, directory)]
+        if not bases:
+            continue
+        last, begins = max(bases), min(bases)
+        epochs = list(_epoch_starts(tree, directory))
+        known = [points.recovery_points.get(key, 0), *_snapshots(names), *epochs]
+        # what lies further ahead than a segment can reach is damage itself
+        found.end = max([found.end, last, *(each for each in known if last <= each <= last + MAX_RELATIVE_OFFSET + 1)])
+        found.begins = max(found.begins, begins)
+        gone = lost_start(names, epochs, is_remote=local_starts.is_remote(key, begins, epochs))
+        found.lost_start += [] if gone is None else [gone]
+    return found
+
+
+def _snapshots(names: Iterable[str]) -> Iterator[int]:
+    for name in names:
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.kind is FileKind.PRODUCER_SNAPSHOT and not parsed.pending:
+            yield parsed.base_offset
+
+
+def _epoch_starts(tree: Tree, directory: str) -> Iterator[int]:
+    if f"{directory}/{LEADER_EPOCH_CHECKPOINT}" not in tree.files:
+        return
+    try:
+        yield from (each.start_offset for each in LeaderEpochCheckpointFile(tree, directory).read())
+    except JavaError:
+        return

@@ -1,0 +1,88 @@
+"""What log directory, and which of its partition directories, a path means that somebody gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
+from kafkalog.codec.names import parse_partition_directory
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
+from kafkalog.log.disk.files import exists, scan_directory
+
+__all__ = ["PathLike", "chosen_directories", "holding", "root_of"]
+
+PathLike = str | os.PathLike[str]
+Path = TypeVar("Path", bound=PathLike)
+
+
+def root_of(path: PathLike) -> tuple[str, frozenset[str] | None]:
+    """The log directory a path means, and the partition directory if it is one."""
+    given = os.fspath(path)
+    if "\0" in given:
+        raise UsageError("a path cannot hold a NUL")
+    if not exists(given):
+        raise UsageError(f"{given} does not exist")
+    if not os.path.isdir(given):
+        raise UsageError(f"{given} is not a directory; give a log directory or a partition directory")
+    real = os.path.realpath(given)
+    _refuse_linked_partition(given, real)
+    name = os.path.basename(real)
+    if is_partition_dir(real):
+        if parse_partition_directory(name) is None:
+            raise UsageError(f"{given} holds segments, but is not named like a partition (topic-number)")
+        return os.path.dirname(real), frozenset({name})
+    if not is_log_dir(real):
+        raise UsageError(f"{given} is not a Kafka log directory: it holds no checkpoint, no marker and no partition")
+    return real, None
+
+
+def _refuse_linked_partition(given: str, real: str) -> None:
+    """A broker that follows a link sees the partition under the link's name, and locks the directory the link is in."""
+    name = given.rstrip("/")
+    if (
+        os.path.islink(name)
+        and parse_partition_directory(os.path.basename(name)) is not None
+        and is_partition_dir(real)
+    ):
+        raise RecoveryRefused(
+            f"{name} is a symbolic link to {real}: give recovery that directory itself, when no broker follows it",
+            reason="special",
+        )
+
+
+def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
+    """The topic-partitions that a path means; None if unknown: who acts on it will say so."""
+    try:
+        root, only = root_of(path)
+        names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
+    except (KafkaLogError, OSError):
+        return None
+    parsed = map(parse_partition_directory, names)
+    return [(name.topic, name.partition) for name in parsed if name is not None]
+
+
+def holding(paths: Sequence[Path], select: Chosen) -> list[Path]:
+    """Of several paths those that hold some of what is chosen, and those of which that cannot be told.
+
+    `UnknownName` for a topic or partition that is in none of them.
+    """
+    if select == ALL:
+        return list(paths)
+    found = [_partitions_at(path) for path in paths]
+    if all(keys is not None for keys in found):
+        select.check(key for keys in found for key in keys or ())
+    return [
+        path for path, keys in zip(paths, found, strict=True) if keys is None or any(select.takes(*key) for key in keys)
+    ]
+
+
+def chosen_directories(path: PathLike, select: Chosen) -> tuple[str, frozenset[str] | None]:
+    """As `root_of`, with the partition directories that are meant."""
+    root, only = root_of(path)
+    if select == ALL:
+        return root, only
+    names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
+    return root, select.directories(root, names)

@@ -1,0 +1,211 @@
+"""What the cluster's metadata says of the topics in a log directory: `__cluster_metadata` beside the partitions.
+
+A KRaft broker takes a topic's settings from there (`LogManager.fetchLogConfig` over `MetadataCache.topicConfig`), its
+id, and whether a partition is its own at all (`LogManager.isStrayKraftReplica`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_TOPIC,
+    CONSUMER_OFFSETS_TOPIC,
+    META_PROPERTIES,
+    TRANSACTION_STATE_TOPIC,
+    DirectoryState,
+    parse_partition_directory,
+)
+from kafkalog.codec.text import MetaProperties, decode_meta_properties
+from kafkalog.log.disk.files import read_small
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
+from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
+
+if TYPE_CHECKING:
+    from kafkalog.cluster.kraft.metadata_log import MetadataState
+
+__all__ = [
+    "COMPACT",
+    "COMPACTED_BY_KAFKA",
+    "NO_FACTS",
+    "TopicFacts",
+    "directory_id_of",
+    "node_id_of",
+    "read_topic_facts",
+]
+
+COMPACT = "compact"
+"""in a topic's `cleanup.policy`"""
+KAFKAS_OWN: Mapping[str, Mapping[str, str]] = {
+    topic: {"cleanup.policy": COMPACT, "segment.bytes": str(100 * 1024 * 1024)}
+    for topic in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
+}
+"""what a broker gives its own topics when it makes them (`GroupCoordinator.groupMetadataTopicConfigs`,
+`TransactionCoordinator.transactionTopicConfigs`); the state of share groups is deleted from its beginning instead"""
+COMPACTED_BY_KAFKA = frozenset(KAFKAS_OWN)
+
+_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """Settings and ids by topic, under Kafka's topic names; empty where nothing is known."""
+
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    broker_configs: Mapping[str, str] = field(default_factory=dict)
+    """dynamic settings of this broker and of all brokers, under the topic settings' names"""
+    cleaner_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """what decides how a topic is cleaned, by topic"""
+    cleaner_broker_configs: Mapping[str, str] = field(default_factory=dict)
+    """the same of this broker and of all brokers"""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    replicas: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    """(topic, partition) -> broker ids"""
+    in_sync: Mapping[tuple[str, int], tuple[int, ...]] = field(default_factory=dict)
+    """those of them that were in sync when the metadata was written"""
+    compacted: frozenset[str] = frozenset()
+    """topics of which the cluster said so"""
+    assigned: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    """the id of the log directory that this broker's replica is in"""
+    node_id: int | None = None
+    source: str | None = None
+    """the directory that this was read from; None if there was none"""
+    problem: str | None = None
+    """why nothing, or not all, could be read; one sentence"""
+
+    def settings(self, topic: str, given: Mapping[str, str]) -> LogSettings:
+        """What decides a topic's bytes: the cluster's memory, else what the caller gave, else Kafka's defaults."""
+        return LogSettings.from_names({**given, **self.broker_configs, **self.configs.get(topic, {})})
+
+    def cleaner_config(self, topic: str, given: Mapping[str, str]) -> CleanerConfig:
+        """How a topic is cleaned: the cluster's memory, else what the caller gave, else Kafka's defaults."""
+        own = {**KAFKAS_OWN.get(topic, {}), **self.cleaner_configs.get(topic, {})}
+        return CleanerConfig.from_names({**known_settings(given), **self.cleaner_broker_configs, **own})
+
+    def is_compacted(self, topic: str) -> bool:
+        """Its policy is known to be compaction, also where it is that of Kafka's own topic."""
+        return topic in COMPACTED_BY_KAFKA or topic in self.compacted
+
+    def strays(self, directories: Iterable[str]) -> list[str]:
+        """Of partition directories, those that the metadata does not place on this broker: it would rename them."""
+        if self.source is None or self.problem is not None or self.node_id is None:
+            return []
+        found = []
+        for directory in directories:
+            name = parse_partition_directory(directory)
+            if name is None or name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            if self.node_id not in self.replicas.get((name.topic, name.partition), ()):
+                found.append(directory)
+        return sorted(found)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "source": self.source,
+            "problem": self.problem,
+            "topics": {topic: dict(values) for topic, values in sorted(self.configs.items())},
+            "broker": dict(self.broker_configs),
+        }
+
+
+NO_FACTS = TopicFacts()
+
+
+def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
+    """From the first of several log directories of one broker that holds a metadata log; never raises for bad data."""
+    for root in roots:
+        path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
+        if not os.path.isdir(path):
+            continue
+        try:
+            return _read(root, path)
+        except KafkaLogError as error:
+            problem = f"the topics' settings in {path} cannot be read ({error}): only the given settings apply"
+            return TopicFacts(source=path, problem=problem)
+    return NO_FACTS
+
+
+def _read(root: str, path: str) -> TopicFacts:
+    from kafkalog.cluster.kraft.metadata_log import MetadataLog
+    from kafkalog.cluster.rules.configuration import dynamic_of_broker
+    from kafkalog.log.directories.partition import open_partition
+
+    state = MetadataLog(open_partition(path)).state()
+    image = state.image
+    node_id = node_id_of(root)
+    broker = dynamic_of_broker(image.configs, node_id)
+    return TopicFacts(
+        configs={
+            name: known
+            for name in image.topics
+            if (known := LogSettings.known_to_topics(image.configs.get(f"topic:{name}", {})))
+        },
+        broker_configs=LogSettings.known_to_topics(broker),
+        cleaner_configs={name: known_settings(image.configs.get(f"topic:{name}", {})) for name in image.topics},
+        cleaner_broker_configs=known_settings(broker),
+        topic_ids={name: topic.id for name, topic in image.topics.items()},
+        replicas={
+            (name, number): tuple(partition.replicas)
+            for name, topic in image.topics.items()
+            for number, partition in topic.partitions.items()
+        },
+        in_sync={
+            (name, number): tuple(partition.isr)
+            for name, topic in image.topics.items()
+            for number, partition in topic.partitions.items()
+        },
+        assigned={
+            (name, number): partition.directories[partition.replicas.index(node_id)]
+            for name, topic in image.topics.items()
+            for number, partition in topic.partitions.items()
+            if node_id is not None
+            and node_id in partition.replicas
+            and len(partition.directories) == len(partition.replicas)
+        },
+        compacted=frozenset(
+            name
+            for name in image.topics
+            if COMPACT in (image.configs.get(f"topic:{name}", {}).get("cleanup.policy") or "")
+        ),
+        node_id=node_id,
+        source=path,
+        problem=_problem(path, state),
+    )
+
+
+def _problem(path: str, state: MetadataState) -> str | None:
+    """A torn end is what a crash leaves, and what was in it was not committed; anything else may hide a setting."""
+    worse = [each for each in state.findings if each.severity is Severity.ERROR and each.code not in _TAILS]
+    if worse:
+        return f"the metadata log is damaged, so settings of topics may be missing: {worse[0]}; {OTHER_COPIES}"
+    if not state.next_offset:
+        return f"the metadata log {path} holds no record: only the given settings apply"
+    return None
+
+
+def node_id_of(root: str) -> int | None:
+    """The broker of a log directory, as its own `meta.properties` says; None if it does not."""
+    meta = _meta_properties(root)
+    return None if meta is None else meta.node_id
+
+
+def directory_id_of(root: str) -> str | None:
+    """The id of a log directory, as its own `meta.properties` says; None if it does not."""
+    meta = _meta_properties(root)
+    return None if meta is None else meta.directory_id
+
+
+def _meta_properties(root: str) -> MetaProperties | None:
+    try:
+        return decode_meta_properties(read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes))
+    except (FileNotFoundError, KafkaLogError):
+        return None

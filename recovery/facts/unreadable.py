@@ -1,0 +1,191 @@
+"""Planning around directories that cannot be read: they are left as they are, and the others are recovered.
+
+Neither can one in which a link, a FIFO, a socket or a device stands: nothing of recovery opens those.
+
+That a log cannot be read is known when it is tried.  Then every topic-partition is planned for alone, which tells all
+that cannot be read in one go, and what is left is planned for together.  The small files beside the logs are tried
+before that: a plan does not need them all, but a broker opens them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    FileKind,
+    parse_segment_file,
+)
+from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
+from kafkalog.log.disk.files import NotRegularFileError, unreadable
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.workers import Workers, groups_of
+
+__all__ = ["around_unreadable", "findings_of_unreadable", "refusal_of_unreadable", "sentences_of_unreadable"]
+
+Made = TypeVar("Made")
+
+_OWN_FILES = (META_PROPERTIES, *OFFSET_CHECKPOINTS)
+"""Of the log directory itself: what is read to decide."""
+
+_BESIDE_LOGS = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
+
+_WRITTEN = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
+
+_REMEDY = {
+    errno.EACCES: "give this user the right to read it",
+    errno.EPERM: "give this user the right to read it",
+    errno.EIO: "the disk may be failing: copy what can still be read to another one first",
+}
+
+
+def sentences_of_unreadable(found: Survey) -> dict[str, str]:
+    """Of each directory what could not be read, why, and what to do."""
+    return {name: _sentence(found.root, error) for name, error in found.unreadable.items() if name not in _OWN_FILES}
+
+
+def refusal_of_unreadable(found: Survey, mode: Mode) -> str | None:
+    """Why recovery declines where it cannot read a file that it writes, and could not put back; None if it can.
+
+    Nor does mode kafka go on without `meta.properties`, which a broker reads before everything else.
+    """
+    for name in (*_WRITTEN, *([META_PROPERTIES] if mode is Mode.KAFKA else [])):
+        error = found.unreadable.get(name)
+        if error is not None:
+            remedy = _REMEDY.get(error.errno or 0, "see why it cannot be read")
+            why = "recovery would write this file again and could not undo that"
+            if name == META_PROPERTIES:
+                why = "a broker that cannot read it opens no log, and mode kafka changes nothing then"
+            return f"{error}; {why}: {remedy}, and recover again"
+    return None
+
+
+def _sentence(root: str, error: StorageError) -> str:
+    remedy = _REMEDY.get(error.errno or 0, "see why it cannot be read")
+    if isinstance(error, NotRegularFileError):
+        remedy = "put the file itself in its place, or move it out of the log directory"
+    is_here = str(error.filename).startswith(f"{root}/")
+    state = "nothing in this directory is changed" if is_here else "the copy does not hold this directory"
+    return f"{error}; {state}, and nothing in it is counted: {remedy}, and recover again"
+
+
+def findings_of_unreadable(found: Survey) -> list[Finding]:
+    """One for each directory; as in all findings of a plan, their files are relative to the log directory."""
+    return [
+        unreadable(error, name).in_file(_relative(found.root, name, error))
+        for name, error in sorted(found.unreadable.items())
+    ]
+
+
+def _relative(root: str, directory: str, error: StorageError) -> str:
+    """The file that the error is about, where it lies in this directory; else the directory."""
+    file = os.path.relpath(str(error.filename or root), root)
+    return file if file.startswith(f"{directory}/") else directory
+
+
+def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], workers: Workers) -> Made:
+    """What `make` makes of a survey without the directories that it cannot read.
+
+    Nor with those of its own files that it cannot read: they are taken for missing.  Raises `StorageError` where
+    something else cannot be read than these or a directory below the root.
+    """
+    own = _own_files(found)
+    found = found.without(
+        _with_companions(found, {**_unreadable_beside_logs(found), **_not_files(found), **found.unreadable})
+    )
+    found = found.without(own)
+    while True:
+        try:
+            return make(found, workers)
+        except StorageError as error:
+            name = found.directory_of(error.filename)
+            if name is None:
+                raise
+            found = found.without(_with_companions(found, {**_unreadable_alone(found, make, workers), name: error}))
+
+
+def _own_files(found: Survey) -> dict[str, StorageError]:
+    """Those of the log directory's own files that the operating system cannot read."""
+    failed: dict[str, StorageError] = {}
+    for name in _OWN_FILES:
+        if name in found.files:
+            try:
+                found.source(name).read(0, min(found.files[name].size, DEFAULT_LIMITS.checkpoint_bytes))
+            except StorageError as error:
+                if error.errno is None:
+                    raise
+                failed[name] = error
+    return failed
+
+
+def _not_files(found: Survey) -> dict[str, StorageError]:
+    """Directories with something in place of a file that is none, except dangling links."""
+    failed: dict[str, StorageError] = {}
+    for path, what in sorted(found.special.items()):
+        directory, separator, _name = path.partition("/")
+        if separator and directory in found.directories:
+            error = NotRegularFileError(errno.EINVAL, what, os.path.join(found.root, path))
+            failed.setdefault(directory, error)
+    return failed
+
+
+def _unreadable_beside_logs(found: Survey) -> dict[str, StorageError]:
+    """Directories in which a file that a broker opens beside the logs cannot be opened, or its first byte not read."""
+    failed: dict[str, StorageError] = {}
+    for path, facts in found.files.items():
+        directory, _separator, name = path.partition("/")
+        if directory in found.directories and directory not in failed and _is_opened(name):
+            try:
+                found.source(path).read(0, min(facts.size, 1))
+            except StorageError as error:
+                failed[directory] = error
+    return failed
+
+
+def _is_opened(name: str) -> bool:
+    if name in _BESIDE_LOGS:
+        return True
+    file = parse_segment_file(name)
+    return file is not None and file.kind is not FileKind.LOG
+
+
+def _unreadable_alone(
+    found: Survey, make: Callable[[Survey, Workers], Made], workers: Workers
+) -> dict[str, StorageError]:
+    """All directories that cannot be read."""
+    failed: dict[str, StorageError] = {}
+    workers.begin("what cannot be read", {path: facts.size for path, facts in found.files.items()})
+    for group in groups_of([path for path in found.directories if "/" not in path]):
+        try:
+            make(found.only(group), Workers())
+        except StorageError as error:
+            name = found.directory_of(error.filename)
+            if name is None:
+                raise
+            failed[name] = error
+        for directory in group:
+            workers.done(directory)
+    return failed
+
+
+def _with_companions(found: Survey, failed: Mapping[str, StorageError]) -> dict[str, StorageError]:
+    """With the other directories of the same topic-partitions, which a broker opens and closes together."""
+    everything: Iterable[str] = {*failed, *(path for path in found.directories if "/" not in path)}
+    by_group = {
+        directory: next(failed[each] for each in group if each in failed)
+        for group in groups_of(sorted(everything))
+        if any(each in failed for each in group)
+        for directory in group
+    }
+    return {name: failed.get(name, error) for name, error in by_group.items()}

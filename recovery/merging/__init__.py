@@ -1,0 +1,1 @@
+"""Several copies written as one."""

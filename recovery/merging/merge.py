@@ -1,0 +1,185 @@
+"""Several copies of a partition, or several brokers' volumes, made into one healthy log, or one log directory.
+
+Each copy is read past its damage.  What belongs into a log is chosen by the lineage of leader epochs
+(`merged_stretches`); what no copy has is a gap, and is reported.  Segments begin where those of the copies do; indexes,
+snapshots and epochs are what a broker makes of the merged log when it loads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    LOG_START_OFFSET_CHECKPOINT,
+)
+from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.directory import refuse_inside
+from kafkalog.log.disk.files import read_small
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.space import refuse_if_full
+from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
+from kafkalog.recovery.copies.merge_result import MergedDirectory, MergedRange, MergeResult
+from kafkalog.recovery.copies.preview import of_one_partition, refuse_several_clusters, refuse_several_topics
+from kafkalog.recovery.copies.volumes import Copy, Shelf, gather
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.facts.cluster_memory import read_cluster_memory
+from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.merging.write import own_file, write_partition
+
+__all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories", "merge_replicas"]
+
+PathLike = str | os.PathLike[str]
+
+
+@checked
+def merge_replicas(
+    copies: Sequence[PathLike], target: PathLike, *, settings: LogSettings | None = None, at: int | None = None
+) -> MergeResult:
+    """Merge directories of the same topic-partition into `<target>/<topic>-<partition>`, which must not exist.
+
+    The copies are only read.  Raises `UsageError` if they are not copies of one partition, `RecoveryRefused` if they
+    belong to different topics with that name, or if a broker would not load the result.
+    """
+    given = settings or LogSettings()
+    shelf = of_one_partition(copies)
+    (found,) = shelf.copies.values()
+    place = os.path.join(os.path.realpath(target), str(found[0].name))
+    if os.path.lexists(place):
+        raise UsageError(f"{place} already exists")
+    refuse_inside(os.path.dirname(os.path.dirname(place)), target)
+    read = MergeCopies(found, segment_bytes=given.segment_bytes)
+    result, log = read.preview()
+    _write(read, log, os.path.realpath(target), given, _now(at))
+    if log.start_entry is not None:
+        _write_starts(os.path.realpath(target), [log.start_entry])
+    result.target = place
+    return result
+
+
+@checked
+def merge_directories(
+    *paths: PathLike,
+    into: PathLike,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    exclude: Sequence[str] = (),
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    on_read: Callable[[int], None] | None = None,
+) -> MergedDirectory:
+    """Merge every partition of several log directories into a new log directory, which must not exist.
+
+    `topics`, `partitions` and `exclude` select as in `compare`; `config` holds settings under Kafka's names (a topic's
+    settings in a volume's metadata take precedence); `at` is the time to treat as now, in ms.  A partition that is in
+    one volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written,
+    because the operator decides which broker gets the directory.  A partition that cannot be merged does not stop the
+    others; the result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several
+    clusters.
+    """
+    target = os.path.realpath(into)
+    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise UsageError(f"{target} already exists: name a directory that does not")
+    refuse_inside(target, into)
+    shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
+    refuse_several_clusters(shelf)
+    metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
+    result = MergedDirectory(target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
+    result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
+    if not shelf.copies:
+        raise UsageError(f"no partition to merge is in {', '.join(shelf.paths)}")
+    work = _Work(shelf, dict(config or {}), _now(at), limits, on_read)
+    starts = [work.merge(copies, target, result) for copies in shelf.copies.values()]
+    entries = [entry for entry in starts if entry is not None]
+    if entries:
+        _write_starts(target, entries)
+    return result
+
+
+class _Work:
+    """One partition after the other."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        config: Mapping[str, str],
+        now_ms: int,
+        limits: Limits,
+        on_read: Callable[[int], None] | None,
+    ) -> None:
+        self._shelf = shelf
+        self._memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
+        self._facts: TopicFacts = read_topic_facts(log_dir.path for log_dir in shelf.log_dirs)
+        self._config = config
+        self._now_ms = now_ms
+        self._limits = limits
+        self._on_read = on_read
+
+    def merge(self, copies: Sequence[Copy], target: str, into: MergedDirectory) -> OffsetCheckpointEntry | None:
+        """Merge one partition; its log start offset if a checkpoint must tell it."""
+        name = copies[0].name
+        settings = self._facts.settings(name.topic, self._config)
+        try:
+            refuse_several_topics(self._shelf, copies[0].key)
+            read = MergeCopies(
+                copies,
+                segment_bytes=settings.segment_bytes,
+                is_compacted=self._memory.is_compacted(name.topic),
+                limits=self._limits,
+                on_read=self._on_read,
+            )
+            result, log = read.preview()
+        except StorageError as error:
+            into.unreadable.append((str(name), str(error)))
+            return None
+        except RecoveryRefused as refused:
+            into.refused.append((str(name), refused.sentence))
+            return None
+        try:
+            _write(read, log, target, settings, self._now_ms)
+        except RecoveryRefused as refused:
+            into.refused.append((str(name), refused.sentence))
+            return None
+        into.unreadable += [
+            (copy.path, copy.error)
+            for copy in result.copies
+            if copy.error is not None and (copy.path, copy.error) not in into.unreadable
+        ]
+        result.target = os.path.join(target, str(name))
+        into.partitions.append(result)
+        return log.start_entry
+
+
+def _write(read: MergeCopies, log: MergedLog, target: str, settings: LogSettings, now_ms: int) -> None:
+    refuse_if_full(target, log.size, "new files")
+    with FileSystem.create(target) as fs:
+        write_partition(read, log, fs, settings, now_ms)
+
+
+def _write_starts(target: str, entries: Sequence[OffsetCheckpointEntry]) -> None:
+    """Log starts that no segment's name tells, beside those of partitions that were there before."""
+    path = os.path.join(target, LOG_START_OFFSET_CHECKPOINT)
+    known: list[OffsetCheckpointEntry] = []
+    with contextlib.suppress(FileNotFoundError):
+        known = list(decode_offset_checkpoint(read_small(path, DEFAULT_LIMITS.checkpoint_bytes), source=path))
+    new = {(entry.topic, entry.partition) for entry in entries}
+    data = encode_offset_checkpoint([*(entry for entry in known if (entry[0], entry[1]) not in new), *entries])
+    with FileSystem(target) as fs:
+        temporary = f".{LOG_START_OFFSET_CHECKPOINT}.kafkalog-tmp"
+        if fs.status(temporary) is not None:
+            fs.remove(temporary)
+        fs.write_new(temporary, [(0, data)], len(data), own_file())
+        fs.replace(temporary, LOG_START_OFFSET_CHECKPOINT)
+        fs.sync_directory("")
+
+
+def _now(at: int | None) -> int:
+    return time.time_ns() // 1_000_000 if at is None else at

@@ -1,0 +1,153 @@
+"""Writing a merged partition: under a name that no broker reads, loaded as a broker would, and then given its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    FileKind,
+    segment_file,
+)
+from kafkalog.codec.source import Source
+from kafkalog.codec.text import (
+    encode_leader_epochs,
+    encode_offset_checkpoint,
+    encode_partition_metadata,
+)
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.content import ContentSource, Slice
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
+from kafkalog.recovery.broker.manager import Outcome, load_log_directory
+from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
+from kafkalog.recovery.copies.merge_segments import Piece
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.facts.headers import HeaderTables
+
+__all__ = ["own_file", "write_partition"]
+
+_MODE = 0o644
+
+
+def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, settings: LogSettings, now_ms: int) -> None:
+    """Write the merged log below the root of `fs` as `<topic>-<partition>`, which is not there yet.
+
+    Raises `RecoveryRefused` if a broker would not load it, or would change a byte of its log; nothing is left then.
+    """
+    directory = str(log.name)
+    unfinished = f".{directory}.kafkalog-tmp"
+    fs.remove_tree(unfinished)
+    fs.make_directory(unfinished, 0o755)
+    try:
+        _write_logs(copies, log, fs, unfinished)
+        _write_others(log, fs, unfinished, settings, now_ms)
+        fs.sync_directory(unfinished)
+        fs.rename(unfinished, directory)
+    except BaseException:
+        fs.remove_tree(unfinished)
+        raise
+    fs.sync_directory("")
+
+
+def own_file() -> Owner:
+    """Mode and owner of a file that is rewritten."""
+    return _MODE, os.geteuid(), os.getegid()
+
+
+def _write_logs(copies: MergeCopies, log: MergedLog, fs: FileSystem, unfinished: str) -> None:
+    pieces = _Pieces(copies.pieces())
+    for segment in log.segments:
+        name = segment_file(segment.base_offset, FileKind.LOG)
+        fs.write_new(f"{unfinished}/{name}", pieces.of(segment.base_offset), segment.size, own_file())
+
+
+class _Pieces:
+    """The bytes of one segment after the other."""
+
+    def __init__(self, pieces: Iterator[Piece]) -> None:
+        self._pieces = pieces
+        self._next = next(pieces, None)
+        self._source: FileSource | None = None
+        self._path = ""
+
+    def of(self, base_offset: int) -> Iterator[tuple[int, bytes]]:
+        """(position, bytes) of a segment."""
+        position = 0
+        try:
+            while self._next is not None and self._next.base_offset == base_offset:
+                piece = self._next
+                source = self._opened(piece.path)
+                for start in range(piece.start, piece.start + piece.size, PIECE):
+                    data = bytes(source.read(start, min(PIECE, piece.start + piece.size - start)))
+                    yield position, data
+                    position += len(data)
+                self._next = next(self._pieces, None)
+        finally:
+            self._close()
+
+    def _opened(self, path: str) -> FileSource:
+        if self._source is None or self._path != path:
+            self._close()
+            self._source, self._path = FileSource(path), path
+        return self._source
+
+    def _close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+
+def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: LogSettings, now_ms: int) -> None:
+    """Indexes, snapshots, epochs: what a broker makes of the log as it is on the disk now."""
+    directory = str(log.name)
+    opened: dict[str, FileSource] = {}
+
+    def origin(path: str) -> Source:
+        """One file stays open: they are read one after the other."""
+        if path not in opened:
+            while opened:
+                opened.popitem()[1].close()
+            opened[path] = FileSource(os.path.join(fs.root, unfinished, path.rpartition("/")[2]))
+        return opened[path]
+
+    written = {
+        f"{directory}/{segment_file(segment.base_offset, FileKind.LOG)}": segment.size for segment in log.segments
+    }
+    largest = max(written, key=written.__getitem__)
+    tables = HeaderTables(log.size, lambda: first_batch_bytes(lambda: origin(largest)))
+    tree = Tree(written, [directory], origin, tables.of)
+    for segment in log.segments:
+        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
+            tree.write(f"{directory}/{segment_file(segment.base_offset, kind)}", b"")
+    tree.write(f"{directory}/{LEADER_EPOCH_CHECKPOINT}", encode_leader_epochs(log.epochs))
+    if log.metadata is not None:
+        tree.write(f"{directory}/{PARTITION_METADATA}", encode_partition_metadata(log.metadata))
+    if log.start_entry is not None:
+        tree.write(LOG_START_OFFSET_CHECKPOINT, encode_offset_checkpoint([log.start_entry]))
+    try:
+        loaded = load_log_directory(tree, settings=lambda topic: settings, now_ms=now_ms)
+        if loaded.outcome != Outcome.LOADED:
+            raise RecoveryRefused(f"a broker would not load the merged log: {loaded.exception}: {loaded.message}")
+        _refuse_changed(tree, written)
+        for name in tree.names(directory):
+            path = f"{directory}/{name}"
+            if path not in written:
+                source = ContentSource(tree.files[path], origin)
+                pieces = ((start, bytes(source.read(start, PIECE))) for start in range(0, source.size, PIECE))
+                fs.write_new(f"{unfinished}/{name}", pieces, source.size, own_file())
+    finally:
+        while opened:
+            opened.popitem()[1].close()
+
+
+def _refuse_changed(tree: Tree, written: dict[str, int]) -> None:
+    """A broker must take the log as it is: what it cuts, a merge must not have kept."""
+    for path, size in written.items():
+        if path not in tree.files or tree.files[path].parts != ((Slice(path, 0, size),) if size else ()):
+            raise RecoveryRefused(f"a broker would truncate the merged log at {path.rpartition('/')[2]}")

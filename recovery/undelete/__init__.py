@@ -1,0 +1,1 @@
+"""What a broker has deleted and not yet removed, put back."""
