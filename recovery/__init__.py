@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from kafkalog.recovery.copies.merge_result import MergedDirectory, MergeResult
     from kafkalog.recovery.copies.preview import merge_preview
     from kafkalog.recovery.merging.merge import merge_directories, merge_replicas
-    from kafkalog.recovery.undelete.remains import Remains, RemainsKind, deleted
-    from kafkalog.recovery.undelete.taking_out import TakenOut, undelete_into
-    from kafkalog.recovery.undelete.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
+    from kafkalog.recovery.undeleting.remains import Remains, RemainsKind, deleted
+    from kafkalog.recovery.undeleting.taking_out import TakenOut, undelete_into
+    from kafkalog.recovery.undeleting.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
 
 _HOMES = {
     "compaction.cleaning": ("CompactedPartition", "Compaction"),
@@ -32,9 +32,9 @@ _HOMES = {
     "copies.preview": ("merge_preview",),
     "copies.merge_result": ("MergeResult", "MergedDirectory"),
     "act.purging": ("PurgeResult", "purge"),
-    "undelete.remains": ("Remains", "RemainsKind", "deleted"),
-    "undelete.taking_out": ("TakenOut", "undelete_into"),
-    "undelete.undeletion": ("UndeleteResult", "Undeletion", "plan_undelete", "undelete"),
+    "undeleting.remains": ("Remains", "RemainsKind", "deleted"),
+    "undeleting.taking_out": ("TakenOut", "undelete_into"),
+    "undeleting.undeletion": ("UndeleteResult", "Undeletion", "plan_undelete", "undelete"),
 }
 """Module -> names that are imported when somebody asks for them: most who examine a directory need none."""
 

@@ -83,9 +83,9 @@ if TYPE_CHECKING:
     from kafkalog.recovery.run import RecoveryResult, UndoResult, plan, recover, undo
     from kafkalog.recovery.triage.outcome import PartitionTriage
     from kafkalog.recovery.triage.run import Triage, triage
-    from kafkalog.recovery.undelete.remains import Remains, RemainsKind, deleted
-    from kafkalog.recovery.undelete.taking_out import TakenOut, undelete_into
-    from kafkalog.recovery.undelete.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
+    from kafkalog.recovery.undeleting.remains import Remains, RemainsKind, deleted
+    from kafkalog.recovery.undeleting.taking_out import TakenOut, undelete_into
+    from kafkalog.recovery.undeleting.undeletion import UndeleteResult, Undeletion, plan_undelete, undelete
 
 _HOMES = {
     "AbortedTransaction": "kafkalog.codec.model",
@@ -171,14 +171,14 @@ _HOMES = {
     "Triage": "kafkalog.recovery.triage.run",
     "triage": "kafkalog.recovery.triage.run",
     "RecoveryResult": "kafkalog.recovery.run",
-    "Remains": "kafkalog.recovery.undelete.remains",
-    "RemainsKind": "kafkalog.recovery.undelete.remains",
+    "Remains": "kafkalog.recovery.undeleting.remains",
+    "RemainsKind": "kafkalog.recovery.undeleting.remains",
     "Report": "kafkalog.cli.report.making",
     "RunInfo": "kafkalog.recovery.act.history",
     "RunState": "kafkalog.recovery.act.history",
-    "TakenOut": "kafkalog.recovery.undelete.taking_out",
-    "UndeleteResult": "kafkalog.recovery.undelete.undeletion",
-    "Undeletion": "kafkalog.recovery.undelete.undeletion",
+    "TakenOut": "kafkalog.recovery.undeleting.taking_out",
+    "UndeleteResult": "kafkalog.recovery.undeleting.undeletion",
+    "Undeletion": "kafkalog.recovery.undeleting.undeletion",
     "UndoResult": "kafkalog.recovery.run",
     "VerifyReport": "kafkalog.recovery.checks.report",
     "compact": "kafkalog.recovery.compaction.run",
@@ -192,20 +192,20 @@ _HOMES = {
     "open_all": "kafkalog.log.directories.inventory",
     "open_partition": "kafkalog.log.directories.partition",
     "open_segment": "kafkalog.log.directories.partition",
-    "deleted": "kafkalog.recovery.undelete.remains",
+    "deleted": "kafkalog.recovery.undeleting.remains",
     "report": "kafkalog.cli.report.making",
     "plan": "kafkalog.recovery.run",
     "plan_compaction": "kafkalog.recovery.compaction.run",
     "plan_quorum": "kafkalog.recovery.quorum.run",
-    "plan_undelete": "kafkalog.recovery.undelete.undeletion",
+    "plan_undelete": "kafkalog.recovery.undeleting.undeletion",
     "purge": "kafkalog.recovery.act.purging",
     "read_quorum": "kafkalog.cluster.kraft.quorum",
     "recover": "kafkalog.recovery.run",
     "recover_quorum": "kafkalog.recovery.quorum.run",
     "runs": "kafkalog.recovery.act.history",
     "scan": "kafkalog.codec.scan",
-    "undelete": "kafkalog.recovery.undelete.undeletion",
-    "undelete_into": "kafkalog.recovery.undelete.taking_out",
+    "undelete": "kafkalog.recovery.undeleting.undeletion",
+    "undelete_into": "kafkalog.recovery.undeleting.taking_out",
     "undo": "kafkalog.recovery.run",
     "verify": "kafkalog.recovery.checks.verify",
 }

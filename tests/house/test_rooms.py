@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
+import pkgutil
 from pathlib import Path
 
 import pytest
@@ -30,3 +33,13 @@ def test_no_module_lies_outside_of_a_room_but_public_calls_and_what_joins_rooms(
     doors = {f"{package}/__init__.py" for package in PACKAGES}
     joining = {"recovery/run.py", "recovery/vouching.py", "recovery/duplicates.py", "cluster/cross_check.py"}
     assert outside == doors | joining
+
+
+@pytest.mark.parametrize("package", ["codec", *PACKAGES, "spark", "server"])
+def test_no_room_takes_the_place_of_something_that_its_package_offers(package: str) -> None:
+    """Python gives a package's attribute the value of the room that was imported last under that name."""
+    found = importlib.import_module(f"kafkalog.{package}")
+    inside = {each.name for each in pkgutil.iter_modules(found.__path__)}
+    for name in inside & set(getattr(found, "__all__", ())):
+        importlib.import_module(f"kafkalog.{package}.{name}")
+        assert not inspect.ismodule(getattr(found, name)), name

@@ -33,9 +33,9 @@ from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
-from kafkalog.recovery.undelete.remains import Remains, each_place, remains_in
-from kafkalog.recovery.undelete.undeletion import PutBack
-from kafkalog.recovery.undelete.wanted import Wanted
+from kafkalog.recovery.undeleting.remains import Remains, each_place, remains_in
+from kafkalog.recovery.undeleting.undeletion import PutBack
+from kafkalog.recovery.undeleting.wanted import Wanted
 
 __all__ = ["TakenOut", "undelete_into"]
 

@@ -38,7 +38,7 @@ from kafkalog.recovery.decide.safe import SafeResult, recover_safely
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
-from kafkalog.recovery.undelete.remains import (
+from kafkalog.recovery.undeleting.remains import (
     Remains,
     RemainsKind,
     files_by_directory,
@@ -47,7 +47,7 @@ from kafkalog.recovery.undelete.remains import (
     remains_in,
     why_not_fitting,
 )
-from kafkalog.recovery.undelete.wanted import Wanted
+from kafkalog.recovery.undeleting.wanted import Wanted
 
 __all__ = ["PutBack", "UndeleteResult", "Undeletion", "plan_undelete", "undelete"]
 
