@@ -82,7 +82,7 @@ class OffsetsState:
                 continue
             standing = self.committed.get(key)
             if standing is None or standing.log_offset < commit.log_offset:
-                self.committed[key] = commit
+                self.commits(commit)
 
     def entry(self, entry: Entry) -> None:
         """A record; those of other types are left alone."""
@@ -96,7 +96,7 @@ class OffsetsState:
             if transactional:
                 self._pending.get(entry.producer_id, {}).pop(key, None)
                 return
-            self.committed.pop(key, None)
+            self.removes(key, entry)
             for commits in self._pending.values():
                 commits.pop(key, None)
             return
@@ -117,7 +117,15 @@ class OffsetsState:
         if transactional:
             self._pending.setdefault(entry.producer_id, {})[key] = commit
         else:
-            self.committed[key] = commit
+            self.commits(commit)
+
+    def commits(self, commit: CommittedOffset) -> None:
+        """A commit counts from here on."""
+        self.committed[commit.key] = commit
+
+    def removes(self, key: OffsetKey, entry: Entry) -> None:
+        """An offset is there no more: it expired, or its group was deleted."""
+        self.committed.pop(key, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,7 @@ def cluster(directory: Path) -> Iterator[Run]:
     if any(name.startswith("__consumer_offsets-") for name in names):
         yield "offsets", kafkalog("offsets", "--json", directory)
         yield "offsets", kafkalog("offsets", "--json", "--pending", directory)
+        yield "offsets", kafkalog("offsets", "--json", "--history", directory)
         yield "groups", kafkalog("groups", "--json", "--with", "one more", directory)
     yield "transactions", kafkalog("transactions", "--json", directory)
     if "__cluster_metadata-0" in names:

@@ -9,6 +9,7 @@ import click
 from kafkalog.cli.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.log_ends import LogEnds
+from kafkalog.cli.offset_history import show_history
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
@@ -159,6 +160,7 @@ def _migrate_to_kafka(
 @selection_options
 @group_tool_words
 @click.option("--pending", "only_pending", is_flag=True, help="Show commits of transactions that have not ended.")
+@click.option("--history", is_flag=True, help="Show every commit that is still in the log, oldest first.")
 @click.option("--format", "form", type=click.Choice([_RESET_CSV]),
               help="Write a file for kafka-consumer-groups --reset-offsets --from-file.")  # fmt: skip
 @click.option("--migrate", type=click.Choice([_KAFKA, _ZOOKEEPER]), help="Migrate offsets to this side from the other.")
@@ -184,6 +186,7 @@ def command(
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
     only_pending: bool,
+    history: bool,
     form: str | None,
     migrate: str | None,
     into: str | None,
@@ -204,12 +207,18 @@ def command(
     A path may be a ZooKeeper directory, where older consumers stored their offsets.  `--migrate kafka --into DIR`
     writes these to a new log directory; `--migrate zookeeper` prints a script for zkCli.sh.
 
+    `--history` shows how the offsets came to be: each commit, when it counted, and how far it moved the offset.
+
     `--format reset-csv` prints topic, partition and offset if one --group is named; otherwise the group comes first.
     """
     properties_only_for(ctx)
     _refuse_contradictions(only_pending=only_pending, form=form, migrate=migrate, into=into, as_json=as_json)
     chosen = chosen_of(topics, numbers, excluded)
     logs, zookeeper = told_apart(paths)
+    if history:
+        others = {"--pending": only_pending, "--format": form, "--migrate": migrate, "--as-of": as_of,
+                  "--at-offset": at_offset, "--at-zxid": zxid, "--chroot": chroot}  # fmt: skip
+        return show_history(logs, zookeeper, others, replica, groups, chosen, as_json=as_json)
     counted = None if migrate == _KAFKA else offsets_partitions
     refuse_without_logs(logs, at_offset=at_offset, replica=replica, offsets_partitions=counted)
     if migrate == _KAFKA and logs:

@@ -1,0 +1,97 @@
+"""A group's offsets over time: every commit that still is in `__consumer_offsets`, in the order in which it counted.
+
+The cleaner keeps the last record of a key, so what is old may be missing; how many records are is told for each
+partition of the topic.  Segments that wait for their deletion are read too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey, OffsetsState
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["OffsetChange", "OffsetHistory", "read_offset_history"]
+
+_EVER = Until(timestamp=2**63 - 1)
+"""the end of the log, with what `.deleted` segments still hold"""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetChange:
+    """A commit, or the removal of an offset, when it began to count."""
+
+    key: OffsetKey
+    commit: CommittedOffset | None
+    """None: the offset was removed, because it expired or its group was deleted"""
+    previous: int | None
+    """the offset before; None if there was none, or it is not known any more"""
+    timestamp: int
+    """ms, of the record or, in a transaction, of the record that its marker made count"""
+    log_partition: int
+    log_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetHistory:
+    """What all given partitions of `__consumer_offsets` tell, ordered by group, topic, partition, and as it came."""
+
+    changes: tuple[OffsetChange, ...]
+    missing: dict[int, int]
+    """partition of `__consumer_offsets` -> records that the cleaner has removed from what is left of it"""
+    findings: tuple[Finding, ...]
+
+
+class _Told(OffsetsState):
+    def __init__(self, log_partition: int, is_meant: Callable[[OffsetKey], bool]) -> None:
+        super().__init__(log_partition)
+        self._partition = log_partition
+        self._is_meant = is_meant
+        self.changes: list[OffsetChange] = []
+
+    def commits(self, commit: CommittedOffset) -> None:
+        self._note(commit.key, commit, commit.log_timestamp, commit.log_offset)
+        super().commits(commit)
+
+    def removes(self, key: OffsetKey, entry: Entry) -> None:
+        if key in self.committed:
+            self._note(key, None, entry.timestamp, entry.offset)
+        super().removes(key, entry)
+
+    def _note(self, key: OffsetKey, commit: CommittedOffset | None, timestamp: int, offset: int) -> None:
+        if self._is_meant(key):
+            before = self.committed.get(key)
+            previous = None if before is None else before.offset
+            self.changes.append(OffsetChange(key, commit, previous, timestamp, self._partition, offset))
+
+
+def read_offset_history(
+    partitions: Iterable[Partition],
+    *,
+    is_meant: Callable[[OffsetKey], bool] = lambda key: True,
+    limits: Limits = DEFAULT_LIMITS,
+) -> OffsetHistory:
+    """Every change of the offsets that are meant.  Raises `StorageError` only."""
+    changes: list[OffsetChange] = []
+    missing: dict[int, int] = {}
+    findings: list[Finding] = []
+    for partition in partitions_of(partitions, CONSUMER_OFFSETS_TOPIC):
+        state = _Told(partition.partition or 0, is_meant)
+        expected: int | None = None
+        gaps = 0
+        for each in replay(partition, findings, until=_EVER, limits=limits):
+            gaps += 0 if expected is None else max(0, each.offset - expected)
+            expected = each.offset + 1
+            if isinstance(each, Marker):
+                state.marker(each)
+            else:
+                state.entry(each)
+        changes += state.changes
+        if gaps:
+            missing[partition.partition or 0] = gaps
+    return OffsetHistory(tuple(sorted(changes, key=lambda each: each.key)), missing, tuple(findings))
