@@ -16,10 +16,10 @@ which no other comes, nobody can tell whether what is found in it was its value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import merge
-from itertools import chain
+from itertools import chain, takewhile
 
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.findings import StopReason
@@ -40,7 +40,7 @@ _DEEPEST = 200
 _ZEROS = bytes(LOG_OVERHEAD.size)
 _OTHER_BYTE = re.compile(rb"[^\0]")
 _V2 = 2
-_LENGTH_BITS = 31
+_LENGTH_BITS = 32
 _FEW_OFFSETS = 1 << 16
 _MAGIC_BYTE = b"\x02"
 _PIECE = 1 << 20
@@ -103,8 +103,9 @@ def _all_candidates(source: Source, start: int, expected: Expected) -> Iterator[
 def _finds(source: Source, start: int, wanted: bytes) -> Iterator[int]:
     base = start
     while base < source.size:
-        if any(wanted):
-            base = max(next_data(source, base, source.size) - len(wanted) + 1, base)
+        # behind an offset of zeros comes a size, which is none
+        reach = len(wanted) if any(wanted) else LOG_OVERHEAD.size
+        base = max(next_data(source, base, source.size) - reach + 1, base)
         piece = bytes(source.read(base, _PIECE))
         found = piece.find(wanted)
         while found >= 0:
@@ -201,15 +202,26 @@ class Resync:
         header = _header_at(self._window, position, source.size)
         if header is None or header.magic != _V2:
             return None
-        sizes = (LOG_OVERHEAD.size + (header.batch_length ^ 1 << bit) for bit in range(_LENGTH_BITS))
+        length = header.batch_length & 2**_LENGTH_BITS - 1  # its sign may be the bit
+        sizes = (LOG_OVERHEAD.size + (length ^ 1 << bit) for bit in range(_LENGTH_BITS))
         most = min(source.size - position, self._limits.batch_bytes)
-        for size in sorted(size for size in sizes if BATCH.size <= size <= most):
-            self._effort -= size
-            if self._effort < 0:
-                return None
-            data = self._window.view(position, size)
-            if len(data) == size and crc32c(data[BATCH_CRC_START:]) == header.crc:
-                return position + size
+        ends = sorted(position + size for size in sizes if BATCH.size <= size <= most)
+        return self._end_with_checksum(position, header.crc, ends)
+
+    def _end_with_checksum(self, position: int, wanted: int, ends: Iterable[int]) -> int | None:
+        """The first of the ends, which increase, with which a batch has the checksum that it says."""
+        at, crc = position + BATCH_CRC_START, 0
+        for end in ends:
+            if next_data(self._source, end - 1, end) == end:
+                continue  # nobody wrote a batch that ends in a hole
+            while at < end:
+                data = self._source.read(at, min(end - at, _PIECE))
+                self._effort -= len(data)
+                if not data or self._effort < 0:
+                    return None
+                crc, at = crc32c(data, crc), at + len(data)
+            if crc == wanted:
+                return end
         return None
 
     def _search(self, damaged_at: int, expected: Expected, depth: int, end: int) -> int | None:
@@ -261,18 +273,9 @@ class Resync:
         if header is None or header.magic != _V2:
             return None
         most = min(source.size, position + self._limits.batch_bytes)
-        at, crc = position + BATCH_CRC_START, 0
-        for end in chain(_candidates(source, position + BATCH.size, Expected(0, NO_OFFSET_LIMIT)), [source.size]):
-            if end > most:
-                return None
-            while at < end:
-                data = source.read(at, min(end - at, _PIECE))
-                if not data:
-                    return None
-                crc, at = crc32c(data, crc), at + len(data)
-            if crc == header.crc:
-                return end
-        return None
+        begins = _candidates(source, position + BATCH.size, Expected(0, NO_OFFSET_LIMIT))
+        ends = takewhile(lambda end: end <= most, chain(begins, [source.size]))
+        return self._end_with_checksum(position, header.crc, ends)
 
     def _is_next(self, position: int, expected: Expected) -> bool:
         """Whether a damaged batch has a header as it would be without damage, or begins just where it should."""
