@@ -136,10 +136,12 @@ class Plan:
 
     @property
     def is_hurt(self) -> bool:
-        """Whether something is wrong: found, lost, refused or not readable; what hides records is always found."""
+        """Whether something is wrong: found, lost, out of reach where another way would give it, refused, unreadable."""
         own = self.choice.own
         found = any(finding.severity is not Severity.INFO for finding in self.findings)
-        lost = own.records_lost or own.damage_left or own.markers_damaged or own.epoch_falls
+        best = self.choice.recommended
+        hidden = best is not None and best.measured.records_hidden < own.records_hidden
+        lost = own.records_lost or hidden or own.damage_left or own.markers_damaged or own.epoch_falls
         return bool(self.refusal is not None or self.declined or lost or found)
 
     @property
