@@ -17,7 +17,7 @@ from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import exists
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.act.quarantine import Runs
-from kafkalog.recovery.act.runner import Completed, Earlier
+from kafkalog.recovery.act.runner import CompletedRuns, Earlier
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.act.working_copy import copy_for
@@ -85,7 +85,7 @@ class RecoveryResult:
     plan: Plan
     run_id: str | None
     quarantine: str | None
-    earlier: Completed = field(default_factory=Completed)
+    earlier: CompletedRuns = field(default_factory=CompletedRuns)
     marker_withheld: str | None = None
     """why no clean-shutdown marker was written, although one was asked for"""
     notes: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class RecoveryResult:
         }
 
 
-def refuse_declined(made: Plan, *, accept_loss: bool, earlier: Completed | None = None) -> None:
+def refuse_declined(made: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
     """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
     advice: tuple[Advice, ...] = ()
     if made.refusal is not None:
@@ -145,9 +145,9 @@ def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
         raise RecoveryRefused.of_several(refused)
 
 
-def nothing_done(made: Plan, earlier: Completed | None = None) -> RecoveryResult:
+def nothing_done(made: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
     """The result of a plan that is not carried out."""
-    return RecoveryResult(made, None, None, earlier or Completed())
+    return RecoveryResult(made, None, None, earlier or CompletedRuns())
 
 
 @dataclass(frozen=True, slots=True)

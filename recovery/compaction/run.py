@@ -13,7 +13,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.log.directories.chosen import Chosen
 from kafkalog.log.disk.files import scan_directory
-from kafkalog.recovery.act.runner import Completed
+from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, transaction
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.compaction.cleaning import Compaction, CompactionRules, plan_directory
@@ -36,7 +36,7 @@ class CompactionResult:
     done: Compaction
     run_id: str | None
     quarantine: str | None
-    earlier: Completed = field(default_factory=Completed)
+    earlier: CompletedRuns = field(default_factory=CompletedRuns)
 
     @property
     def changed(self) -> bool:

@@ -18,7 +18,7 @@ from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.act.lock import refuse_if_locked
-from kafkalog.recovery.act.runner import Completed
+from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.quorum.metadata_tree import content_elsewhere
@@ -35,7 +35,7 @@ class DirectoryRun:
     root: str
     run_id: str | None
     quarantine: str | None
-    earlier: Completed = field(default_factory=Completed)
+    earlier: CompletedRuns = field(default_factory=CompletedRuns)
 
 
 @dataclass(frozen=True, slots=True)

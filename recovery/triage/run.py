@@ -22,7 +22,7 @@ from kafkalog.recovery.copies.common_history import Lineage
 from kafkalog.recovery.copies.volumes import Shelf, gather
 from kafkalog.recovery.facts.workers import OnProgress
 from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers, unread
-from kafkalog.recovery.triage.memory import Memory, Replicas
+from kafkalog.recovery.triage.memory import KnownReplicas, Memory
 from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
 from kafkalog.recovery.triage.sources import memory_of
 
@@ -273,7 +273,7 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
     return [Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, None)]
 
 
-def _logs_of(key: Key, known: Replicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
+def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
     """Of each replica; one that is missing will be empty."""
     found = {}
     for node in known.replicas:
@@ -289,7 +289,7 @@ def _logs_of(key: Key, known: Replicas, disks: Mapping[int, BrokerDisks]) -> dic
 
 
 def _judged(
-    key: Key, known: Replicas, memory: Memory, disks: Mapping[int, BrokerDisks], order: tuple[int, ...] | None
+    key: Key, known: KnownReplicas, memory: Memory, disks: Mapping[int, BrokerDisks], order: tuple[int, ...] | None
 ) -> PartitionTriage:
     logs = _logs_of(key, known, disks)
     started = disks.keys() if order is None else set(order)
