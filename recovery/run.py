@@ -223,6 +223,9 @@ def plan(
     `merge`; `jobs` is how many partitions are examined at a time, each in its own process; `on_progress` is called with
     the progress.  A partition that cannot be read is left out and named in the plan's `declined`.  Raises `UsageError`
     for a path that is not a log directory, `StorageError` for I/O errors outside the partitions.
+
+    * `path`: a log directory or partition directory
+    * `mode`: how far it may go (`Mode`)
     """
     rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
     options = RecoveryOptions(rules=rules, select=select, copies=_paths(copies))
@@ -311,6 +314,20 @@ def recover(
     that cannot be recovered or read is left as it is and named in the result's `declined`.  Raises `RecoveryRefused`,
     with nothing changed, if nothing can be done, if sound records would be lost, or if the directory is locked or has
     changed.
+
+    * `path`: a log directory or partition directory
+    * `mode`: how far it may go (`Mode`)
+    * `config`: settings under Kafka's names
+    * `at`: the time in ms to treat as now
+    * `full`: also examines segments below the recovery point
+    * `topic_id`: for partitions that have lost theirs
+    * `repair_bits`: the weakest proof on which a flipped bit is corrected; None: never
+    * `cluster_metadata`: includes the metadata log of KRaft
+    * `topics`: what is known about the topics (`TopicFacts`)
+    * `select`: selects partitions
+    * `copies`: directories with other copies of the partitions
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `on_progress`: called with a `ProgressState` now and then
     """
     rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
     options = RecoveryOptions(
@@ -571,6 +588,10 @@ def undo(
 
     Everything is compared first; `moved` is as for `recover`.  Raises `RecoveryRefused`, with nothing changed, if the
     run does not exist, if anything that it relies on has changed since, or if what it saved is not complete.
+
+    * `path`: the log directory
+    * `run_id`: the run; None: the latest
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
     """
     root, partition = _undone(path)
     keeping = Keeping(None if quarantine is None else os.fspath(quarantine), moved)

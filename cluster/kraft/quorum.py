@@ -263,7 +263,11 @@ def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
 
 @checked
 def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
-    """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`."""
+    """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`.
+
+    * `paths`: directories that hold a cluster's metadata log
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
     return _by_cluster([read_quorum_log(path, limits) for path in paths], limits)
 
 

@@ -171,6 +171,8 @@ def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, .
     Looks beside the log directory, where its pointer file leads, and in `quarantine`.  A quick check decides whether a
     run can be undone.  Only reads.  Raises `UsageError` for a path that is not a log directory, `RecoveryRefused` for a
     pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
+
+    * `path`: the log directory
     """
     return list_runs(Runs(root_of_runs(path), None if quarantine is None else os.fspath(quarantine)))
 

@@ -84,6 +84,8 @@ def plan_quorum(wanted: QuorumRequest) -> QuorumPlan:
     """What `recover_quorum` would do; only reads.  Errors are those of `recover_quorum`.
 
     The plan's surveys keep files open; `close()` closes them.
+
+    * `wanted`: what is asked for (`QuorumRequest`)
     """
     wanted = wanted.checked()
     with ExitStack() as stack:
@@ -108,6 +110,11 @@ def recover_quorum(
     quarantine, and put back by `undo`.  Raises `UsageError` for a request
     that makes no sense, `StorageError` for I/O, and `RecoveryRefused`, with nothing changed, if it cannot be done,
     needs consent, or a run was cut short.
+
+    * `wanted`: what is asked for (`QuorumRequest`)
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `expected`: an earlier plan; if a directory has changed since, nothing is done
+    * `on_plan`: called with the plan before anything is changed
     """
     wanted = wanted.checked()
     with ExitStack() as stack:

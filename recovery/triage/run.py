@@ -114,6 +114,14 @@ def triage(
 
     Raises `UsageError` for paths that do not exist and for brokers that are not there, `RecoveryRefused` for a live
     directory, for directories of several clusters and for two that cannot be of one broker, `StorageError` for I/O.
+
+    * `paths`: directories of all brokers and controllers
+    * `topics`: names or patterns of topics; none: all
+    * `partitions`: numbers of partitions; none: all
+    * `exclude`: topics, or partitions as `topic-0`, that are left out
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `on_progress`: called with a `ProgressState` now and then
     """
     shelf = gather(paths, limits=limits, at_least=0, notes_empty=True)
     if shelf.several_clusters is not None:

@@ -132,7 +132,18 @@ def plan_undelete(
     at: int | None = None,
     hold: bool = False,
 ) -> Undeletion:
-    """What `undelete` would do; only reads.  Arguments and refusals are those of `undelete`."""
+    """What `undelete` would do; only reads.  Arguments and refusals are those of `undelete`.
+
+    * `path`: the log directory
+    * `topic`: name of the deleted topic
+    * `partitions`: numbers of partitions; none: all
+    * `source`: name of a directory or id of a run, if several hold a partition
+    * `as_topic`: another topic name for what is restored
+    * `topic_id`: the topic's id in the cluster
+    * `config`: settings under Kafka's names
+    * `at`: the time in ms to treat as now
+    * `hold`: `-delete` directories only become `-stray`
+    """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
         return _plan(stack, root_of_runs(path), wanted)
@@ -166,6 +177,9 @@ def undelete(
 
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is taken, if a log is
     damaged, if the cluster does not know the topic, or if a run was interrupted.
+
+    * `topic`: name of the deleted topic
+    * `partitions`: numbers of partitions; none: all
     """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:

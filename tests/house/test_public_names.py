@@ -152,3 +152,11 @@ def test_the_page_describes_each_public_name() -> None:
     assert len(described) == len(set(described))
     codec = {"kafkalog.codec.door." + name for name in ("build", "LAYOUTS", "parse", "with_timestamps")}
     assert set(described) - codec == public_homes()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_docstring_names_each_parameter(name: str) -> None:
+    function = getattr(kafkalog, name)
+    text = inspect.getdoc(function) or ""
+    lacking = [each for each in inspect.signature(function).parameters if not re.search(rf"`{each}`", text)]
+    assert lacking == []

@@ -66,6 +66,10 @@ def report(
     those of `plan`; `show_bytes` shows the bytes around damage, which may be parts of records.  A page is limited to a
     few MB and says what it leaves out.  Raises `UsageError` for paths without Kafka data; what cannot be read is part
     of the report.
+
+    * `paths`: log directories, partition directories or segments
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     chosen = Chosen.of(topics, partitions, exclude)
     asked = Asked(chosen=chosen, config=config or {}, at=at, deep=deep, with_bytes=show_bytes, jobs=jobs, limits=limits)
