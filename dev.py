@@ -48,7 +48,7 @@ STARTED, UNTIL = "KAFKALOG_CI_STARTED", "KAFKALOG_UNTIL"
 _REFRESH_SECONDS = 1.0
 _PLAIN_REFRESH_SECONDS = 20.0
 _NOTHING_COLLECTED = 5
-_COMPARED = (".py", ".json", ".html", ".css", ".js")
+_COMPARED = (".py", ".pyi", ".json", ".html", ".css", ".js")
 
 
 class DevError(Exception):
@@ -354,7 +354,7 @@ def package_sources(root: Path) -> dict[str, Path]:
     folders = [(f"kafkalog/{room}", root / room) for room in ROOMS]
     folders += [(marker.parent.name, marker.parent) for marker in sorted((root / "src").glob("*/__init__.py"))]
     for name, folder in folders:
-        for path in (*folder.rglob("*.py"), *folder.rglob("schemas/*"), *folder.rglob("page/*")):
+        for path in (path for pattern in ("*.py", "*.pyi", "schemas/*", "page/*") for path in folder.rglob(pattern)):
             sources[f"{name}/{path.relative_to(folder).as_posix()}"] = path
     return sources
 

@@ -17,7 +17,6 @@ from kafkalog.codec.errors import (
     UsageError,
 )
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.lazily import lazily
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     AbortedTransaction,
@@ -35,6 +34,7 @@ from kafkalog.codec.model import (
 from kafkalog.codec.records import DecodedBatch, decode_batch, iter_records
 from kafkalog.codec.scan import Scanner, ScanResult, scan
 from kafkalog.codec.source import BufferSource, Source
+from kafkalog.lazily import lazily
 
 if TYPE_CHECKING:
     from kafkalog.codec.door import LAYOUTS, build, parse, with_timestamps
@@ -77,4 +77,4 @@ __all__ = [
     "with_timestamps",
 ]
 
-__getattr__ = lazily(__name__, {"door": ("LAYOUTS", "build", "parse", "with_timestamps")})
+__getattr__ = lazily(__name__, dict.fromkeys(("LAYOUTS", "build", "parse", "with_timestamps"), "kafkalog.codec.door"))

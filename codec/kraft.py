@@ -20,7 +20,6 @@ from kafkalog.codec.reference import build, parse
 from kafkalog.codec.text import decode_uuid, encode_uuid
 
 __all__ = [
-    "Endpoint",
     "KRaftRecord",
     "KRaftVersion",
     "KRaftVoters",
@@ -28,6 +27,7 @@ __all__ = [
     "SnapshotFooter",
     "SnapshotHeader",
     "Voter",
+    "VoterEndpoint",
     "VoterNode",
     "encode_kraft_value",
     "kraft_record",
@@ -84,7 +84,7 @@ class KRaftVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class VoterEndpoint:
     """Where a voter listens."""
 
     name: str
@@ -99,7 +99,7 @@ class VoterNode:
 
     voter_id: int
     directory_id: bytes
-    endpoints: tuple[Endpoint, ...]
+    endpoints: tuple[VoterEndpoint, ...]
     min_supported_version: int
     max_supported_version: int
     tagged_fields: Tags = ()
@@ -140,7 +140,7 @@ def _voter_node(fields: Fields) -> VoterNode:
     return VoterNode(
         fields["voter_id"],
         decode_uuid(fields["voter_directory_id"]),
-        tuple(Endpoint(each["name"], each["host"], each["port"], _tags(each)) for each in fields["endpoints"]),
+        tuple(VoterEndpoint(each["name"], each["host"], each["port"], _tags(each)) for each in fields["endpoints"]),
         feature["min_supported_version"],
         feature["max_supported_version"],
         _tags(fields),

@@ -64,7 +64,12 @@ def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> byte
 
 @checked
 def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> DecodedBatch:
-    """All records of a batch, control records included; never raises for bad data."""
+    """All records of a batch, control records included; never raises for bad data.
+
+    * `batch`: from `scan` or a reader
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `execution`: what decodes records; results are the same
+    """
     if not isinstance(batch.header, BatchHeader):
         return DecodedBatch(*read_legacy(batch, limits, execution))
     payload, unreadable = open_payload(batch, limits)
@@ -145,7 +150,12 @@ def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record
 def iter_records(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> tuple[Record, ...]:
-    """All records of a batch that the caller asks to read; raises `FormatError` if it cannot be read completely."""
+    """All records of a batch that the caller asks to read; raises `FormatError` if it cannot be read completely.
+
+    * `batch`: from `scan` or a reader
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `execution`: what decodes records; results are the same
+    """
     decoded = decode_batch(batch, limits=limits, execution=execution)
     if decoded.finding is not None:
         finding = decoded.finding

@@ -179,6 +179,10 @@ def scan(
 
     `base_offset` is the segment's, from its file name; with it, offsets out of the segment's range are findings too.
     Never raises for bad data.
+
+    * `buffer`: the bytes of the segment
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `execution`: what decodes records; results are the same
     """
     source = BufferSource(buffer) if isinstance(buffer, bytes | bytearray | memoryview) else buffer
     scanner = Scanner(source, limits=limits, execution=execution)

@@ -23,7 +23,16 @@ from kafkalog.codec.layout.primitives import TRUNCATED, LayoutError, VarintArray
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
-    "CHECKSUM", "CONSTANT", "MOST_SPANS", "TRAILING", "UNREAD", "Reader", "Span", "Spans", "Traced", "Window",
+    "CHECKSUM",
+    "CONSTANT",
+    "MOST_SPANS",
+    "TRAILING",
+    "UNREAD",
+    "FieldSpan",
+    "Reader",
+    "Spans",
+    "Traced",
+    "Window",
     "read_spans",
 ]  # fmt: skip
 
@@ -73,7 +82,7 @@ class Window:
 
 
 @dataclass(slots=True)
-class Span:
+class FieldSpan:
     """What lies between two positions: a field with its value, or a structure with its fields."""
 
     name: str
@@ -82,7 +91,7 @@ class Span:
     type: str = ""
     value: Any = None
     doc: str = ""
-    children: list[Span] = field(default_factory=list)
+    children: list[FieldSpan] = field(default_factory=list)
     problem: str | None = None
     code: str | None = None
     """what kind of problem it is: that of a `LayoutError`"""
@@ -95,13 +104,13 @@ class Span:
     data: bytes = field(default=b"", repr=False)
     """the bytes from `position` to `end`, of a field that has no fields of its own"""
 
-    def walk(self) -> Iterator[Span]:
+    def walk(self) -> Iterator[FieldSpan]:
         """All spans from here down, in the order of the bytes."""
         yield self
         for child in self.children:
             yield from child.walk()
 
-    def problems(self) -> Iterator[Span]:
+    def problems(self) -> Iterator[FieldSpan]:
         """Spans that have something wrong of their own."""
         return (span for span in self.walk() if span.problem is not None)
 
@@ -117,7 +126,7 @@ class Spans:
     most: int
     made: int = 0
 
-    def add(self, parent: Span, span: Span) -> None:
+    def add(self, parent: FieldSpan, span: FieldSpan) -> None:
         """Put a span below its parent; ends the reading when there are enough."""
         if self.made >= self.most:
             raise _EnoughError
@@ -129,7 +138,13 @@ class Reader:
     """Reads declarations from a window: to values, and where it is tolerant also to the children of one span."""
 
     def __init__(
-        self, window: Window, span: Span, path: str = "", *, limits: Limits = DEFAULT_LIMITS, spans: Spans | None = None
+        self,
+        window: Window,
+        span: FieldSpan,
+        path: str = "",
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        spans: Spans | None = None,
     ) -> None:
         self.window = window
         self.span = span
@@ -171,10 +186,10 @@ class Reader:
         self.span.value = tree.read(self) if isinstance(tree, Traced) else self.fields(tree)
         return self.span.value
 
-    def leaf(self, name: str, leaf: Construct, doc: str = "", kind: str | None = None) -> Span:
+    def leaf(self, name: str, leaf: Construct, doc: str = "", kind: str | None = None) -> FieldSpan:
         """The span of a field that has no fields of its own."""
         start = self.window.tell()
-        span = self._added(Span(name, start, start, _type_name(leaf) if kind is None else kind, None, doc))
+        span = self._added(FieldSpan(name, start, start, _type_name(leaf) if kind is None else kind, None, doc))
         try:
             span.value = leaf.parse_stream(self.window, max_count=self.limits.headers_per_record)
         except LayoutError as error:
@@ -187,10 +202,10 @@ class Reader:
             raise self._stopped(span, leaf, CONSTANT, f"it is not {_constant(leaf)}") from None
         return self._ended(span, self.window.tell())
 
-    def raw(self, name: str, size: int, doc: str = "") -> Span:
+    def raw(self, name: str, size: int, doc: str = "") -> FieldSpan:
         """A field of so many bytes, which the caller has compared with what is left."""
         start = self.window.tell()
-        span = self._added(Span(name, start, start, f"{size} bytes", None, doc))
+        span = self._added(FieldSpan(name, start, start, f"{size} bytes", None, doc))
         span.value = self.window.read(size)
         return self._ended(span, self.window.tell())
 
@@ -212,7 +227,7 @@ class Reader:
     def inside(self, name: str, *, unpacked: memoryview | None = None, doc: str = "") -> Iterator[Reader]:
         """A reader of the fields of one structure; after a fault in what was decompressed a tolerant reader goes on."""
         start = self.window.tell()
-        span = self._added(Span(name, start, start, doc=doc, is_unpacked=unpacked is not None))
+        span = self._added(FieldSpan(name, start, start, doc=doc, is_unpacked=unpacked is not None))
         window = self.window if unpacked is None else Window(unpacked)
         inner = Reader(window, span, self._path_of(name), limits=self.limits, spans=self.spans)
         try:
@@ -249,24 +264,24 @@ class Reader:
         if self.left:
             self.raw(UNREAD, self.left, "not read, because of the fault before it")
 
-    def _added(self, span: Span) -> Span:
+    def _added(self, span: FieldSpan) -> FieldSpan:
         if self.spans is not None:
             self.spans.add(self.span, span)
         return span
 
-    def _ended(self, span: Span, end: int) -> Span:
+    def _ended(self, span: FieldSpan, end: int) -> FieldSpan:
         span.end = end
         if self.spans is not None and not span.children:
             span.data = bytes(self.window.between(span.position, end))
         return span
 
-    def _last(self, name: str) -> Span | None:
+    def _last(self, name: str) -> FieldSpan | None:
         return next((span for span in reversed(self.span.children) if span.name == name), None)
 
     def _path_of(self, name: str) -> str:
         return f"{self.path}{'' if name.startswith('[') or not self.path else '.'}{name}"
 
-    def _stopped(self, span: Span, leaf: Construct, code: str, message: str) -> LayoutError:
+    def _stopped(self, span: FieldSpan, leaf: Construct, code: str, message: str) -> LayoutError:
         """The error for a field that cannot be read; its span covers the bytes that were looked at."""
         size = leaf.sizeof() if _is_fixed(leaf) else max(self.window.tell() - span.position, 1)
         self.window.seek(min(span.position + size, self.window.end))
@@ -284,7 +299,7 @@ class Traced(Construct):  # type: ignore[misc]
 
     def parse_whole(self, data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[Any, int]:
         """The value at the start of `data`, and the position after it; the first fault is raised as `LayoutError`."""
-        reader = Reader(Window(memoryview(data)), Span("", 0, 0), limits=limits)
+        reader = Reader(Window(memoryview(data)), FieldSpan("", 0, 0), limits=limits)
         return self.read(reader), reader.window.tell()
 
     def _parse(self, stream: Any, context: Container, path: str) -> Any:
@@ -315,13 +330,13 @@ def _type_name(leaf: Construct) -> str:
     return type_name(leaf)
 
 
-def _bit_spans(leaf: Bits, number: Span) -> Iterator[Span]:
+def _bit_spans(leaf: Bits, number: FieldSpan) -> Iterator[FieldSpan]:
     for bit in leaf.bits:
         kind = bit_range(bit.lowest, bit.width)
-        yield Span(bit.name, number.position, number.end, kind, number.value[bit.name], bit.doc)
+        yield FieldSpan(bit.name, number.position, number.end, kind, number.value[bit.name], bit.doc)
     if UNNAMED in number.value:
         doc = "bits that have no name in any version of Kafka up to now"
-        yield Span(UNNAMED, number.position, number.end, "bits", number.value[UNNAMED], doc)
+        yield FieldSpan(UNNAMED, number.position, number.end, "bits", number.value[UNNAMED], doc)
 
 
 def _is_fixed(leaf: Construct) -> bool:
@@ -345,14 +360,14 @@ def read_spans(
     name: str = "",
     limits: Limits = DEFAULT_LIMITS,
     most: int = MOST_SPANS,
-) -> Span:
+) -> FieldSpan:
     """The spans of one structure at the start of `data`, at most `most`, whatever is wrong with it.
 
     `position` is that of the first byte in its file.  Problems are on the spans that have them; the bytes after a fault
     that leaves no known end are one span named `UNREAD`.
     """
     view = memoryview(data)
-    root = Span(name, position, position)
+    root = FieldSpan(name, position, position)
     spans = Spans(most)
     reader = Reader(Window(view, position), root, limits=limits, spans=spans)
     try:

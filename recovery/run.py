@@ -17,7 +17,7 @@ from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import exists
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.act.quarantine import Runs
-from kafkalog.recovery.act.runner import Completed, Earlier
+from kafkalog.recovery.act.runner import CompletedRuns, Earlier
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.act.working_copy import copy_for
@@ -85,7 +85,7 @@ class RecoveryResult:
     plan: Plan
     run_id: str | None
     quarantine: str | None
-    earlier: Completed = field(default_factory=Completed)
+    earlier: CompletedRuns = field(default_factory=CompletedRuns)
     marker_withheld: str | None = None
     """why no clean-shutdown marker was written, although one was asked for"""
     notes: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class RecoveryResult:
         }
 
 
-def refuse_declined(made: Plan, *, accept_loss: bool, earlier: Completed | None = None) -> None:
+def refuse_declined(made: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
     """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
     advice: tuple[Advice, ...] = ()
     if made.refusal is not None:
@@ -145,9 +145,9 @@ def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
         raise RecoveryRefused.of_several(refused)
 
 
-def nothing_done(made: Plan, earlier: Completed | None = None) -> RecoveryResult:
+def nothing_done(made: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
     """The result of a plan that is not carried out."""
-    return RecoveryResult(made, None, None, earlier or Completed())
+    return RecoveryResult(made, None, None, earlier or CompletedRuns())
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +223,9 @@ def plan(
     `merge`; `jobs` is how many partitions are examined at a time, each in its own process; `on_progress` is called with
     the progress.  A partition that cannot be read is left out and named in the plan's `declined`.  Raises `UsageError`
     for a path that is not a log directory, `StorageError` for I/O errors outside the partitions.
+
+    * `path`: a log directory or partition directory
+    * `mode`: how far it may go (`Mode`)
     """
     rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
     options = RecoveryOptions(rules=rules, select=select, copies=_paths(copies))
@@ -311,6 +314,20 @@ def recover(
     that cannot be recovered or read is left as it is and named in the result's `declined`.  Raises `RecoveryRefused`,
     with nothing changed, if nothing can be done, if sound records would be lost, or if the directory is locked or has
     changed.
+
+    * `path`: a log directory or partition directory
+    * `mode`: how far it may go (`Mode`)
+    * `config`: settings under Kafka's names
+    * `at`: the time in ms to treat as now
+    * `full`: also examines segments below the recovery point
+    * `topic_id`: for partitions that have lost theirs
+    * `repair_bits`: the weakest proof on which a flipped bit is corrected; None: never
+    * `cluster_metadata`: includes the metadata log of KRaft
+    * `topics`: what is known about the topics (`TopicFacts`)
+    * `select`: selects partitions
+    * `copies`: directories with other copies of the partitions
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `on_progress`: called with a `ProgressState` now and then
     """
     rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
     options = RecoveryOptions(
@@ -571,6 +588,10 @@ def undo(
 
     Everything is compared first; `moved` is as for `recover`.  Raises `RecoveryRefused`, with nothing changed, if the
     run does not exist, if anything that it relies on has changed since, or if what it saved is not complete.
+
+    * `path`: the log directory
+    * `run_id`: the run; None: the latest
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
     """
     root, partition = _undone(path)
     keeping = Keeping(None if quarantine is None else os.fspath(quarantine), moved)

@@ -139,6 +139,9 @@ def commit_offsets(
     directory must exist.  An offset of None deletes the group's offset.  `timestamp` (ms) is that of the commit, by
     default now.  Everything is written as one batch, durable when this returns.  Raises `UsageError` while a broker or
     another writer has the directory open, and if the groups in it are placed as for another number of partitions.
+
+    * `group`: the group id
+    * `offsets`: (topic, partition) -> offset, with its metadata if it has some
     """
     return _commit(path, group, offsets, offsets_topic_num_partitions, timestamp, look=True)
 

@@ -27,7 +27,7 @@ __all__ = [
     "KnownVoter",
     "LeftOut",
     "Quorum",
-    "Survivor",
+    "QuorumSurvivor",
     "best_first",
     "common_end",
     "quorum_of",
@@ -55,7 +55,7 @@ class KnownVoter:
 
 
 @dataclass(slots=True)
-class Survivor:
+class QuorumSurvivor:
     """One copy, compared with the best one."""
 
     log: QuorumLog
@@ -84,7 +84,7 @@ class Quorum:
     """The copies of one cluster, best first."""
 
     cluster_id: str | None
-    survivors: tuple[Survivor, ...]
+    survivors: tuple[QuorumSurvivor, ...]
     voters: tuple[KnownVoter, ...]
     findings: list[Finding] = field(default_factory=list)
 
@@ -263,7 +263,11 @@ def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
 
 @checked
 def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
-    """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`."""
+    """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`.
+
+    * `paths`: directories that hold a cluster's metadata log
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
     return _by_cluster([read_quorum_log(path, limits) for path in paths], limits)
 
 
@@ -311,17 +315,17 @@ def quorum_of(logs: Sequence[QuorumLog], limits: Limits = DEFAULT_LIMITS) -> Quo
     return quorum
 
 
-def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[Survivor]:
+def _beside_the_first(ranked: Sequence[QuorumLog]) -> list[QuorumSurvivor]:
     """Each with what it has in common with the first."""
     best = ranked[0]
-    survivors = [Survivor(best, best.end, Counter())]
+    survivors = [QuorumSurvivor(best, best.end, Counter())]
     for log in ranked[1:]:
         end = common_end(best, log)
-        survivors.append(Survivor(log, end, contradicts=None if end is None else _contradiction(best, log, end)))
+        survivors.append(QuorumSurvivor(log, end, contradicts=None if end is None else _contradiction(best, log, end)))
     return survivors
 
 
-def _agreed_first(survivors: Sequence[Survivor]) -> list[QuorumLog]:
+def _agreed_first(survivors: Sequence[QuorumSurvivor]) -> list[QuorumLog]:
     """Where copies contradict each other within an epoch, those come first of which there are more alike.
 
     Copies are made one from another, so that what several hold was there before what only one holds.
@@ -377,7 +381,7 @@ def _terms_after(log: QuorumLog, offset: int) -> list[Term]:
     return [each for each in log.terms if each.from_offset >= offset]
 
 
-def _of_divergence(best: QuorumLog, other: Survivor) -> Finding | None:
+def _of_divergence(best: QuorumLog, other: QuorumSurvivor) -> Finding | None:
     """A copy with records of its own: the tail of a deposed leader, or a second quorum."""
     if not other.is_diverged or other.common_end is None:
         return None

@@ -195,6 +195,14 @@ def follow(
     Topics are selected by name or by regular expressions, by default all but Kafka's own.  `reset` says where each
     partition begins: at its start, or at its end when it is first seen.  The iterator waits for more until
     `consumer_timeout_ms` have passed without a record; a live broker may be writing the directories.
+
+    * `path`: a log directory, or several
+    * `topics`: names of topics; neither filter goes with them
+    * `whitelist`: regular expression of the topics that are read
+    * `blacklist`: regular expression of the topics that are not read
+    * `isolation_level`: `read_committed` or `read_uncommitted`
+    * `poll_ms`: how often it looks for more
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if topics is not None:
         if whitelist is not None or blacklist is not None:

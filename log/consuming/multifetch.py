@@ -44,6 +44,9 @@ def multifetch(
 
     Each answer has its own error: an unknown partition, an offset out of range unless `reset` says where to read
     instead, damage at the offset, a batch larger than a chunk may be.  `UsageError` for what is not a fetch.
+
+    * `log_dir`: from `open_log_dir`
+    * `fetches`: the requests, answered in this order
     """
     return [_fetched(log_dir, each, reset) for each in fetches]
 

@@ -116,6 +116,11 @@ def open_streams(
     `topics` names them (`Consumer` gives each a number of streams); `whitelist` and `blacklist` are regular expressions
     for whole names, with commas between alternatives.  If a list or a filter matches nothing, all streams are empty.
     Partitions are assigned from the largest on, each to the stream with the fewest bytes so far.
+
+    * `log_dir`: from `open_log_dir`
+    * `exclude_internal`: leaves out Kafka's own topics, unless `topics` names them
+    * `isolation_level`: `read_committed` or `read_uncommitted`
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if count < 1:
         raise UsageError("count must be positive")

@@ -266,6 +266,8 @@ def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEF
     """The log directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
 
     With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding.
+
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     text = os.fspath(path)
     if not exists(text):

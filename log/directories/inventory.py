@@ -235,6 +235,8 @@ def open_all(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_
     """Everything at `paths`; a path without Kafka data is a `UsageError` that says what it is instead.
 
     A file or directory that cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
+
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if not paths:
         raise UsageError("no path was given")

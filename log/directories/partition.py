@@ -496,7 +496,10 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
 
 @checked
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
-    """The partition directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read."""
+    """The partition directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
+
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
     directory = absolute(os.fspath(path))
     if not is_directory(directory):
         raise UsageError(f"{os.fspath(path)} is not a directory" if exists(directory) else
@@ -535,6 +538,8 @@ def open_segment(path: PathLike) -> Partition:
 
     The name may be `NNN.log` followed by any of Kafka's suffixes, or that of a KRaft snapshot.  A file with any other
     name is one if it begins with a whole batch, whose offset is then taken for the segment's.
+
+    * `path`: the log file
     """
     text = os.fspath(path)
     parsed = parse_segment_file(os.path.basename(text))

@@ -61,7 +61,10 @@ DeletionPolicy = Callable[[DeletableSegment], bool]
 
 @checked
 def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPolicy:
-    """The policy of brokers before 0.10.1: segments last modified more than `retention_ms` ago may be deleted."""
+    """The policy of brokers before 0.10.1: segments last modified more than `retention_ms` ago may be deleted.
+
+    * `now_ms`: the time to treat as now; None: the clock's
+    """
 
     def may_go(segment: DeletableSegment) -> bool:
         now = time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -35,7 +35,10 @@ def murmur2(data: bytes) -> int:
 
 @checked
 def partition_for_key(key: bytes, partitions: int) -> int:
-    """The partition that the Java client sends a key to, among `partitions`."""
+    """The partition that the Java client sends a key to, among `partitions`.
+
+    * `key`: the key as it is stored
+    """
     return (murmur2(key) & _POSITIVE) % _count(partitions)
 
 
@@ -59,6 +62,10 @@ def legacy_partition(key: bytes | str, partitions: int, *, before_0_8_2: bool = 
 
     Up to 0.8.1 the sign bit of a negative hash was cleared, from 0.8.2 on its sign was dropped (`Utils.abs`): the
     results differ.
+
+    * `key`: text, or bytes
+    * `partitions`: how many the topic has
+    * `before_0_8_2`: clears the sign bit, as producers up to 0.8.1 did
     """
     code = java_hash_code(key)
     if before_0_8_2:

@@ -35,7 +35,7 @@ from kafkalog.recovery.act.quarantine import KeptRun, Runs, document_of, read_ru
 from kafkalog.recovery.act.quick_undo_check import why_not_undoable
 from kafkalog.recovery.decide.actions import ActionKind
 
-__all__ = ["Original", "RunInfo", "RunState", "list_runs", "root_of_runs", "runs"]
+__all__ = ["RunInfo", "RunOriginal", "RunState", "list_runs", "root_of_runs", "runs"]
 
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 
@@ -72,7 +72,7 @@ _STATES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Original:
+class RunOriginal:
     """Bytes of the log directory that exist nowhere but in a run."""
 
     path: str
@@ -109,7 +109,7 @@ class RunInfo:
     tool_version: str | None = None
     steps: Mapping[str, int] = field(default_factory=dict)
     """kind of action -> how many"""
-    originals: tuple[Original, ...] = ()
+    originals: tuple[RunOriginal, ...] = ()
     """what of the log directory it took or replaced, and keeps"""
     files: int = 0
     """regular files it keeps, its documents apart"""
@@ -171,6 +171,8 @@ def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, .
     Looks beside the log directory, where its pointer file leads, and in `quarantine`.  A quick check decides whether a
     run can be undone.  Only reads.  Raises `UsageError` for a path that is not a log directory, `RecoveryRefused` for a
     pointer file that kafkalog did not write, `StorageError` if a quarantine cannot be listed.
+
+    * `path`: the log directory
     """
     return list_runs(Runs(root_of_runs(path), None if quarantine is None else os.fspath(quarantine)))
 
@@ -264,18 +266,18 @@ def _why_not_ours(kept: Runs, run: KeptRun) -> str:
     return "it carries the id of another log directory"
 
 
-def _originals(steps: Sequence[Step]) -> tuple[Original, ...]:
+def _originals(steps: Sequence[Step]) -> tuple[RunOriginal, ...]:
     """What the steps of a run take or replace."""
-    found: list[Original] = []
+    found: list[RunOriginal] = []
     for step in steps:
         match step:
             case Step(kind=ActionKind.TRUNCATE, before=FileState(size=size), kept_bytes=int(kept)):
-                found.append(Original(step.path, size - kept, kept))
+                found.append(RunOriginal(step.path, size - kept, kept))
             case Step(kind=ActionKind.REMOVE_DIRECTORY, entries=Mapping() as entries):
                 total = sum(state.size for _kind, state in entries.values() if state is not None)
-                found.append(Original(step.path, total))
+                found.append(RunOriginal(step.path, total))
             case Step(kind=ActionKind.REMOVE | ActionKind.WRITE, before=FileState(size=size)):
-                found.append(Original(step.path, size))
+                found.append(RunOriginal(step.path, size))
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ from kafkalog.recovery.act.fs import PIECE, Attributes, Owner
 from kafkalog.recovery.act.journal import JOURNAL, PREPARING, Bystander, EntryKind, FileState, Journal, Step
 from kafkalog.recovery.act.operations import FILES, STAGED, Disks, owner_of_new, tail_of
 from kafkalog.recovery.act.states import Place
-from kafkalog.recovery.decide.actions import Action, ActionKind
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 
 __all__ = ["Announcing", "finish_document", "prepare", "write_document"]
 
@@ -50,7 +50,7 @@ def finish_document(disks: Disks, old: str, new: str) -> None:
 def prepare(
     disks: Disks,
     empty: Journal,
-    actions: Sequence[Action],
+    actions: Sequence[RecoveryAction],
     origin: Callable[[str], Source],
     refuse_changed: Callable[[], None],
     announcing: Announcing,
@@ -91,7 +91,7 @@ class _Preparation:
         self.written: dict[Place, Place] = {}
         """directories of the run, each with a place that was written in it: flushed once, at the end"""
 
-    def journal(self, actions: Sequence[Action], on_step: Callable[[], None]) -> Journal:
+    def journal(self, actions: Sequence[RecoveryAction], on_step: Callable[[], None]) -> Journal:
         steps = []
         for number, action in enumerate(actions):
             steps.append(self.step(number, action))
@@ -102,7 +102,7 @@ class _Preparation:
         directories[""] = self.root.mtime_before
         return replace(self.empty, steps=steps, directories=directories, bystanders=self.bystanders(steps, directories))
 
-    def step(self, number: int, action: Action) -> Step:
+    def step(self, number: int, action: RecoveryAction) -> Step:
         path = action.path
         match action.kind:
             case ActionKind.RENAME_DIRECTORY:

@@ -82,6 +82,12 @@ def purge(
     They can then no longer be undone, and the originals that they kept are lost.  An interrupted run is never removed,
     unless it was set aside as superseded.  Raises `RecoveryRefused`, with nothing removed, if a named run does not
     exist or must not be removed; runs selected by age that must not be removed are kept and named in the result.
+
+    * `path`: the log directory
+    * `run_ids`: the runs to remove
+    * `older_than_days`: also removes runs that began longer ago
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `moved`: as for `recover`
     """
     _choose(_runs(path, quarantine, moved=moved), run_ids, older_than_days)  # refused before anything is locked
     with transaction(root_of_runs(path), _keeping(quarantine, moved=moved)) as at:

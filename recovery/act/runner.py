@@ -21,12 +21,12 @@ from kafkalog.recovery.act.preparing import finish_document, prepare
 from kafkalog.recovery.act.quarantine import KeptRun, Runs, new_run_id
 from kafkalog.recovery.act.space import refuse_without_room
 from kafkalog.recovery.act.states import Unexpected
-from kafkalog.recovery.decide.actions import Action, ActionKind, Changes, marker_first
+from kafkalog.recovery.decide.actions import ActionKind, Changes, RecoveryAction, marker_first
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.workers import Workers
 
 __all__ = [
-    "Completed",
+    "CompletedRuns",
     "Done",
     "Earlier",
     "act",
@@ -42,7 +42,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class CompletedRuns:
     """What became of earlier runs that had been cut short."""
 
     completed: tuple[str, ...] = ()
@@ -129,7 +129,7 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
         return located if located.position == 0 else None
 
 
-def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> Completed:
+def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
     """Set aside the runs that no longer fit; of those that had not begun remove what they had copied."""
     for run, _why in earlier.stale:
         with _quarantine_of(run) as quarantine:
@@ -140,7 +140,7 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> Completed:
         _discard(root, runs, run, located)
     runs.reload()
     runs.tidy(root)
-    return Completed(superseded={run.run_id: why for run, why in earlier.stale})
+    return CompletedRuns(superseded={run.run_id: why for run, why in earlier.stale})
 
 
 def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
@@ -153,7 +153,9 @@ def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None
         quarantine.remove_tree(run.run_id)
 
 
-def complete(root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Callable[[], str | None]) -> Completed:
+def complete(
+    root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Callable[[], str | None]
+) -> CompletedRuns:
     """Bring to their end the runs that were cut short, undos too; set aside those that no longer fit."""
     superseded = settle(root, runs, earlier).superseded
     completed: dict[str, int] = {}
@@ -174,7 +176,7 @@ def complete(root: FileSystem, runs: Runs, earlier: Earlier, withhold_marker: Ca
     if completed:
         root.mtime_before = root.mtime("")
     runs.reload()
-    return Completed(tuple(completed), superseded, withheld, completed)
+    return CompletedRuns(tuple(completed), superseded, withheld, completed)
 
 
 def _forgetting(root: FileSystem, runs: Runs, run_id: str) -> Callable[[], None]:
@@ -255,7 +257,7 @@ def act(
         return Done(run_id, place, withheld)
 
 
-def _bytes_of(made: Changes, action: Action) -> int:
+def _bytes_of(made: Changes, action: RecoveryAction) -> int:
     """What preparing an action has to read or write, about."""
     facts = made.survey.files.get(action.path)
     before = 0 if facts is None else facts.size

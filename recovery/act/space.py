@@ -7,7 +7,7 @@ import os
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.storage.content import Zeros
-from kafkalog.recovery.decide.actions import Action, ActionKind, Changes
+from kafkalog.recovery.decide.actions import ActionKind, Changes, RecoveryAction
 
 __all__ = ["refuse_if_full", "refuse_without_room"]
 
@@ -30,7 +30,7 @@ def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
         refuse_if_full(made.root, new, _NEW)
 
 
-def _saved(made: Changes, action: Action, *, same_mount: bool) -> int:
+def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> int:
     """Bytes of this action that are copied into the quarantine."""
     before = made.survey.files.get(action.path)
     match action.kind:

@@ -19,7 +19,7 @@ from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.act.quarantine import KeptRun, Runs
 from kafkalog.recovery.act.runner import (
-    Completed,
+    CompletedRuns,
     Done,
     Earlier,
     act,
@@ -94,13 +94,13 @@ class Transaction:
         if made.actions:
             refuse_place(self.runs, made)
 
-    def settle(self) -> Completed:
+    def settle(self) -> CompletedRuns:
         """Set aside what no longer fits, and remove what a run had copied that was stopped before it began."""
         done = settle(self.fs, self.runs, self.earlier)
         self._earlier = Earlier(self.earlier.fitting)
         return done
 
-    def complete(self, withhold_marker: Callable[[], str | None]) -> Completed:
+    def complete(self, withhold_marker: Callable[[], str | None]) -> CompletedRuns:
         """Bring runs to their end that were cut short; `withhold_marker` as of `act`."""
         return complete(self.fs, self.runs, self.earlier, withhold_marker)
 

@@ -85,6 +85,9 @@ def verify(
     a whole are left out); `jobs` partitions are read at a time; `on_read` is called with the number of log bytes read.
     A file or directory that cannot be read is a finding (`unreadable`), and everything else is still checked.  Raises
     `UsageError` for paths without Kafka data, `UnknownName` for a topic or partition that does not exist.
+
+    * `paths`: log directories, partition directories or segments
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     inventory = open_all(*paths, tolerant=True, limits=limits)
     select.check(inventory.names)

@@ -35,7 +35,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import Offsets, is_kraft, read_checkpoints, topic_id_or_none
 from kafkalog.recovery.compaction.cleaner_checkpoint import CleanerCheckpoint
 from kafkalog.recovery.compaction.steps import compaction_actions
-from kafkalog.recovery.decide.actions import Action
+from kafkalog.recovery.decide.actions import RecoveryAction
 from kafkalog.recovery.decide.normalize import read_high_watermarks
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig
 from kafkalog.recovery.facts.survey import Survey
@@ -114,7 +114,7 @@ class Compaction:
     root: str
     survey: Survey = field(repr=False)
     topics: TopicFacts
-    actions: list[Action] = field(default_factory=list)
+    actions: list[RecoveryAction] = field(default_factory=list)
     partitions: list[CompactedPartition] = field(default_factory=list)
     """those whose topics are compacted, but for the declined"""
     declined: dict[str, str] = field(default_factory=dict)

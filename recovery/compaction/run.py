@@ -13,7 +13,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.log.directories.chosen import Chosen
 from kafkalog.log.disk.files import scan_directory
-from kafkalog.recovery.act.runner import Completed
+from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, transaction
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.compaction.cleaning import Compaction, CompactionRules, plan_directory
@@ -36,7 +36,7 @@ class CompactionResult:
     done: Compaction
     run_id: str | None
     quarantine: str | None
-    earlier: Completed = field(default_factory=Completed)
+    earlier: CompletedRuns = field(default_factory=CompletedRuns)
 
     @property
     def changed(self) -> bool:
@@ -84,6 +84,14 @@ def plan_compaction(
     """What `compact` would do; only reads.  Arguments and errors are those of `compact`.
 
     The survey keeps files open; `survey.close()` closes them.
+
+    * `path`: the log directory
+    * `config`: settings under Kafka's names
+    * `at`: the time in ms to treat as now
+    * `topics`: names or patterns of topics; none: all
+    * `partitions`: numbers of partitions; none: all
+    * `exclude`: topics, or partitions as `topic-0`, that are left out
+    * `on_progress`: called with a `ProgressState` now and then
     """
     wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
     root, only = chosen_directories(path, wanted.select)
@@ -121,6 +129,10 @@ def compact(
     as it is and named in the result's `done.declined`; one that a broker would give up on is left as the broker leaves
     it, and has a `problem`.  Raises `UsageError` for an impossible path or setting, `StorageError` for I/O, and
     `RecoveryRefused`, with nothing changed, if nothing can be done or a run was cut short.
+
+    * `path`: the log directory
+    * `on_progress`: called with a `ProgressState` now and then
+    * `on_plan`: called with the plan before anything is changed
     """
     wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
     kept = None if quarantine is None else os.fspath(quarantine)

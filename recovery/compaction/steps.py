@@ -13,7 +13,7 @@ from dataclasses import replace
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, CLEANED, DELETED, SWAP, FileKind, parse_segment_file, segment_file
 from kafkalog.log.storage.cleaning.cleaner import CleanedGroup
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, Action, ActionKind, difference, marker_first
+from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.facts.survey import Survey
 
 __all__ = ["compaction_actions"]
@@ -22,9 +22,11 @@ _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRA
 _UNFINISHED = (DELETED, CLEANED, SWAP)
 
 
-def compaction_actions(found: Survey, after: Tree, groups: Mapping[str, Sequence[CleanedGroup]]) -> list[Action]:
+def compaction_actions(
+    found: Survey, after: Tree, groups: Mapping[str, Sequence[CleanedGroup]]
+) -> list[RecoveryAction]:
     """What turns the directory into the tree; `groups` are the cleaned ones of each partition directory."""
-    replaced: list[Action] = []
+    replaced: list[RecoveryAction] = []
     own: set[str] = set()
     before = found.tree()
     for directory, of_directory in groups.items():
@@ -62,22 +64,22 @@ def _is_as_before(before: Tree, after: Tree, directory: str, group: CleanedGroup
     return log in before.files and before.modified_ms(log) == after.modified_ms(log)
 
 
-def _replacement(found: Survey, after: Tree, directory: str, group: CleanedGroup) -> Iterator[Action]:
+def _replacement(found: Survey, after: Tree, directory: str, group: CleanedGroup) -> Iterator[RecoveryAction]:
     new = [path for path in _paths(directory, group.base_offset) if path in after.files]
     if not any(path.endswith(FileKind.LOG.value) for path in new):
         new = []  # retention let it go at once
     for path in reversed(new):
         content = after.files[path]
         time = after.times.get(path)
-        yield Action(ActionKind.WRITE, path + CLEANED, size=content.size, content=content, modified_ms=time)
+        yield RecoveryAction(ActionKind.WRITE, path + CLEANED, size=content.size, content=content, modified_ms=time)
     for path in new:
-        yield Action(ActionKind.RENAME, path + CLEANED, target=path + SWAP, size=after.files[path].size)
+        yield RecoveryAction(ActionKind.RENAME, path + CLEANED, target=path + SWAP, size=after.files[path].size)
     for base in group.replaced:
         for path in _paths(directory, base):
             if path in found.files:
-                yield Action(ActionKind.REMOVE, path)
+                yield RecoveryAction(ActionKind.REMOVE, path)
     for path in new:
-        yield Action(ActionKind.RENAME, path + SWAP, target=path, size=after.files[path].size)
+        yield RecoveryAction(ActionKind.RENAME, path + SWAP, target=path, size=after.files[path].size)
 
 
 def _without(after: Tree, paths: set[str]) -> Tree:
@@ -87,7 +89,7 @@ def _without(after: Tree, paths: set[str]) -> Tree:
     return left
 
 
-def _oldest_first(action: Action) -> tuple[str, int, int]:
+def _oldest_first(action: RecoveryAction) -> tuple[str, int, int]:
     """What retention lets go goes from the start of the log on, of each segment the log first."""
     directory, _, name = action.path.rpartition("/")
     parsed = parse_segment_file(name)

@@ -52,6 +52,9 @@ def compare(
     directory.  `jobs` topic-partitions are compared at a time; `on_read` is called with the number of log bytes when
     they are first read.  Raises `UsageError` for paths without Kafka data, or for the same path twice; what cannot be
     read is part of the result.
+
+    * `paths`: log directories, or partition directories, two or more
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
     memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)

@@ -8,7 +8,7 @@ from typing import Any
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.recovery.copies.common_history import CommonPast
-from kafkalog.recovery.copies.difference import Difference
+from kafkalog.recovery.copies.difference import CopyDifference
 from kafkalog.recovery.facts.cluster_memory import ReplicaState
 
 __all__ = ["Comparison", "CopyReport", "PartitionComparison"]
@@ -51,7 +51,7 @@ class CopyReport:
     """where Kafka would cut this copy when it follows the best one; None for the best one, and without epochs"""
     records_cut: int = 0
     """records that such a cut takes"""
-    difference: Difference | None = None
+    difference: CopyDifference | None = None
     """against the best copy; None for the best one"""
     findings: list[Finding] = field(default_factory=list)
     """about the directory, more than information"""

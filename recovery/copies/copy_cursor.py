@@ -8,11 +8,11 @@ from typing import Any
 
 from kafkalog.recovery.copies.stretches import Row, Stretch
 
-__all__ = ["Cursor", "Place"]
+__all__ = ["BatchPlace", "Cursor"]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BatchPlace:
     """Where a batch is."""
 
     offset: int
@@ -58,9 +58,9 @@ class Cursor:
         """The batch."""
         return self.here.row(self.number)
 
-    def place(self) -> Place:
+    def place(self) -> BatchPlace:
         """Where it is."""
-        return Place(self.row().first, self.here.path, self.here.position(self.number))
+        return BatchPlace(self.row().first, self.here.path, self.here.position(self.number))
 
     def is_behind_damage(self) -> bool:
         """It is the first after damage."""

@@ -12,28 +12,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.recovery.copies.copy_cursor import Cursor, Place
+from kafkalog.recovery.copies.copy_cursor import BatchPlace, Cursor
 from kafkalog.recovery.copies.stretches import Stretch
 
-__all__ = ["Difference", "compare_contents"]
+__all__ = ["CopyDifference", "compare_contents"]
 
 
 @dataclass(slots=True)
-class Difference:
+class CopyDifference:
     """What one copy ("here") and another one ("there") do not have in common, from the larger log start on."""
 
-    other_bytes: tuple[Place, Place] | None = None
+    other_bytes: tuple[BatchPlace, BatchPlace] | None = None
     """the first batches, here and there, that share offsets and are not the same"""
     other_batches: int = 0
     """how many batches here are other ones there"""
     only_epoch_differs: bool = False
     """all of those are the same but for the leader epoch, which no checksum covers"""
-    lacks: Place | None = None
+    lacks: BatchPlace | None = None
     """the first batch that is there and not here"""
     lacks_records: int = 0
     lacks_for_damage: bool = False
     """it is where this copy is damaged"""
-    has_alone: Place | None = None
+    has_alone: BatchPlace | None = None
     """the first batch that is here and not there"""
     has_alone_records: int = 0
     has_alone_for_damage: bool = False
@@ -90,9 +90,9 @@ class _Comparison:
         self._there = there
         self._cleaned_until = cleaned_until
         self._here_is_torn, self._there_is_torn = ends_in_damage
-        self.found = Difference()
+        self.found = CopyDifference()
 
-    def run(self) -> Difference:
+    def run(self) -> CopyDifference:
         here, there = self._here, self._there
         while here.stretch is not None and there.stretch is not None:
             count = here.stretch.same(here.number, there.stretch, there.number)
@@ -149,12 +149,12 @@ class _Comparison:
         found.only_epoch_differs = found.only_epoch_differs and only_epoch
         found.other_batches += 1
 
-    def _lacks(self, place: Place, records: int, for_damage: bool) -> None:
+    def _lacks(self, place: BatchPlace, records: int, for_damage: bool) -> None:
         if self.found.lacks is None:
             self.found.lacks, self.found.lacks_for_damage = place, for_damage
         self.found.lacks_records += records
 
-    def _has_alone(self, place: Place, records: int, for_damage: bool) -> None:
+    def _has_alone(self, place: BatchPlace, records: int, for_damage: bool) -> None:
         if self.found.has_alone is None:
             self.found.has_alone, self.found.has_alone_for_damage = place, for_damage
         self.found.has_alone_records += records
@@ -168,7 +168,7 @@ def compare_contents(
     cleaned_until: int = 0,
     ends_in_damage: tuple[bool, bool] = (False, False),
     limits: Limits = DEFAULT_LIMITS,
-) -> Difference:
+) -> CopyDifference:
     """What two copies do not have in common from offset `start` on.
 
     Below `cleaned_until` compaction may have taken records out of either.  `ends_in_damage` says whether

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.findings import Finding
-from kafkalog.recovery.copies.copy_cursor import Place
+from kafkalog.recovery.copies.copy_cursor import BatchPlace
 
 __all__ = ["CopyShare", "MergeResult", "MergedDirectory", "MergedRange"]
 
@@ -38,10 +38,10 @@ class CopyShare:
     dropped_batches: int = 0
     """that an older epoch wrote and a newer one replaced"""
     dropped_records: int = 0
-    dropped_from: Place | None = None
+    dropped_from: BatchPlace | None = None
     passed_batches: int = 0
     """whose offsets another copy gave, with other bytes"""
-    passed_from: Place | None = None
+    passed_from: BatchPlace | None = None
     cleaned_batches: int = 0
     """that compaction has taken out of the best copy, or treated otherwise there"""
     error: str | None = None

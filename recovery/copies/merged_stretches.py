@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.recovery.copies.copy_cursor import Cursor, Place
+from kafkalog.recovery.copies.copy_cursor import BatchPlace, Cursor
 from kafkalog.recovery.copies.stretches import Row, Stretch
 
 __all__ = ["Lineages", "MergedStretches", "Taken", "Tally"]
@@ -43,11 +43,11 @@ class Tally:
     dropped_batches: int = 0
     """that a newer leader epoch has replaced"""
     dropped_records: int = 0
-    dropped: Place | None = None
+    dropped: BatchPlace | None = None
     """the first of these"""
     passed_batches: int = 0
     """whose offsets another copy gave, with other bytes"""
-    passed: Place | None = None
+    passed: BatchPlace | None = None
     """the first of these"""
     cleaned_batches: int = 0
     """that compaction has taken out of the best copy, or treated otherwise there"""

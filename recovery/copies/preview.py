@@ -26,6 +26,9 @@ def merge_preview(copies: Sequence[PathLike], *, limits: Limits = DEFAULT_LIMITS
 
     Raises `UsageError` and `RecoveryRefused` as `merge_replicas` does, but does not check whether a broker would load
     the result.
+
+    * `copies`: directories of one topic-partition
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     (found,) = of_one_partition(copies).copies.values()
     return MergeCopies(found, segment_bytes=LogSettings().segment_bytes, limits=limits).preview()[0]

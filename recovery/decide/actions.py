@@ -21,7 +21,7 @@ from kafkalog.log.storage.content import Content, Slice, join, same_bytes
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.facts.survey import Survey
 
-__all__ = ["WRITTEN_AT_STOP", "Action", "ActionKind", "Changes", "difference", "marker_first"]
+__all__ = ["WRITTEN_AT_STOP", "ActionKind", "Changes", "RecoveryAction", "difference", "marker_first"]
 
 WRITTEN_AT_STOP = frozenset({RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, CLEAN_SHUTDOWN_FILE, LOCK_FILE})
 """Files of the log directory that only an orderly stop writes; mode kafka writes none of them."""
@@ -45,7 +45,7 @@ class ActionKind(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class RecoveryAction:
     """One step; paths are relative to the log directory."""
 
     kind: ActionKind
@@ -81,7 +81,7 @@ class Changes(Protocol):
         """What it was made from."""
 
     @property
-    def actions(self) -> list[Action]:
+    def actions(self) -> list[RecoveryAction]:
         """In order."""
 
 
@@ -90,10 +90,10 @@ class _Difference:
         self.before = before
         self.after = after
         self.renamed: dict[str, str] = {}
-        self.actions: dict[ActionKind, list[Action]] = {kind: [] for kind in ActionKind}
+        self.actions: dict[ActionKind, list[RecoveryAction]] = {kind: [] for kind in ActionKind}
 
     def add(self, kind: ActionKind, path: str, **values: object) -> None:
-        self.actions[kind].append(Action(kind, path, **values))  # type: ignore[arg-type]
+        self.actions[kind].append(RecoveryAction(kind, path, **values))  # type: ignore[arg-type]
 
     def compare(self, path: str, content: Content) -> None:
         old = self.before.files.get(path)
@@ -130,7 +130,7 @@ class _Difference:
         return origin is not None and whole.start == 0 and whole.length == origin.size and not taken
 
 
-def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_STOP) -> list[Action]:
+def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_STOP) -> list[RecoveryAction]:
     """The actions, in the order in which they are to be done; files of the log directory in `ignore` stay as they are.
 
     Directories that stop a broker go first.  Later segments go before earlier ones, and all of them before a log is
@@ -167,7 +167,7 @@ def difference(before: Survey, after: Tree, ignore: frozenset[str] = WRITTEN_AT_
     return marker_first(before, actions)
 
 
-def marker_first(before: Survey, actions: list[Action]) -> list[Action]:
+def marker_first(before: Survey, actions: list[RecoveryAction]) -> list[RecoveryAction]:
     """The actions with the clean-shutdown marker, if there is one, going before anything else is done.
 
     A run that is cut short is then never trusted by a broker; `undo` takes the removal back last.
@@ -175,7 +175,7 @@ def marker_first(before: Survey, actions: list[Action]) -> list[Action]:
     if CLEAN_SHUTDOWN_FILE not in before.files or not actions:
         return actions
     rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind is not ActionKind.REMOVE]
-    return [Action(ActionKind.REMOVE, CLEAN_SHUTDOWN_FILE), *rest]
+    return [RecoveryAction(ActionKind.REMOVE, CLEAN_SHUTDOWN_FILE), *rest]
 
 
 def _above(path: str) -> Iterator[str]:

@@ -9,18 +9,18 @@ from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.losses import sentence_of_lost
-from kafkalog.recovery.decide.ways import LostRange, Measured, Way, recommended
+from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, recommended
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 
-__all__ = ["Choice", "advice_on_loss", "ranges_text", "sentence_of_loss"]
+__all__ = ["RecoveryChoice", "advice_on_loss", "ranges_text", "sentence_of_loss"]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RecoveryChoice:
     """The ways of a log directory in all, and of each partition in which they differ."""
 
-    ways: list[Way] = field(default_factory=list)
-    by_partition: dict[str, list[Way]] = field(default_factory=dict)
+    ways: list[RecoveryWay] = field(default_factory=list)
+    by_partition: dict[str, list[RecoveryWay]] = field(default_factory=dict)
     own: Measured = field(default_factory=Measured)
     """what the plan loses that this was made for"""
     own_by_partition: dict[str, Measured] = field(default_factory=dict)
@@ -37,12 +37,12 @@ class Choice:
         return {name: found.sound_lost for name, found in self.kafka_by_partition.items() if found.sound_lost}
 
     @property
-    def recommended(self) -> Way | None:
+    def recommended(self) -> RecoveryWay | None:
         """The way that loses least; None where it would take metadata that other nodes have."""
         return None if self.loses_metadata else recommended(self.ways)
 
 
-def sentence_of_loss(comparison: Choice) -> str:
+def sentence_of_loss(comparison: RecoveryChoice) -> str:
     """Why recovery asks for consent."""
     own = comparison.own
     hurt = {name: each for name, each in comparison.own_by_partition.items() if each.sound_lost or each.markers_lost}
@@ -59,7 +59,7 @@ def sentence_of_loss(comparison: Choice) -> str:
     return f"{text}; {OTHER_COPIES}" if comparison.loses_metadata else text
 
 
-def advice_on_loss(comparison: Choice) -> Iterator[Advice]:
+def advice_on_loss(comparison: RecoveryChoice) -> Iterator[Advice]:
     """What would lose less, and the consent."""
     best = comparison.recommended
     if best is not None and _lost(best.measured) < _lost(comparison.own):

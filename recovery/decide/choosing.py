@@ -13,10 +13,10 @@ from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directo
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.decide.choice import Choice
+from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, Counted, Result, Units
 from kafkalog.recovery.decide.safe import SafeResult
-from kafkalog.recovery.decide.ways import How, Measured, Unit, Way, WayName, recommended, total
+from kafkalog.recovery.decide.ways import How, Measured, RecoveryWay, Unit, WayName, recommended, total
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 
@@ -37,7 +37,7 @@ def compare_ways(
     safely: Safely,
     copies_of: CopiesOf = lambda unit: [],
     counted: Sequence[Counted] | None = None,
-) -> Choice:
+) -> RecoveryChoice:
     """Count what each way leaves.  `own` is the result of the plan itself, None if that is the broker's.
 
     `counted` is what was counted of every topic-partition by itself.
@@ -169,7 +169,7 @@ def _compared(
     hurt: Sequence[Unit],
     outcomes: Sequence[_Outcome],
     merging: _Outcome | None,
-) -> Choice:
+) -> RecoveryChoice:
     names = {unit.name for unit in hurt}
     own = {unit.name: comparer.measured(unit, comparer.of_own) for unit in units}
     for outcome in outcomes:
@@ -205,7 +205,7 @@ def _compared(
         ]
         for unit in hurt
     }
-    return Choice(
+    return RecoveryChoice(
         ways=[words.way(each, total(each.measured.values()), hurt) for each in candidates],
         by_partition=by_partition,
         own=total(own.values()),
@@ -217,7 +217,7 @@ def _compared(
     )
 
 
-def _loses_metadata(comparer: Comparer, unit: Unit, ways: Sequence[Way]) -> bool:
+def _loses_metadata(comparer: Comparer, unit: Unit, ways: Sequence[RecoveryWay]) -> bool:
     """It is a metadata log, with damage worse than a torn end, and none of the ways keeps all of it."""
     original = comparer.originals[unit.name]
     if unit.topic != CLUSTER_METADATA_TOPIC or original is None:
@@ -260,7 +260,7 @@ class _Words:
     def _leaders(self) -> str:
         return f"broker {' or '.join(map(str, self._others))}"
 
-    def way(self, outcome: _Outcome, found: Measured, units: Sequence[Unit]) -> Way:
+    def way(self, outcome: _Outcome, found: Measured, units: Sequence[Unit]) -> RecoveryWay:
         """One way with its words, for the topic-partitions in which the ways differ."""
         refusal = None if outcome.way in (WayName.MERGE, WayName.SET_ASIDE) else outcome.result.refusal_of(units)
         how = outcome.how
@@ -273,7 +273,7 @@ class _Words:
         consent = outcome.way is WayName.SET_ASIDE or (drops and how is not None and how.mode is not Mode.KAFKA)
         waits = outcome.way in (WayName.REPLICA, WayName.SET_ASIDE)
         consequence = self._consequence(outcome.way, found) if refusal is None else "it is left as it is"
-        return Way(outcome.way, found, how, consent, self._others if waits else (), consequence, refusal)
+        return RecoveryWay(outcome.way, found, how, consent, self._others if waits else (), consequence, refusal)
 
     def _consequence(self, way: WayName, found: Measured) -> str:
         match way:

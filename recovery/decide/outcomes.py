@@ -11,7 +11,7 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult
-from kafkalog.recovery.decide.choice import Choice
+from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.choosing import compare_ways
 from kafkalog.recovery.decide.examination import Examination, examine_apart
 from kafkalog.recovery.decide.normalize import topic_ids
@@ -33,7 +33,7 @@ class Outcomes:
     kafka: BrokerResult
     own: SafeResult | None
     """what the rules that were given leave; None in mode kafka, where that is the broker's"""
-    choice: Choice
+    choice: RecoveryChoice
     is_compared: bool
     """the ways are counted and side by side; else there is nothing in `choice`"""
 
@@ -63,7 +63,7 @@ def find_out(
         workers.begin("what recovery would do", examining.sizes)
         own = examining.recovered(found.tree(), rules, workers, kafka)
     if not compare:
-        return Outcomes(kafka, own, Choice(), is_compared=False)
+        return Outcomes(kafka, own, RecoveryChoice(), is_compared=False)
     counted = None if examined is None else examined.counted
     choice = compare_ways(found.tree(), rules, kafka, own, examining.recovered, examining.copies_of, counted)
     return Outcomes(kafka, own, choice, is_compared=True)

@@ -8,7 +8,7 @@ from typing import Any
 from kafkalog.codec.names import DirectoryState, parse_partition_directory, parse_segment_file, segment_file
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.broker.manager import PartitionResult
-from kafkalog.recovery.decide.actions import Action, ActionKind
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.normalize import read_high_watermarks
 from kafkalog.recovery.facts.survey import Survey
 
@@ -75,7 +75,9 @@ class PartitionPlan:
         }
 
 
-def partition_plans(found: Survey, results: list[PartitionResult], actions: list[Action]) -> list[PartitionPlan]:
+def partition_plans(
+    found: Survey, results: list[PartitionResult], actions: list[RecoveryAction]
+) -> list[PartitionPlan]:
     """The actions on a survey, told by partition; `results` are the partitions as they are afterwards."""
     watermarks = read_high_watermarks(found.tree())
     plans = {}

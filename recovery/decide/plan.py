@@ -29,15 +29,15 @@ from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
-from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, Action, ActionKind, difference, marker_first
-from kafkalog.recovery.decide.choice import Choice
+from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
+from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import told_by_checks
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
 from kafkalog.recovery.decide.normalize import Checkpoints, read_high_watermarks
 from kafkalog.recovery.decide.outcomes import Outcomes
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decided, refusal_in_every_mode, refusal_of
-from kafkalog.recovery.decide.ways import Way, WayName, recommended
+from kafkalog.recovery.decide.ways import RecoveryWay, WayName, recommended
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
@@ -86,7 +86,7 @@ class Plan:
     root: str
     mode: Mode
     broker: BrokerForecast
-    actions: list[Action]
+    actions: list[RecoveryAction]
     partitions: Sequence[PartitionPlan]
     survey: Survey = field(repr=False)
     refusal: str | None = None
@@ -101,7 +101,7 @@ class Plan:
     """directories that hold other copies"""
     declined: Mapping[str, str] = field(default_factory=dict)
     """partition directory -> why it is left as it is, while others are recovered"""
-    choice: Choice = field(default_factory=Choice)
+    choice: RecoveryChoice = field(default_factory=RecoveryChoice)
     """what each way of recovering keeps and loses"""
     deleted: str | None = None
     """one sentence, where what was deleted is still there and held by nothing else"""
@@ -136,7 +136,7 @@ class Plan:
 
     @property
     def is_hurt(self) -> bool:
-        """Whether something is wrong: found, lost, out of reach where another way would give it, refused, unreadable."""
+        """Whether something is wrong: found, lost, refused, unreadable, or hidden where another way would give it."""
         own = self.choice.own
         found = any(finding.severity is not Severity.INFO for finding in self.findings)
         best = self.choice.recommended
@@ -238,7 +238,7 @@ def plan_of(
     return plan
 
 
-def _actions(outcomes: Outcomes, found: Survey, rules: Rules) -> list[Action]:
+def _actions(outcomes: Outcomes, found: Survey, rules: Rules) -> list[RecoveryAction]:
     """From what is there to what the mode leaves."""
     kafka, own = outcomes.kafka, outcomes.own
     if own is None:
@@ -252,22 +252,22 @@ def _actions(outcomes: Outcomes, found: Survey, rules: Rules) -> list[Action]:
     return actions
 
 
-def _touches_a_partition(action: Action) -> bool:
+def _touches_a_partition(action: RecoveryAction) -> bool:
     return parse_partition_directory(action.path.partition("/")[0]) is not None
 
 
-def _with_marker(found: Survey, actions: Sequence[Action]) -> list[Action]:
+def _with_marker(found: Survey, actions: Sequence[RecoveryAction]) -> list[RecoveryAction]:
     """End with a clean-shutdown marker, as the last thing that is written."""
     content = Content((Literal(encode_clean_shutdown(NEW_CLEAN_SHUTDOWN)),))
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
     rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
-    written = Action(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)
+    written = RecoveryAction(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)
     return marker_first(found, [*rest, written])
 
 
 def _with_refusals(
-    ways: Sequence[Way], mode: Mode, in_every_mode: str | None, refused: tuple[str, str] | None
-) -> list[Way]:
+    ways: Sequence[RecoveryWay], mode: Mode, in_every_mode: str | None, refused: tuple[str, str] | None
+) -> list[RecoveryWay]:
     """The ways with why recovery declines them; strict and kafka have reasons that do not concern the others."""
     if in_every_mode is not None:
         return [replace(way, refusal=way.refusal or in_every_mode) for way in ways]
@@ -286,7 +286,7 @@ def _why_not_predicted(found: Survey, kafka: BrokerResult) -> str | None:
 
 
 def _with_what_is_missing(
-    found: Survey, topics: TopicFacts, choice: Choice, findings: Sequence[Finding]
+    found: Survey, topics: TopicFacts, choice: RecoveryChoice, findings: Sequence[Finding]
 ) -> list[Finding]:
     """With what no action is there for, and was found while the ways were compared."""
     return [

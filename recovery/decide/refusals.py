@@ -20,7 +20,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
-from kafkalog.recovery.decide.actions import Action, ActionKind
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.safe import SafeResult
 from kafkalog.recovery.decide.set_aside import why_not_set_aside
 from kafkalog.recovery.facts.modes import Mode
@@ -55,7 +55,7 @@ class Decided:
     kafka: BrokerResult
     own: SafeResult | None
     """what the modes other than kafka leave; None in mode kafka"""
-    actions: Sequence[Action]
+    actions: Sequence[RecoveryAction]
     findings: Sequence[Finding]
     declined: Mapping[str, str]
     """partition directory -> why it is left as it is; those that cannot be read are among them"""
@@ -159,12 +159,12 @@ def refusal_of(at: Decided) -> tuple[str, str] | None:
     return None
 
 
-def refusal_in_every_mode(found: Survey, actions: Sequence[Action]) -> str | None:
+def refusal_in_every_mode(found: Survey, actions: Sequence[RecoveryAction]) -> str | None:
     """Why a recovery would be declined whatever its mode; strict and kafka have reasons of their own."""
     return refusal_of_unreadable(found, Mode.SAFE) or _dangling_checkpoint(found) or _not_its_own(found, actions)
 
 
-def refuse_unsafe(found: Survey, actions: Sequence[Action], after: Tree) -> None:
+def refuse_unsafe(found: Survey, actions: Sequence[RecoveryAction], after: Tree) -> None:
     """Raise `RecoveryRefused` where acting could touch bytes that are not the directory's own."""
     why = _dangling_checkpoint(found) or _written_through(after) or _not_its_own(found, actions)
     if why is not None:
@@ -186,7 +186,7 @@ def _written_through(after: Tree) -> str | None:
     return f"{path} is a dangling symbolic link, through which a broker would write: remove it"
 
 
-def _not_its_own(found: Survey, actions: Sequence[Action]) -> str | None:
+def _not_its_own(found: Survey, actions: Sequence[RecoveryAction]) -> str | None:
     """Why acting could touch bytes that are not the directory's own."""
     for action in actions:
         facts = found.files.get(action.path)

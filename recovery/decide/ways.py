@@ -38,8 +38,8 @@ __all__ = [
     "How",
     "LostRange",
     "Measured",
+    "RecoveryWay",
     "Unit",
-    "Way",
     "WayName",
     "logs_of",
     "measure",
@@ -192,7 +192,7 @@ class Measured:
 
 
 @dataclass(slots=True)
-class Way:
+class RecoveryWay:
     """One way, for one partition or for a whole log directory."""
 
     way: WayName
@@ -233,7 +233,7 @@ class Way:
         }
 
 
-def recommended(ways: Sequence[Way]) -> Way | None:
+def recommended(ways: Sequence[RecoveryWay]) -> RecoveryWay | None:
     """The way that loses least, what nobody would come across counting as lost.
 
     None if nothing is known of any, or recovery declines all of which something is known.
@@ -241,7 +241,7 @@ def recommended(ways: Sequence[Way]) -> Way | None:
     order = {name: number for number, name in enumerate(WayName)}
     known = [way for way in ways if way.measured.records_lost is not None and way.refusal is None]
 
-    def rank(way: Way) -> tuple[int, int, bool, int, bool, int]:
+    def rank(way: RecoveryWay) -> tuple[int, int, bool, int, bool, int]:
         found = way.measured
         return (
             found.out_of_reach or 0,

@@ -21,7 +21,7 @@ from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source, used_end
-from kafkalog.codec.trace import Span, read_spans
+from kafkalog.codec.trace import FieldSpan, read_spans
 from kafkalog.codec.whole import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Sequence
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.explain.explanation import ExplainedPart, PartRole
@@ -64,7 +64,7 @@ def explain_index(
     return (ExplainedPart(role, f"entries of {kind.value}", span, tuple(remarks), breaks),)
 
 
-def _describe(entry: Span, base_offset: int, problems: tuple[Suspect, ...]) -> None:
+def _describe(entry: FieldSpan, base_offset: int, problems: tuple[Suspect, ...]) -> None:
     for child in entry.children:
         if child.name == "relative_offset" and isinstance(child.value, int):
             child.resolved = base_offset + child.value

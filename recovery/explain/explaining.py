@@ -54,6 +54,10 @@ def explain(
     Of a log that is the entry at byte `position`, or the entry of `offset`; with neither the first damage, between the
     entries on both sides of it, or where there is none the start.  Raises `UsageError` for a file that is none of
     Kafka's and for a place that is not in it, and `StorageError` if it cannot be read.  Nothing is changed.
+
+    * `path`: the file
+    * `max_fields`: how many fields are shown at most
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if position is not None and offset is not None:
         raise UsageError("position and offset are two places: give one of them")

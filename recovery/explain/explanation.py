@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from kafkalog.codec.trace import Span
+from kafkalog.codec.trace import FieldSpan
 
 __all__ = ["ExplainedPart", "Explanation", "PartRole"]
 
@@ -30,7 +30,7 @@ class ExplainedPart:
     role: PartRole
     what: str
     """what it is: a batch, a message, the entries of an index"""
-    span: Span
+    span: FieldSpan
     remarks: tuple[str, ...] = ()
     """sentences about the whole of it"""
     breaks: tuple[str, ...] = ()

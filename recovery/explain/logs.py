@@ -11,7 +11,7 @@ from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source, zeros_end
-from kafkalog.codec.trace import Span, read_spans
+from kafkalog.codec.trace import FieldSpan, read_spans
 from kafkalog.codec.whole import ENTRY
 from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, outside_checksum, repair_at
@@ -165,8 +165,8 @@ def _damage(
 ) -> ExplainedPart:
     if zeros_end(source, place.start, place.end) == place.end:
         zeros = place.end - place.start
-        span = Span(
-            "", place.start, place.end, children=[Span("zeros", place.start, place.end, f"{zeros} bytes", None)]
+        span = FieldSpan(
+            "", place.start, place.end, children=[FieldSpan("zeros", place.start, place.end, f"{zeros} bytes", None)]
         )
         after = "up to the end of the file" if place.end == source.size else "between sound entries"
         remark = f"{zeros} zero bytes {after}: space that was allocated and never written, or lost with the power"
@@ -204,7 +204,9 @@ def _repair(source: Source, place: _Place, following: _Place | None) -> BitRepai
     return None if found is None else found[0]
 
 
-def one_bit(span: Span, position: int, bit: int, data: bytes | memoryview) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def one_bit(
+    span: FieldSpan, position: int, bit: int, data: bytes | memoryview
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The field that a flipped bit is in, and a sentence about it; `data` are the bytes of the span."""
     field = _field_at(span, position) or "the records"
     for path, each in _paths(span):
@@ -216,14 +218,14 @@ def one_bit(span: Span, position: int, bit: int, data: bytes | memoryview) -> tu
     return (field,), (f"{sentence} ({given:#04x} is there, {right:#04x} would be right)",)
 
 
-def broken_fields(span: Span, prefix: str = "") -> Iterator[str]:
+def broken_fields(span: FieldSpan, prefix: str = "") -> Iterator[str]:
     """Paths of fields with a problem, those that say more than a checksum first."""
     found = [(path, each) for path, each in _paths(span, prefix) if each.problem is not None]
     yield from (path for path, each in found if each.code != "checksum")
     yield from (path for path, each in found if each.code == "checksum")
 
 
-def _paths(span: Span, prefix: str = "") -> Iterator[tuple[str, Span]]:
+def _paths(span: FieldSpan, prefix: str = "") -> Iterator[tuple[str, FieldSpan]]:
     for child in span.children:
         joint = "" if child.name.startswith("[") or not prefix else "."
         path = prefix if child.is_unpacked else f"{prefix}{joint}{child.name}"
@@ -231,7 +233,7 @@ def _paths(span: Span, prefix: str = "") -> Iterator[tuple[str, Span]]:
         yield from _paths(child, path)
 
 
-def _field_at(span: Span, position: int) -> str | None:
+def _field_at(span: FieldSpan, position: int) -> str | None:
     """The path of the innermost field that has a byte of the file; what was decompressed has none."""
     for child in span.children:
         if child.position <= position < child.end and not child.is_unpacked:
@@ -241,5 +243,5 @@ def _field_at(span: Span, position: int) -> str | None:
     return None
 
 
-def _has_bits(span: Span) -> bool:
+def _has_bits(span: FieldSpan) -> bool:
     return any(child.type.startswith("bit") for child in span.children)

@@ -23,7 +23,7 @@ from kafkalog.codec.model import ControlType, Record, RecordBatch
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.published_spans import PublishedMessage
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.trace import Reader, Span, Traced, read_spans
+from kafkalog.codec.trace import FieldSpan, Reader, Traced, read_spans
 
 __all__ = ["read_contents"]
 
@@ -51,7 +51,7 @@ class _Typed(Traced):
         return Container(numbers, **self.message.read(reader))
 
 
-def read_contents(entry: Span, topic: str | None, batch: RecordBatch, limits: Limits) -> None:
+def read_contents(entry: FieldSpan, topic: str | None, batch: RecordBatch, limits: Limits) -> None:
     """Put the fields inside keys and values below them, and what deltas amount to beside them."""
     records = decode_batch(batch, limits=limits).records
     for span, record in zip(_record_spans(entry), records, strict=False):
@@ -60,7 +60,7 @@ def read_contents(entry: Span, topic: str | None, batch: RecordBatch, limits: Li
             _put_below(span, name, tree)
 
 
-def _record_spans(entry: Span) -> list[Span]:
+def _record_spans(entry: FieldSpan) -> list[FieldSpan]:
     unpacked = next((child for child in entry.children if child.is_unpacked), None)
     if unpacked is not None:
         return [child for child in unpacked.children if child.name.endswith("]")]
@@ -68,7 +68,7 @@ def _record_spans(entry: Span) -> list[Span]:
     return records or [entry]
 
 
-def _resolve(span: Span, record: Record) -> None:
+def _resolve(span: FieldSpan, record: Record) -> None:
     for child in span.children:
         if child.name in ("offset_delta", "offset"):
             child.resolved = record.offset
@@ -105,10 +105,10 @@ def _control(record: Record) -> Iterator[tuple[str, Traced | Struct]]:
             yield "value", PublishedMessage(layout.construct(version))
 
 
-def _put_below(record: Span, name: str, tree: Traced | Struct) -> None:
+def _put_below(record: FieldSpan, name: str, tree: Traced | Struct) -> None:
     for child in record.children:
         if child.name == name and isinstance(child.value, bytes):
             start = child.end - len(child.value)
-            length = Span("length", child.position, start, "length", len(child.value), "bytes that follow")
+            length = FieldSpan("length", child.position, start, "length", len(child.value), "bytes that follow")
             length.data = child.data[: start - child.position]
             child.children = [length, *read_spans(tree, child.value, position=start).children]

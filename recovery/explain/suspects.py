@@ -27,7 +27,7 @@ from kafkalog.codec.model import (
     codec_label,
 )
 from kafkalog.codec.rules import LAST_LEGACY_CODEC
-from kafkalog.codec.trace import UNREAD, Span, read_spans
+from kafkalog.codec.trace import UNREAD, FieldSpan, read_spans
 from kafkalog.codec.whole import ENTRY
 
 __all__ = ["blame_suspects"]
@@ -57,7 +57,7 @@ _FIELDS = {
 
 
 def blame_suspects(
-    entry: Span, data: bytes | memoryview, before: AnyHeader | None, findings: Iterable[Finding] = ()
+    entry: FieldSpan, data: bytes | memoryview, before: AnyHeader | None, findings: Iterable[Finding] = ()
 ) -> None:
     """Put a problem on each field of an entry's header that cannot be right, if it has none already.
 
@@ -76,7 +76,7 @@ def blame_suspects(
                 child.problem, child.code = message, "contradiction"
 
 
-def _length(entry: Span, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
+def _length(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
     """A length with which the checksum does not fit, while it fits where the records end."""
     unread = next((child for child in entry.children if child.name == UNREAD), None)
     if unread is None or values.get("magic") != BATCH_MAGIC or not _is_wrong(entry, "crc"):
@@ -89,11 +89,11 @@ def _length(entry: Span, values: Values, data: bytes | memoryview) -> Iterator[S
                 child.problem = None
 
 
-def _is_wrong(entry: Span, name: str) -> bool:
+def _is_wrong(entry: FieldSpan, name: str) -> bool:
     return any(child.name == name and child.problem is not None for child in entry.children)
 
 
-def _codec(entry: Span, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
+def _codec(entry: FieldSpan, values: Values, data: bytes | memoryview) -> Iterator[Suspect]:
     """A compression with which nothing can be unpacked, while the bytes make sense with another one."""
     attributes, magic = values.get("attributes"), values.get("magic")
     if not isinstance(attributes, Container) or magic not in _LAYOUTS or _is_wrong(entry, "crc"):
@@ -123,7 +123,7 @@ def _order(values: Values, before: AnyHeader | None) -> Iterator[Suspect]:
         yield "partition_leader_epoch", f"the batch before has epoch {before.partition_leader_epoch}, and epochs grow"
 
 
-def _batch(values: Values, entry: Span) -> Iterator[Suspect]:
+def _batch(values: Values, entry: FieldSpan) -> Iterator[Suspect]:
     attributes, delta, count = (values.get(name) for name in ("attributes", "last_offset_delta", "records_count"))
     if isinstance(attributes, Container):
         if UNNAMED in attributes:
@@ -139,7 +139,7 @@ def _batch(values: Values, entry: Span) -> Iterator[Suspect]:
     yield from _records(values, _records_of(entry))
 
 
-def _records_of(entry: Span) -> list[Container]:
+def _records_of(entry: FieldSpan) -> list[Container]:
     unpacked = next((child for child in entry.children if child.is_unpacked), entry)
     return [
         child.value

@@ -21,7 +21,7 @@ from kafkalog.codec.names import (
     parse_java_long,
 )
 from kafkalog.codec.text import CHECKPOINT_VERSION, decode_uuid
-from kafkalog.codec.trace import MOST_SPANS, Span
+from kafkalog.codec.trace import MOST_SPANS, FieldSpan
 
 __all__ = ["TEXT_FILES", "text_spans"]
 
@@ -32,12 +32,12 @@ _BITS = {"int32": 32, "int64": 64}
 Lines = Iterator[tuple[int, bytes]]
 
 
-def text_spans(name: str, data: bytes, most: int = MOST_SPANS) -> Span:
+def text_spans(name: str, data: bytes, most: int = MOST_SPANS) -> FieldSpan:
     """The fields of a text file by its name, one of `TEXT_FILES`; bytes between fields belong to the lines.
 
     Of more than `most` lines and fields the first are given, and behind them those that are wrong.
     """
-    root = Span("", 0, len(data))
+    root = FieldSpan("", 0, len(data))
     reader, fields, _page = TEXT_FILES[name]
     made = 0
     for span in reader(data, fields):
@@ -55,9 +55,9 @@ def _lines(data: bytes) -> Lines:
         position += len(line)
 
 
-def _field(name: str, kind: str, doc: str, position: int, text: bytes) -> Span:
+def _field(name: str, kind: str, doc: str, position: int, text: bytes) -> FieldSpan:
     value = text.decode("utf-8", "replace")
-    span = Span(name, position, position + len(text), kind, value, doc, data=text)
+    span = FieldSpan(name, position, position + len(text), kind, value, doc, data=text)
     if kind in _BITS and parse_java_long(value, _BITS[kind]) is None:
         span.problem, span.code = f"it is not an {kind}", "text"
     elif kind in _BITS:
@@ -70,7 +70,7 @@ def _field(name: str, kind: str, doc: str, position: int, text: bytes) -> Span:
     return span
 
 
-def _checkpoint(data: bytes, fields: tuple[TextField, ...]) -> Iterator[Span]:
+def _checkpoint(data: bytes, fields: tuple[TextField, ...]) -> Iterator[FieldSpan]:
     rows = [line for _, line in _lines(data)][2:]
     for number, (position, line) in enumerate(_lines(data)):
         text = line.rstrip(b"\r\n")
@@ -88,8 +88,8 @@ def _checkpoint(data: bytes, fields: tuple[TextField, ...]) -> Iterator[Span]:
             yield _row(number - 2, position, line, fields)
 
 
-def _row(number: int, position: int, line: bytes, fields: tuple[TextField, ...]) -> Span:
-    row = Span(f"[{number}]", position, position + len(line), "line")
+def _row(number: int, position: int, line: bytes, fields: tuple[TextField, ...]) -> FieldSpan:
+    row = FieldSpan(f"[{number}]", position, position + len(line), "line")
     words = list(_WORD.finditer(line))
     for field, word in zip(fields, words, strict=False):
         row.children.append(_field(field.name, field.kind, field.doc, position + word.start(), word.group()))
@@ -100,12 +100,14 @@ def _row(number: int, position: int, line: bytes, fields: tuple[TextField, ...])
     return row
 
 
-def _pairs(data: bytes, fields: tuple[TextField, ...], pattern: re.Pattern[bytes]) -> Iterator[Span]:
+def _pairs(data: bytes, fields: tuple[TextField, ...], pattern: re.Pattern[bytes]) -> Iterator[FieldSpan]:
     declared: Mapping[str, TextField] = {field.name: field for field in fields}
     for position, line in _lines(data):
         if line.startswith(b"#") or not line.strip():
             text = line.rstrip(b"\r\n")
-            yield Span("comment", position, position + len(text), "text", text.decode("utf-8", "replace"), data=text)
+            yield FieldSpan(
+                "comment", position, position + len(text), "text", text.decode("utf-8", "replace"), data=text
+            )
             continue
         found = False
         for match in pattern.finditer(line):
@@ -117,19 +119,20 @@ def _pairs(data: bytes, fields: tuple[TextField, ...], pattern: re.Pattern[bytes
             yield _field(field.name, field.kind, field.doc, start, text)
         if not found:
             text, problem = line.rstrip(b"\r\n"), "it is not a name and a value"
-            yield Span("line", position, position + len(text), "text", data=text, problem=problem, code="text")
+            yield FieldSpan("line", position, position + len(text), "text", data=text, problem=problem, code="text")
 
 
-def _properties(data: bytes, fields: tuple[TextField, ...]) -> Iterator[Span]:
+def _properties(data: bytes, fields: tuple[TextField, ...]) -> Iterator[FieldSpan]:
     yield from _pairs(data, fields, _PROPERTY)
 
 
-def _object(data: bytes, fields: tuple[TextField, ...]) -> Iterator[Span]:
+def _object(data: bytes, fields: tuple[TextField, ...]) -> Iterator[FieldSpan]:
     yield from _pairs(data, fields, _MEMBER)
 
 
 _OFFSETS = (_checkpoint, text_files.OFFSET_CHECKPOINT_LINE, "offset-checkpoint")
-TEXT_FILES: dict[str, tuple[Callable[[bytes, tuple[TextField, ...]], Iterator[Span]], tuple[TextField, ...], str]] = {
+_Reading = Callable[[bytes, tuple[TextField, ...]], Iterator[FieldSpan]]
+TEXT_FILES: dict[str, tuple[_Reading, tuple[TextField, ...], str]] = {
     RECOVERY_POINT_CHECKPOINT: _OFFSETS,
     LOG_START_OFFSET_CHECKPOINT: _OFFSETS,
     REPLICATION_OFFSET_CHECKPOINT: _OFFSETS,

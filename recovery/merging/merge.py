@@ -47,6 +47,11 @@ def merge_replicas(
 
     The copies are only read.  Raises `UsageError` if they are not copies of one partition, `RecoveryRefused` if they
     belong to different topics with that name, or if a broker would not load the result.
+
+    * `copies`: directories of one topic-partition
+    * `target`: the log directory in which the merged partition is made
+    * `settings`: the topic's settings (`LogSettings`)
+    * `at`: the time in ms to treat as now
     """
     given = settings or LogSettings()
     shelf = of_one_partition(copies)
@@ -84,6 +89,11 @@ def merge_directories(
     because the operator decides which broker gets the directory.  A partition that cannot be merged does not stop the
     others; the result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several
     clusters.
+
+    * `paths`: log directories of one cluster, two or more
+    * `into`: the new log directory
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `on_read`: called with the number of log bytes read
     """
     target = os.path.realpath(into)
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):

@@ -26,7 +26,7 @@ from kafkalog.codec.names import (
 from kafkalog.codec.quorum_state import QuorumState, encode_quorum_state
 from kafkalog.log.storage.content import Content, Literal, Slice, join
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, Action, difference
+from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, RecoveryAction, difference
 from kafkalog.recovery.decide.safe import SafeResult, recover_safely
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
@@ -133,7 +133,7 @@ def _elsewhere(parts: Iterable[object], donor: str) -> Iterable[Slice | Literal]
             yield part  # type: ignore[misc]
 
 
-def actions_of(found: Survey, files: dict[str, Content]) -> list[Action]:
+def actions_of(found: Survey, files: dict[str, Content]) -> list[RecoveryAction]:
     """What turns a metadata directory into one with these files; nothing else in the log directory is touched."""
     tree = found.tree()
     for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):

@@ -28,7 +28,7 @@ from kafkalog.log.directories.directory import is_log_dir
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.log.storage.content import Content
-from kafkalog.recovery.decide.actions import Action
+from kafkalog.recovery.decide.actions import RecoveryAction
 from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import node_id_of
@@ -58,7 +58,7 @@ from kafkalog.recovery.quorum.refusals import (
 )
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.voters import (
-    Member,
+    QuorumMember,
     bootstrap_line,
     endpoints_known,
     listener_of,
@@ -83,7 +83,7 @@ class DirectoryChange:
     root: str
     node: int
     survey: Survey = field(repr=False)
-    actions: list[Action]
+    actions: list[RecoveryAction]
     end_before: int
     mode: str = MODE
 
@@ -105,7 +105,7 @@ class QuorumPlan:
     quorum: Quorum
     donor: QuorumLog
     """whose log all of the new quorum get"""
-    members: tuple[Member, ...]
+    members: tuple[QuorumMember, ...]
     voters: tuple[VoterNode, ...]
     """those of the new voters record; none with static voters"""
     others: tuple[KnownVoter, ...]
@@ -247,7 +247,7 @@ def _nothing(
     wanted: QuorumRequest,
     quorum: Quorum,
     targets: Sequence[QuorumLog],
-    members: tuple[Member, ...],
+    members: tuple[QuorumMember, ...],
     why: str,
 ) -> QuorumPlan:
     """A plan that leaves everything as it is."""
@@ -304,7 +304,7 @@ class _Making:
         wanted: QuorumRequest,
         quorum: Quorum,
         targets: Sequence[QuorumLog],
-        members: tuple[Member, ...],
+        members: tuple[QuorumMember, ...],
         voters: tuple[VoterNode, ...],
         others: tuple[KnownVoter, ...],
         listener: str,
@@ -403,7 +403,7 @@ class _Making:
             told = [static_line(self.members)]
         return [*lines, (who, told)]
 
-    def listens_beside(self, member: Member) -> bool:
+    def listens_beside(self, member: QuorumMember) -> bool:
         """It is a broker too, and what else it listens on is not known."""
         return member.node in self.image.brokers and member.node not in self.wanted.properties
 

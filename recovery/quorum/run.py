@@ -18,7 +18,7 @@ from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.act.lock import refuse_if_locked
-from kafkalog.recovery.act.runner import Completed
+from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.quorum.metadata_tree import content_elsewhere
@@ -35,7 +35,7 @@ class DirectoryRun:
     root: str
     run_id: str | None
     quarantine: str | None
-    earlier: Completed = field(default_factory=Completed)
+    earlier: CompletedRuns = field(default_factory=CompletedRuns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,8 @@ def plan_quorum(wanted: QuorumRequest) -> QuorumPlan:
     """What `recover_quorum` would do; only reads.  Errors are those of `recover_quorum`.
 
     The plan's surveys keep files open; `close()` closes them.
+
+    * `wanted`: what is asked for (`QuorumRequest`)
     """
     wanted = wanted.checked()
     with ExitStack() as stack:
@@ -108,6 +110,11 @@ def recover_quorum(
     quarantine, and put back by `undo`.  Raises `UsageError` for a request
     that makes no sense, `StorageError` for I/O, and `RecoveryRefused`, with nothing changed, if it cannot be done,
     needs consent, or a run was cut short.
+
+    * `wanted`: what is asked for (`QuorumRequest`)
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `expected`: an earlier plan; if a directory has changed since, nothing is done
+    * `on_plan`: called with the plan before anything is changed
     """
     wanted = wanted.checked()
     with ExitStack() as stack:

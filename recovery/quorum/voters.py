@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
-from kafkalog.codec.kraft import Endpoint, KRaftRecord, KRaftVersion, KRaftVoters, VoterNode
+from kafkalog.codec.kraft import KRaftRecord, KRaftVersion, KRaftVoters, VoterEndpoint, VoterNode
 from kafkalog.codec.text import decode_uuid, encode_uuid
 from kafkalog.recovery.quorum.request import QuorumRequest
 
 if TYPE_CHECKING:
     from kafkalog.cluster.kraft.metadata_image import MetadataImage
 
-__all__ = ["Member", "endpoints_known", "new_records", "node_of", "static_line"]
+__all__ = ["QuorumMember", "endpoints_known", "new_records", "node_of", "static_line"]
 
 _LISTENER = "CONTROLLER"
 """where no file names one"""
@@ -25,7 +25,7 @@ _SMALLEST, _LARGEST = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class QuorumMember:
     """A controller of the new quorum."""
 
     node: int
@@ -42,47 +42,50 @@ class Member:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[Endpoint, ...]]:
+def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[VoterEndpoint, ...]]:
     """Where controllers listen: by the voter sets, and what controllers registered (`RegisterControllerRecord`)."""
-    found: dict[int, tuple[Endpoint, ...]] = {}
+    found: dict[int, tuple[VoterEndpoint, ...]] = {}
     for node, fields in image.controllers.items():
-        found[node] = tuple(Endpoint(each["name"], each["host"], each["port"]) for each in fields["end_points"])
+        found[node] = tuple(VoterEndpoint(each["name"], each["host"], each["port"]) for each in fields["end_points"])
     for each in (*log.known.values(), *log.voters):
         found[each.voter_id] = each.endpoints
     return found
 
 
 def members_of(
-    logs: Sequence[QuorumLog], wanted: QuorumRequest, known: Mapping[int, tuple[Endpoint, ...]]
-) -> tuple[Member, ...]:
+    logs: Sequence[QuorumLog], wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, ...]]
+) -> tuple[QuorumMember, ...]:
     """The members that the given directories are."""
     return tuple(_member(log.node or 0, log.directory_id, wanted, known) for log in logs)
 
 
 def _member(
-    node: int, directory_id: str | None, wanted: QuorumRequest, known: Mapping[int, tuple[Endpoint, ...]]
-) -> Member:
+    node: int, directory_id: str | None, wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, ...]]
+) -> QuorumMember:
     host, port = wanted.endpoints.get(node, (None, None))
     if host is None:
         first = next(iter(known.get(node, ())), None)
         host, port = (None, None) if first is None else (first.host, first.port)
-    return Member(node, directory_id, host, port)
+    return QuorumMember(node, directory_id, host, port)
 
 
-def new_member(node: int, directory_id: str, wanted: QuorumRequest) -> Member:
+def new_member(node: int, directory_id: str, wanted: QuorumRequest) -> QuorumMember:
     """The controller that is made of a broker's copy."""
     host, port = wanted.endpoints[node]
-    return Member(node, directory_id, host, port)
+    return QuorumMember(node, directory_id, host, port)
 
 
-def listener_of(wanted: QuorumRequest, known: Mapping[int, tuple[Endpoint, ...]]) -> str:
+def listener_of(wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, ...]]) -> str:
     """The name of the controllers' listener: as given, as any file says, or Kafka's usual one."""
     named = (each.name for endpoints in known.values() for each in endpoints)
     return wanted.listener or next(named, _LISTENER)
 
 
 def node_of(
-    member: Member, wanted: QuorumRequest, known: Mapping[int, tuple[Endpoint, ...]], before: Sequence[VoterNode]
+    member: QuorumMember,
+    wanted: QuorumRequest,
+    known: Mapping[int, tuple[VoterEndpoint, ...]],
+    before: Sequence[VoterNode],
 ) -> VoterNode:
     """The member as a voters record has it; what it listened on stays, unless it has moved."""
     if member.directory_id is None:
@@ -103,7 +106,7 @@ def node_of(
                 ),
                 reason="endpoint",
             )
-        endpoints: tuple[Endpoint, ...] = (Endpoint(listener_of(wanted, known), member.host, member.port),)
+        endpoints: tuple[VoterEndpoint, ...] = (VoterEndpoint(listener_of(wanted, known), member.host, member.port),)
     else:
         endpoints = known[member.node]
     lowest, highest = (_SMALLEST, _LARGEST) if old is None else (old.min_supported_version, old.max_supported_version)
@@ -116,7 +119,7 @@ def new_records(voters: Sequence[VoterNode], *, becomes_dynamic: bool) -> tuple[
     return (KRaftVersion(0, 1), record) if becomes_dynamic else (record,)
 
 
-def static_line(members: Sequence[Member]) -> str:
+def static_line(members: Sequence[QuorumMember]) -> str:
     """The setting that decides where voters are static."""
     return "controller.quorum.voters=" + ",".join(f"{each.node}@{each.place}" for each in members)
 
@@ -129,4 +132,4 @@ def bootstrap_line(voters: Sequence[VoterNode]) -> str:
 def _places(voters: Sequence[VoterNode]) -> Iterator[str]:
     for each in voters:
         first = each.endpoints[0]
-        yield Member(each.voter_id, encode_uuid(each.directory_id), first.host, first.port).place
+        yield QuorumMember(each.voter_id, encode_uuid(each.directory_id), first.host, first.port).place

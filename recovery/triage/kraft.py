@@ -20,7 +20,7 @@ from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.recovery.triage.logs import BrokerDisks
-from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, Memory, Replicas
+from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
 
 __all__ = ["KRaftMemory", "kraft_memory"]
 
@@ -46,12 +46,12 @@ class KRaftMemory(Memory):
         """Who is registered, or has replicas."""
         return frozenset(self.images[0].brokers)
 
-    def partitions(self) -> dict[Key, Replicas]:
+    def partitions(self) -> dict[Key, KnownReplicas]:
         """Every partition."""
         found = {}
         for name, topic in sorted(self.images[0].topics.items()):
             for number, each in sorted(topic.partitions.items()):
-                found[name, number] = Replicas(each.replicas, each.isr, each.leader, each.elr, each.last_known_elr)
+                found[name, number] = KnownReplicas(each.replicas, each.isr, each.leader, each.elr, each.last_known_elr)
         return found
 
     def eligible(self, key: Key) -> frozenset[int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from kafkalog.recovery.triage.logs import BrokerDisks
 
-__all__ = ["ELECTION_COMMAND", "Key", "Memory", "Replicas"]
+__all__ = ["ELECTION_COMMAND", "Key", "KnownReplicas", "Memory"]
 
 Key = tuple[str, int]
 ELECTION_COMMAND = (
@@ -18,7 +18,7 @@ ELECTION_COMMAND = (
 
 
 @dataclass(frozen=True, slots=True)
-class Replicas:
+class KnownReplicas:
     """What is known of a partition at the moment of the cut."""
 
     replicas: tuple[int, ...]
@@ -43,7 +43,7 @@ class Memory(ABC):
         """Who is registered."""
 
     @abstractmethod
-    def partitions(self) -> dict[Key, Replicas]:
+    def partitions(self) -> dict[Key, KnownReplicas]:
         """Every partition."""
 
     @abstractmethod

@@ -13,15 +13,15 @@ from typing import Any
 from kafkalog.cluster.zookeeper.election import NO_LEADER
 from kafkalog.recovery.copies.common_history import common_past
 from kafkalog.recovery.triage.logs import ReplicaLog
-from kafkalog.recovery.triage.memory import Replicas
+from kafkalog.recovery.triage.memory import KnownReplicas
 
-__all__ = ["Advice", "Loss", "PartitionTriage", "advised", "judged"]
+__all__ = ["FollowerLoss", "PartitionTriage", "StartAdvice", "advised", "judged"]
 
 Leaders = Callable[[tuple[int, ...] | None], frozenset[int] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class FollowerLoss:
     """Offsets of a log that go when its broker follows."""
 
     start: int
@@ -36,7 +36,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class Advice:
+class StartAdvice:
     """What to do before the first start; `what` is a word for programs."""
 
     what: str
@@ -94,7 +94,7 @@ class PartitionTriage:
 
     topic: str
     partition: int
-    known: Replicas
+    known: KnownReplicas
     leaders: tuple[int, ...]
     """everybody who may lead, `NO_LEADER` for none"""
     is_foreseen: bool
@@ -106,9 +106,9 @@ class PartitionTriage:
     """whose copies go furthest"""
     outcomes: dict[int, dict[int, int]] = field(default_factory=dict)
     """leader -> broker -> log end offset after following"""
-    losses: dict[int, dict[int, Loss]] = field(default_factory=dict)
+    losses: dict[int, dict[int, FollowerLoss]] = field(default_factory=dict)
     """leader -> broker -> what it loses"""
-    advice: Advice = Advice("nothing")
+    advice: StartAdvice = StartAdvice("nothing")
 
     @property
     def may_lose(self) -> bool:
@@ -180,7 +180,7 @@ def _log(log: ReplicaLog, best: Collection[int]) -> dict[str, Any]:
 def judged(
     topic: str,
     partition: int,
-    known: Replicas,
+    known: KnownReplicas,
     leaders: frozenset[int] | None,
     logs: Mapping[int, ReplicaLog],
     up: frozenset[int],
@@ -207,7 +207,7 @@ def _best(logs: Iterable[ReplicaLog]) -> tuple[int, ...]:
     return tuple(sorted(each.node for each in ranked if each.rank == furthest))
 
 
-def _loss(follower: ReplicaLog, leader: ReplicaLog) -> Loss | None:
+def _loss(follower: ReplicaLog, leader: ReplicaLog) -> FollowerLoss | None:
     past = common_past(follower.lineage, leader.lineage)
     cut = min(follower.end, leader.end) if past is None else past.offset
     if past is None and follower.high_watermark is not None:
@@ -216,7 +216,7 @@ def _loss(follower: ReplicaLog, leader: ReplicaLog) -> Loss | None:
     if cut >= follower.end:
         return None
     committed = max(each.high_watermark or 0 for each in (follower, leader))
-    return Loss(cut, follower.end, max(0, min(committed, follower.end) - cut))
+    return FollowerLoss(cut, follower.end, max(0, min(committed, follower.end) - cut))
 
 
 def advised(
@@ -224,7 +224,7 @@ def advised(
     leaders: Leaders,
     order: tuple[int, ...],
     eligible: Collection[int],
-) -> Advice:
+) -> StartAdvice:
     """What makes a best copy lead, if anything does.
 
     `order` is the one that is best for the cluster as a whole, and has everybody who can be started; `eligible` may
@@ -233,23 +233,23 @@ def advised(
     here = frozenset(found.logs).intersection(order)
     good = here.intersection(found.best)
     if found.is_clean or (found.is_foreseen and frozenset(found.leaders) <= good):
-        return Advice("nothing")
+        return StartAdvice("nothing")
     for each in (order, *(_beginning_with(node, order) for node in sorted(good))):
         under = leaders(each)
         if under and under <= good:
-            return Advice("start_order", each)
+            return StartAdvice("start_order", each)
     held = tuple(sorted(here - good))
     rest = tuple(each for each in order if each not in held)
     absent = tuple(sorted(set(eligible) - here))
     under = leaders(rest) if good else None
     if held and under and under <= good:
-        return Advice("hold_back", rest, held)
+        return StartAdvice("hold_back", rest, held)
     needs_election = under == frozenset({NO_LEADER})
     if needs_election:
-        return Advice("bring" if absent else "hold_back" if held else "elect", rest, held, min(good), absent)
+        return StartAdvice("bring" if absent else "hold_back" if held else "elect", rest, held, min(good), absent)
     if held:
-        return Advice("merge", bring=absent)
-    return Advice("bring" if absent else "nothing_helps", bring=absent)
+        return StartAdvice("merge", bring=absent)
+    return StartAdvice("bring" if absent else "nothing_helps", bring=absent)
 
 
 def _beginning_with(node: int, order: tuple[int, ...]) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from kafkalog.recovery.copies.common_history import Lineage
 from kafkalog.recovery.copies.volumes import Shelf, gather
 from kafkalog.recovery.facts.workers import OnProgress
 from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers, unread
-from kafkalog.recovery.triage.memory import Memory, Replicas
+from kafkalog.recovery.triage.memory import KnownReplicas, Memory
 from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
 from kafkalog.recovery.triage.sources import memory_of
 
@@ -114,6 +114,14 @@ def triage(
 
     Raises `UsageError` for paths that do not exist and for brokers that are not there, `RecoveryRefused` for a live
     directory, for directories of several clusters and for two that cannot be of one broker, `StorageError` for I/O.
+
+    * `paths`: directories of all brokers and controllers
+    * `topics`: names or patterns of topics; none: all
+    * `partitions`: numbers of partitions; none: all
+    * `exclude`: topics, or partitions as `topic-0`, that are left out
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `on_progress`: called with a `ProgressState` now and then
     """
     shelf = gather(paths, limits=limits, at_least=0, notes_empty=True)
     if shelf.several_clusters is not None:
@@ -273,7 +281,7 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
     return [Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, None)]
 
 
-def _logs_of(key: Key, known: Replicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
+def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
     """Of each replica; one that is missing will be empty."""
     found = {}
     for node in known.replicas:
@@ -289,7 +297,7 @@ def _logs_of(key: Key, known: Replicas, disks: Mapping[int, BrokerDisks]) -> dic
 
 
 def _judged(
-    key: Key, known: Replicas, memory: Memory, disks: Mapping[int, BrokerDisks], order: tuple[int, ...] | None
+    key: Key, known: KnownReplicas, memory: Memory, disks: Mapping[int, BrokerDisks], order: tuple[int, ...] | None
 ) -> PartitionTriage:
     logs = _logs_of(key, known, disks)
     started = disks.keys() if order is None else set(order)

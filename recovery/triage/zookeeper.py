@@ -16,7 +16,7 @@ from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_o
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.recovery.triage.logs import BrokerDisks, unread
-from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, Memory, Replicas
+from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
 
 __all__ = ["ZooKeeperMemory", "zookeeper_memory"]
 
@@ -55,10 +55,10 @@ class ZooKeeperMemory(Memory):
         """Who is registered, or has replicas."""
         return self.registered | self._with_replicas
 
-    def partitions(self) -> dict[Key, Replicas]:
+    def partitions(self) -> dict[Key, KnownReplicas]:
         """Every partition."""
         return {
-            key: Replicas(tuple(replicas), tuple(state.isr), state.leader)
+            key: KnownReplicas(tuple(replicas), tuple(state.isr), state.leader)
             for key, (replicas, state) in sorted(self.states.items())
         }
 

@@ -193,6 +193,11 @@ def deleted(
     directory that cannot be read and the reason; the others are still examined.  Raises `UsageError` for a path that is
     not a log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for
     I/O, and without `on_unreadable` also if one directory cannot be read.
+
+    * `path`: the log directory
+    * `topic`: name of the deleted topic
+    * `partitions`: numbers of partitions; none: all
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
     """
     with ExitStack() as stack:
         found = [

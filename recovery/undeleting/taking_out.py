@@ -85,6 +85,12 @@ def undelete_into(
     the name and id of the new directories.  A partition that cannot be read is left out and named in the result's
     `unreadable`.  Raises `UsageError` for an impossible target, `RecoveryRefused` if there is nothing, or nothing
     sound, `StorageError` if none of it can be read.
+
+    * `topic`: name of the deleted topic
+    * `partitions`: numbers of partitions; none: all
+    * `config`: settings under Kafka's names
+    * `at`: the time in ms to treat as now
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
     """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at).checked()
     destination = new_directory(target, beside=os.path.realpath(path))

@@ -31,7 +31,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.act.transaction import Keeping, transaction
 from kafkalog.recovery.broker.manager import topic_id_or_none
-from kafkalog.recovery.decide.actions import Action, ActionKind, difference, marker_first
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.normalize import Checkpoints
 from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.decide.safe import SafeResult, recover_safely
@@ -87,7 +87,7 @@ class Undeletion:
 
     root: str
     survey: Survey = field(repr=False)
-    actions: list[Action]
+    actions: list[RecoveryAction]
     put_back: tuple[PutBack, ...]
     left: tuple[str, ...] = ()
     """what stays deleted, and why: sentences"""
@@ -132,7 +132,18 @@ def plan_undelete(
     at: int | None = None,
     hold: bool = False,
 ) -> Undeletion:
-    """What `undelete` would do; only reads.  Arguments and refusals are those of `undelete`."""
+    """What `undelete` would do; only reads.  Arguments and refusals are those of `undelete`.
+
+    * `path`: the log directory
+    * `topic`: name of the deleted topic
+    * `partitions`: numbers of partitions; none: all
+    * `source`: name of a directory or id of a run, if several hold a partition
+    * `as_topic`: another topic name for what is restored
+    * `topic_id`: the topic's id in the cluster
+    * `config`: settings under Kafka's names
+    * `at`: the time in ms to treat as now
+    * `hold`: `-delete` directories only become `-stray`
+    """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
         return _plan(stack, root_of_runs(path), wanted)
@@ -166,6 +177,9 @@ def undelete(
 
     Raises `RecoveryRefused`, with nothing changed, if there is nothing to restore, if the place is taken, if a log is
     damaged, if the cluster does not know the topic, or if a run was interrupted.
+
+    * `topic`: name of the deleted topic
+    * `partitions`: numbers of partitions; none: all
     """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
     with ExitStack() as stack:
@@ -237,7 +251,7 @@ def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
         if each.kind is RemainsKind.STRAY:
             raise RecoveryRefused(f"{each.directory} is already one that no broker removes", reason="nothing")
         target = each.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
-        actions.append(Action(ActionKind.RENAME_DIRECTORY, each.directory, target=target))
+        actions.append(RecoveryAction(ActionKind.RENAME_DIRECTORY, each.directory, target=target))
         end = each.segments[0].base_offset if each.last_offset is None else each.last_offset + 1
         held.append(PutBack(target, each.directory, each.segments[0].base_offset, end, each.records, each.topic_id))
     found = stack.enter_context(survey(root, only=frozenset(each.directory for each in chosen)))
@@ -449,7 +463,7 @@ class _Making:
         )
 
 
-def _latest_first(actions: Sequence[Action]) -> list[Action]:
+def _latest_first(actions: Sequence[RecoveryAction]) -> list[RecoveryAction]:
     """Segments come back the last one first, so that a log is never there with a gap in it."""
     renamed = iter([each for each in reversed(actions) if each.kind is ActionKind.RENAME])
     return [next(renamed) if each.kind is ActionKind.RENAME else each for each in actions]

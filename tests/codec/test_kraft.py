@@ -11,7 +11,6 @@ from kafkalog.codec import FindingCode, FormatError, Record, TimestampType, Usag
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.encode import build_control_batch
 from kafkalog.codec.kraft import (
-    Endpoint,
     KRaftRecord,
     KRaftVersion,
     KRaftVoters,
@@ -19,6 +18,7 @@ from kafkalog.codec.kraft import (
     SnapshotFooter,
     SnapshotHeader,
     Voter,
+    VoterEndpoint,
     VoterNode,
     encode_kraft_value,
     kraft_record,
@@ -30,7 +30,7 @@ from kafkalog.codec.names import KRaftSnapshotName, kraft_snapshot_file, parse_k
 from kafkalog.codec.quorum_state import QuorumState, decode_quorum_state, encode_quorum_state
 
 UUID_1_2 = (1).to_bytes(8, "big") + (2).to_bytes(8, "big")
-VOTERS = KRaftVoters(0, (VoterNode(1, UUID_1_2, (Endpoint("C", "h", 9093),), 0, 1),))
+VOTERS = KRaftVoters(0, (VoterNode(1, UUID_1_2, (VoterEndpoint("C", "h", 9093),), 0, 1),))
 
 # control record -> checksum of the batch, the record's bytes
 VECTORS: dict[str, tuple[KRaftRecord, int, str]] = {

@@ -16,7 +16,7 @@ from every_byte_declared import Counts, count_file, files, uncovered
 from kafkalog.codec import LAYOUTS, FormatError, build, parse
 from kafkalog.codec.compression import compress
 from kafkalog.codec.layout.primitives import LayoutError
-from kafkalog.codec.trace import Span, Traced, read_spans
+from kafkalog.codec.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.whole import ENTRIES, ENTRY, RECORD_BATCH, TIME_INDEX
 
 PLAIN = record(0, b"k", b"v", [(b"h", None)]) + record(1, None, b"")
@@ -133,7 +133,7 @@ def test_values_that_are_none_are_one_clear_error(value: object, what: str) -> N
         build(value, what)
 
 
-def first_problem(span: Span) -> str | None:
+def first_problem(span: FieldSpan) -> str | None:
     return next((each.problem for each in span.problems()), None)
 
 

@@ -12,13 +12,13 @@ from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan
-from kafkalog.recovery.decide.ways import Way
+from kafkalog.recovery.decide.ways import RecoveryWay
 
 ROLES = replica_roles()
 OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))
 
 
-def damaged(volume: Path, topic: str) -> dict[str, Way]:
+def damaged(volume: Path, topic: str) -> dict[str, RecoveryWay]:
     """The ways of a partition whose first batch cannot be read any more."""
     log = min((volume / f"{topic}-0").glob("*.log"))
     data = bytearray(log.read_bytes())

@@ -7,18 +7,18 @@ from collections.abc import Callable
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.recovery.copies.common_history import Lineage
 from kafkalog.recovery.triage.logs import ReplicaLog
-from kafkalog.recovery.triage.memory import Replicas
-from kafkalog.recovery.triage.outcome import Advice, advised, judged
+from kafkalog.recovery.triage.memory import KnownReplicas
+from kafkalog.recovery.triage.outcome import StartAdvice, advised, judged
 
 Order = tuple[int, ...] | None
 
 
 def advice(
     ends: dict[int, int], leaders: Callable[[Order], set[int]], *, up: tuple[int, ...], eligible: tuple[int, ...]
-) -> Advice:
+) -> StartAdvice:
     """Of a partition with these log ends, whose brokers `up` come up."""
     logs = {node: ReplicaLog(node, "p", 0, end, Lineage.of([LeaderEpoch(0, 0)], end)) for node, end in ends.items()}
-    known = Replicas((1, 2, 3), eligible, -1)
+    known = KnownReplicas((1, 2, 3), eligible, -1)
     found = judged("t", 0, known, frozenset(leaders(None)), logs, frozenset(up) & logs.keys())
     return advised(found, lambda order: frozenset(leaders(order)), up, eligible)
 

@@ -30,7 +30,7 @@ from kafkalog.codec.model import (
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.decide.ways import Way
+from kafkalog.recovery.decide.ways import RecoveryWay
 from recovery_settings import given
 from trees import stamps
 from ways_taken import options_of
@@ -64,7 +64,9 @@ def _carry_out(cases: Sequence[RecoveryCase], tmp_path: Path, compared: Callable
     assert wrong == []
 
 
-def _difference(case: RecoveryCase, way: Way, before: Path, root: Path, declined: Mapping[str, str]) -> list[str]:
+def _difference(
+    case: RecoveryCase, way: RecoveryWay, before: Path, root: Path, declined: Mapping[str, str]
+) -> list[str]:
     shutil.copytree(before, root, symlinks=True)
     try:
         known = strays(root)
@@ -85,7 +87,7 @@ def _difference(case: RecoveryCase, way: Way, before: Path, root: Path, declined
         shutil.rmtree(root.with_name(root.name + ".recovery"), ignore_errors=True)
 
 
-def _declines(case: RecoveryCase, way: Way, root: Path) -> None:
+def _declines(case: RecoveryCase, way: RecoveryWay, root: Path) -> None:
     """Without consent nothing is changed, and the refusal says what would be lost and how to go on."""
     untouched = stamps(root)
     with pytest.raises(RecoveryRefused, match="can still be read") as raised:

@@ -22,14 +22,14 @@ from fixture_data import broker_cases
 from kafkalog.codec import LAYOUTS, build, names, parse, scan
 from kafkalog.codec.model import codec_label
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.trace import UNREAD, Span, Traced, read_spans
+from kafkalog.codec.trace import UNREAD, FieldSpan, Traced, read_spans
 from kafkalog.recovery.explain.text_fields import TEXT_FILES, text_spans
 
 SLOTS = {FileKind.OFFSET_INDEX: "offset_index", FileKind.TIME_INDEX: "time_index",
          FileKind.TRANSACTION_INDEX: "transaction_index"}  # fmt: skip
 
 
-def uncovered(span: Span) -> int:
+def uncovered(span: FieldSpan) -> int:
     """Bytes of a structure that belong to none of its fields; what was decompressed counts like the rest."""
     if not span.children or _is_number_with_bits(span):
         return len(span.data) if span.name == UNREAD else 0
@@ -44,7 +44,7 @@ def uncovered(span: Span) -> int:
     return missed + (0 if end is None else max(end - here, 0))
 
 
-def _is_number_with_bits(span: Span) -> bool:
+def _is_number_with_bits(span: FieldSpan) -> bool:
     return isinstance(span.value, Container) and all(
         (child.position, child.end) == (span.position, span.end) and child.type.startswith("bit")
         for child in span.children

@@ -37,7 +37,7 @@ from kafkalog.codec.messages.message import MessageStruct
 from kafkalog.codec.messages.published import newest
 from kafkalog.codec.model import Codec, ControlType
 from kafkalog.codec.published_spans import PublishedMessage
-from kafkalog.codec.trace import Span, Traced, read_spans
+from kafkalog.codec.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.whole import ENTRY, PRODUCER_SNAPSHOT, Sequence
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -106,7 +106,7 @@ def _line(position: int, data: bytes, text: str) -> Iterator[str]:
         yield (f"{left}  {text if number == 0 else ''}{dots if last else ''}").rstrip()
 
 
-def spans_text(span: Span, prefix: str = "") -> Iterator[str]:
+def spans_text(span: FieldSpan, prefix: str = "") -> Iterator[str]:
     """Lines of position, bytes, name and value for all fields of a structure."""
     for child in span.children:
         path = prefix + ("." if prefix and not child.name.startswith("[") else "") + child.name

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import fixture_data
 from kafkalog.codec import scan
-from kafkalog.codec.trace import Span, read_spans
+from kafkalog.codec.trace import FieldSpan, read_spans
 from kafkalog.codec.whole import ENTRY, PRODUCER_SNAPSHOT
 from kafkalog.recovery.explain import PartRole, explain
 
@@ -42,7 +42,7 @@ class Named(NamedTuple):
         return "among" if set(self.named) & set(self.damaged) else "wrong"
 
 
-def _leaves(span: Span, prefix: str = "") -> Iterator[tuple[str, Span]]:
+def _leaves(span: FieldSpan, prefix: str = "") -> Iterator[tuple[str, FieldSpan]]:
     for child in span.children:
         path = f"{prefix}{'' if not prefix or child.name.startswith('[') else '.'}{child.name}"
         if child.children and not child.children[0].type.startswith("bit"):

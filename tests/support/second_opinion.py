@@ -14,7 +14,7 @@ from construct import Container
 
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.layout.record_batch import LOG_OVERHEAD
-from kafkalog.codec.trace import Reader, Span, Window
+from kafkalog.codec.trace import FieldSpan, Reader, Window
 from kafkalog.codec.whole import ENTRY, RECORD, Whole
 
 Row = tuple[int, bytes | None, bytes | None]
@@ -110,7 +110,7 @@ def _opened(tree: Whole, header: Container, whole: bytes, position: int, behind:
     if header.magic not in (0, 1, 2) or (header.magic == 2 and header.records_count == 0):
         return found  # of no records nothing is read (`DefaultRecordBatch`)
     try:
-        values = tree.read(Reader(Window(memoryview(whole)), Span("", 0, len(whole))))
+        values = tree.read(Reader(Window(memoryview(whole)), FieldSpan("", 0, len(whole))))
     except LayoutError:
         found.is_whole = False
         found.rows = list(_before_fault(header, whole, first))
@@ -137,7 +137,7 @@ def _before_fault(header: Container, whole: bytes, first: int) -> Iterator[Row]:
     """What comes before the first record that cannot be read, where the records are not compressed."""
     if header.magic != 2 or header.attributes.codec:
         return
-    reader = Reader(Window(memoryview(whole)), Span("", 0, len(whole)))
+    reader = Reader(Window(memoryview(whole)), FieldSpan("", 0, len(whole)))
     reader.window.seek(ENTRY.cases[2].header.sizeof())
     for _ in range(max(header.records_count, 0)):
         try:

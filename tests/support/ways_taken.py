@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkalog.recovery.decide.ways import Way
+from kafkalog.recovery.decide.ways import RecoveryWay
 
 __all__ = ["options_of"]
 
 
-def options_of(way: Way) -> dict[str, Any]:
+def options_of(way: RecoveryWay) -> dict[str, Any]:
     """What `recover` is called with to take this way."""
     if way.how is None:
         return {"mode": "kafka"}

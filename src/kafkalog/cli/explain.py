@@ -14,7 +14,7 @@ from kafkalog.cli.options.numbers import FIELD_COUNT, OFFSET
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, print_table
-from kafkalog.codec.trace import Span
+from kafkalog.codec.trace import FieldSpan
 from kafkalog.recovery.explain import ExplainedPart, Explanation, PartRole, explain
 
 __all__ = ["command"]
@@ -30,7 +30,7 @@ _HEADINGS = {
 }
 
 
-def _rows(span: Span, depth: int = 0, prefix: str = "") -> Iterator[tuple[Span, int, str]]:
+def _rows(span: FieldSpan, depth: int = 0, prefix: str = "") -> Iterator[tuple[FieldSpan, int, str]]:
     """Each span with its depth and its path."""
     for child in span.children:
         path = prefix if child.is_unpacked else field_path(prefix, child.name)
@@ -38,19 +38,19 @@ def _rows(span: Span, depth: int = 0, prefix: str = "") -> Iterator[tuple[Span, 
         yield from _rows(child, depth + 1, path)
 
 
-def _hex(span: Span) -> str:
+def _hex(span: FieldSpan) -> str:
     if span.type.startswith("bit"):
         return ""
     more = f" +{len(span.data) - _SHOWN_BYTES}" if len(span.data) > _SHOWN_BYTES else ""
     return span.data[:_SHOWN_BYTES].hex(" ") + more
 
 
-def _value(span: Span) -> str:
+def _value(span: FieldSpan) -> str:
     value, words = value_text(span), words_of(span)
     return f"{value}: {words}" if value and words else value or words
 
 
-def _table_row(span: Span, depth: int) -> list[str | int | None]:
+def _table_row(span: FieldSpan, depth: int) -> list[str | int | None]:
     name = "unpacked:" if span.is_unpacked else span.name
     meaning = "positions count from the first unpacked byte" if span.is_unpacked else span.doc
     return [

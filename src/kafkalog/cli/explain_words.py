@@ -12,7 +12,7 @@ from kafkalog.cli.times import moment_text
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import ControlType, TimestampType, codec_label
 from kafkalog.codec.shell import shell_line
-from kafkalog.codec.trace import Span
+from kafkalog.codec.trace import FieldSpan
 from kafkalog.log.disk.files import exists
 from kafkalog.recovery.explain import is_explained
 
@@ -35,7 +35,7 @@ def field_path(prefix: str, name: str) -> str:
     return f"{prefix}{'' if not prefix or name.startswith('[') else '.'}{name}"
 
 
-def value_text(span: Span) -> str | None:
+def value_text(span: FieldSpan) -> str | None:
     """The value in short; None for a structure, whose fields are shown, and for a field that could not be read."""
     value = span.value
     if span.name == "crc" or span.name.endswith("checksum"):
@@ -58,7 +58,7 @@ def _bytes_text(value: bytes) -> str:
     return f'"{shown}"' + (f" and {len(value) - _SHOWN} bytes more" if len(value) > _SHOWN else "")
 
 
-def words_of(span: Span) -> str:
+def words_of(span: FieldSpan) -> str:
     """What the value means; empty where it needs no words."""
     if span.resolved is not None:
         is_time = span.name.startswith("timestamp")
@@ -75,7 +75,7 @@ def words_of(span: Span) -> str:
     return _flag(span)
 
 
-def _flag(span: Span) -> str:
+def _flag(span: FieldSpan) -> str:
     if span.type.startswith("bit ") and span.name != "timestamp_type":
         return "yes" if span.value else "no"
     return ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from kafkalog.cli.advice_words import told
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, Survivor
+from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import DELETED
 from kafkalog.codec.shell import shell_word
@@ -48,7 +48,7 @@ def _node(voter: VoterNode) -> dict[str, object]:
     }
 
 
-def _survivor_line(survivor: Survivor, rank: int) -> dict[str, object]:
+def _survivor_line(survivor: QuorumSurvivor, rank: int) -> dict[str, object]:
     log, state = survivor.log, survivor.log.state
     return {
         "kind": "survivor",
@@ -125,7 +125,7 @@ _COLUMNS: list[str | Column] = [
 ]
 
 
-def _row(survivor: Survivor, is_best: bool) -> list[object]:
+def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
     log = survivor.log
     state = "ok"
     if log.refusal is not None and log.hole is None:
@@ -148,7 +148,7 @@ def _row(survivor: Survivor, is_best: bool) -> list[object]:
             "" if is_best else _lacks(survivor), state, escape_controls(path)]  # fmt: skip
 
 
-def _lacks(survivor: Survivor) -> str:
+def _lacks(survivor: QuorumSurvivor) -> str:
     if survivor.lacks is None:
         return "not known"
     if not survivor.lacks:

@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafkalog.codec.shell import shell_line
-from kafkalog.recovery.decide.ways import Way
+from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.recovery.facts.modes import Mode
 
 __all__ = ["needs_in", "needs_of", "needs_text", "with_needs"]
 
 
-def needs_of(way: Way) -> list[str]:
+def needs_of(way: RecoveryWay) -> list[str]:
     """Arguments of `recover`, each by itself; where no recovery takes the way, what has to be there, in words."""
     return needs_in(way.as_dict())
 
 
-def needs_text(way: Way) -> str:
+def needs_text(way: RecoveryWay) -> str:
     """The same in one line, as a shell takes it; empty where nothing is needed."""
     needs = needs_of(way)
     return " ".join(needs) if way.how is None else shell_line(needs)

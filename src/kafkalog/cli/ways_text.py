@@ -14,7 +14,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.plan import Plan
-from kafkalog.recovery.decide.ways import Measured, Way, WayName, recommended
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay, WayName, recommended
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.facts.modes import Mode
 
@@ -23,7 +23,7 @@ __all__ = ["commands_for", "print_ways", "sentence_of_damage_left"]
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 
 
-def commands_for(way: Way, plan: Plan, given: Sequence[str] = ()) -> list[str]:
+def commands_for(way: RecoveryWay, plan: Plan, given: Sequence[str] = ()) -> list[str]:
     """The command lines that carry a way out; none if no command of ours does."""
     if way.way in (WayName.MERGE, WayName.SET_ASIDE):
         return [
@@ -61,7 +61,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
             _write_recommended(writer, plan, given, best)
 
 
-def _write_recommended(writer: LineWriter, plan: Plan, given: Sequence[str], best: Way) -> None:
+def _write_recommended(writer: LineWriter, plan: Plan, given: Sequence[str], best: RecoveryWay) -> None:
     ways = plan.choice.ways
     writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
     meaning = _DONE if _is_done(best, plan) else best.consequence
@@ -92,7 +92,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Sequence[str], bes
                 )
 
 
-def _is_done(best: Way, plan: Plan) -> bool:
+def _is_done(best: RecoveryWay, plan: Plan) -> bool:
     """The plan changes nothing, and the way that loses least leaves the same: its command would do nothing."""
     if plan.changes or plan.refusal is not None or plan.mode not in (Mode.SAFE, Mode.SALVAGE):
         return False
@@ -130,7 +130,7 @@ def _besides(found: Measured) -> list[str]:
     return sentences
 
 
-def _table(title: str, ways: Sequence[Way]) -> None:
+def _table(title: str, ways: Sequence[RecoveryWay]) -> None:
     """The places that stay damaged have a column only where there are some."""
     has_damage = any(way.measured.damage_left for way in ways)
     print_table(
@@ -163,7 +163,7 @@ def _table(title: str, ways: Sequence[Way]) -> None:
     )
 
 
-def _label(way: Way) -> str:
+def _label(way: RecoveryWay) -> str:
     """Its name; of two that are the same, what one has more."""
     both = way.how is not None and way.how.is_both
     return f"{way.way} with {WayName.REPAIR_BITS}" if both else str(way.way)
@@ -173,28 +173,28 @@ def _count(value: int | None) -> object:
     return "unknown" if value is None else value
 
 
-def _kept(way: Way) -> object:
+def _kept(way: RecoveryWay) -> object:
     kept, hidden = way.measured.records_kept, way.measured.records_hidden
     return f"{kept}, {hidden} of them skipped" if hidden else _count(kept)
 
 
-def _lost(way: Way) -> object:
+def _lost(way: RecoveryWay) -> object:
     """A number where it is one, which the table aligns."""
     found = way.measured
     return found.records_lost if found.is_exact and found.records_lost is not None else lost_text(found)
 
 
-def _offsets(way: Way) -> str:
+def _offsets(way: RecoveryWay) -> str:
     if way.measured.records_lost is None:
         return "unknown"
     return ranges_text(way.measured.lost) if way.measured.lost else "none"
 
 
-def _damage_left(way: Way) -> object:
+def _damage_left(way: RecoveryWay) -> object:
     return "unknown" if way.measured.records_lost is None else way.measured.damage_left
 
 
-def _reason(best: Way, ways: Sequence[Way]) -> str:
+def _reason(best: RecoveryWay, ways: Sequence[RecoveryWay]) -> str:
     found = best.measured
     others = [way for way in ways if way is not best and way.measured.out_of_reach is not None]
     next_best = min(others, key=lambda way: way.measured.out_of_reach or 0, default=None)

@@ -12,7 +12,7 @@ from kafkalog.cli.outcome import sentence_of
 from kafkalog.cli.report.advice import advice_for
 from kafkalog.cli.report.annotated import bytes_around
 from kafkalog.cli.report.asked import Asked, Watch
-from kafkalog.cli.report.facts import Damage, Directory, Facts, Planned
+from kafkalog.cli.report.facts import Damage, Directory, Planned, ReportFacts
 from kafkalog.cli.report.walked import walk_over
 from kafkalog.cli.ways_text import commands_for
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
@@ -40,7 +40,7 @@ _OF_ONE_KIND = 5
 """Findings of the same code in the same file that are shown one by one."""
 
 
-def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> Facts:
+def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     """Read everything at `paths`, change nothing.  Raises `UsageError` for paths that hold nothing of Kafka's."""
     volumes = [path for path in paths if not _is_zookeeper(path)]
     inventory = open_all(*(volumes or paths), tolerant=True, limits=asked.limits)
@@ -59,7 +59,7 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> Facts:
     planned = tuple(_planned(inventory, placed, asked, watch))
     serious = [each for each in verified.findings if each.severity is not Severity.INFO]
     serious.sort(key=_by_weight)
-    return Facts(
+    return ReportFacts(
         tuple(paths),
         __version__,
         time.time_ns() // 1_000_000,

@@ -12,9 +12,9 @@ from kafkalog.codec.findings import Finding, Severity
 from kafkalog.recovery.act.history import RunInfo
 from kafkalog.recovery.copies.comparison import Comparison
 from kafkalog.recovery.decide.plan import BrokerForecast
-from kafkalog.recovery.decide.ways import Measured, Way
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay
 
-__all__ = ["Damage", "Directory", "Examined", "Facts", "PartitionFacts", "Planned", "TopicFacts"]
+__all__ = ["Damage", "Directory", "Examined", "PartitionFacts", "Planned", "ReportFacts", "TopicFacts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +100,9 @@ class Planned:
     files: int = 0
     """that would change"""
     is_worth_a_look: bool = True
-    ways: Sequence[Way] = ()
-    best: Way | None = None
-    by_partition: Mapping[str, Sequence[Way]] = field(default_factory=dict)
+    ways: Sequence[RecoveryWay] = ()
+    best: RecoveryWay | None = None
+    by_partition: Mapping[str, Sequence[RecoveryWay]] = field(default_factory=dict)
     declined: Mapping[str, str] = field(default_factory=dict)
     deleted: str | None = None
     command: str | None = None
@@ -144,7 +144,7 @@ class Examined:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ReportFacts:
     """Everything that a report says."""
 
     paths: tuple[str, ...]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from kafkalog.cli.report.asked import Asked, Watch
 from kafkalog.cli.report.examine import examine
-from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.cli.report.markdown import markdown_of
 from kafkalog.cli.report.page import page_of
-from kafkalog.cli.report.verdict import Verdict, verdict_of
+from kafkalog.cli.report.verdict import ReportVerdict, verdict_of
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -26,10 +26,10 @@ PathLike = str | os.PathLike[str]
 class Report:
     """The results, ready to be written."""
 
-    facts: Facts = field(repr=False)
+    facts: ReportFacts = field(repr=False)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ReportVerdict:
         """The sentence, and the exit code of the command."""
         return verdict_of(self.facts)
 
@@ -66,6 +66,10 @@ def report(
     those of `plan`; `show_bytes` shows the bytes around damage, which may be parts of records.  A page is limited to a
     few MB and says what it leaves out.  Raises `UsageError` for paths without Kafka data; what cannot be read is part
     of the report.
+
+    * `paths`: log directories, partition directories or segments
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `limits`: what a batch or file may hold at most (`Limits`)
     """
     chosen = Chosen.of(topics, partitions, exclude)
     asked = Asked(chosen=chosen, config=config or {}, at=at, deep=deep, with_bytes=show_bytes, jobs=jobs, limits=limits)

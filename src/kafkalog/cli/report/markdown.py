@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from kafkalog.cli.explain_words import explain_command
 from kafkalog.cli.output import escape_controls
-from kafkalog.cli.report.facts import Facts, Planned
+from kafkalog.cli.report.facts import Planned, ReportFacts
 from kafkalog.cli.report.section_comparison import standing_of
 from kafkalog.cli.report.section_runs import undo_line
 from kafkalog.cli.report.section_ways import forecast_text, kept_text, label_of, lost_text
@@ -52,12 +52,12 @@ def _cut(text: str) -> str:
     return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
 
 
-def markdown_of(facts: Facts) -> str:
+def markdown_of(facts: ReportFacts) -> str:
     """All of it, with a newline at the end."""
     return "\n".join(_lines(facts)) + "\n"
 
 
-def _lines(facts: Facts) -> Iterator[str]:
+def _lines(facts: ReportFacts) -> Iterator[str]:
     verdict, examined = verdict_of(facts), facts.examined
     yield f"## Kafka log report: {_text(verdict.word)}"
     yield ""
@@ -81,7 +81,7 @@ def _lines(facts: Facts) -> Iterator[str]:
     yield from _runs(facts)
 
 
-def _damage(facts: Facts) -> Iterator[str]:
+def _damage(facts: ReportFacts) -> Iterator[str]:
     if not facts.findings:
         return
     yield ""
@@ -145,7 +145,7 @@ def _ways(planned: Planned) -> Iterator[str]:
         yield "```"
 
 
-def _copies(facts: Facts) -> Iterator[str]:
+def _copies(facts: ReportFacts) -> Iterator[str]:
     found = facts.comparison
     if found is None:
         return
@@ -166,7 +166,7 @@ def _copies(facts: Facts) -> Iterator[str]:
     yield "</details>"
 
 
-def _runs(facts: Facts) -> Iterator[str]:
+def _runs(facts: ReportFacts) -> Iterator[str]:
     runs = [(root, run) for root, found in facts.runs for run in found]
     if not runs:
         return

@@ -8,7 +8,7 @@ import pkgutil
 from functools import cache
 from string import Template
 
-from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.cli.report.markup import data_block, join
 from kafkalog.cli.report.section_comparison import comparison_section
 from kafkalog.cli.report.section_damage import damage_section
@@ -47,7 +47,7 @@ def _digest(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def page_of(facts: Facts) -> str:
+def page_of(facts: ReportFacts) -> str:
     """The whole page, as text."""
     verdict = verdict_of(facts)
     sections = [

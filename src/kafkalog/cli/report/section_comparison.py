@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.cli.report.markup import Content, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.codec.wording import counted
@@ -13,7 +13,7 @@ __all__ = ["comparison_section", "standing_of"]
 _MOST = 100
 
 
-def comparison_section(facts: Facts) -> Section | None:
+def comparison_section(facts: ReportFacts) -> Section | None:
     """None where no partition is in two places."""
     if facts.comparison_problem is not None:
         return section("copies", "Copies compared", "not compared", element("p", f"{facts.comparison_problem}."))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kafkalog.cli.explain_words import explain_command
 from kafkalog.cli.report.annotated import AnnotatedBytes
-from kafkalog.cli.report.facts import Damage, Facts
+from kafkalog.cli.report.facts import Damage, ReportFacts
 from kafkalog.cli.report.markup import Content, Markup, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import seconds_text, shortened
@@ -20,7 +20,7 @@ _OPEN = 3
 _IN_A_ROW = 8
 
 
-def damage_section(facts: Facts) -> Section | None:
+def damage_section(facts: ReportFacts) -> Section | None:
     """None where nothing was found."""
     if not facts.findings:
         return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.cli.report.markup import Content, Markup, code, element
 from kafkalog.cli.report.section import Section
-from kafkalog.cli.report.verdict import Verdict
+from kafkalog.cli.report.verdict import ReportVerdict
 from kafkalog.cli.report.wording import seconds_text, size_text, span_text
 from kafkalog.codec.wording import counted
 
@@ -17,8 +17,8 @@ _SIGNS = {"clean": "✓", "findings": "!", "damaged": "✕", "unreadable": "?"}
 _MOST_PATHS = 20
 
 
-def header_section(facts: Facts, verdict: Verdict) -> Markup:
-    """Verdict, facts in a list, and the numbers that tell how much it is."""
+def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
+    """ReportVerdict, facts in a list, and the numbers that tell how much it is."""
     examined = facts.examined
     times = [each for each in examined.partitions if each.first_timestamp is not None]
     first = min((each.first_timestamp for each in times if each.first_timestamp is not None), default=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.cli.report.facts import Directory, Facts, PartitionFacts
+from kafkalog.cli.report.facts import Directory, PartitionFacts, ReportFacts
 from kafkalog.cli.report.markup import Content, Markup, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import offsets_text, size_text, span_text
@@ -20,7 +20,7 @@ _BROKER = {
 }
 
 
-def inventory_section(facts: Facts) -> Section:
+def inventory_section(facts: ReportFacts) -> Section:
     """All directories, and the partitions with damage or of most bytes."""
     partitions = facts.examined.partitions
     content: list[Content] = []

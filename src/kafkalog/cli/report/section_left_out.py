@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.cli.report.markup import element, prose
 from kafkalog.cli.report.section import Section, section
 
 __all__ = ["left_out_section"]
 
 
-def left_out_section(facts: Facts) -> Section:
+def left_out_section(facts: ReportFacts) -> Section:
     """How far the page can be believed."""
     lines = [
         "Everything was read and nothing was changed. What a running broker writes meanwhile may look torn.",

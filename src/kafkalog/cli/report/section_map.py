@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import groupby
 
-from kafkalog.cli.report.facts import Facts, PartitionFacts
+from kafkalog.cli.report.facts import PartitionFacts, ReportFacts
 from kafkalog.cli.report.markup import Content, Markup, code, element
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.stretches import Kind, SegmentMap, Stretch
@@ -31,7 +31,7 @@ PATTERNS = {
 }
 
 
-def map_section(facts: Facts) -> Section | None:
+def map_section(facts: ReportFacts) -> Section | None:
     """None where there is no segment."""
     maps = facts.examined.maps
     if not facts.examined.segments:
@@ -71,7 +71,7 @@ def _together(sound: list[Content]) -> list[Content]:
     return [element("details", element("summary", words), element("div", *sound, class_="body partitions"))]
 
 
-def _left_out(facts: Facts) -> Markup | None:
+def _left_out(facts: ReportFacts) -> Markup | None:
     examined = facts.examined
     words = []
     if examined.damaged_not_drawn:
@@ -238,7 +238,7 @@ def _rects(made: SegmentMap, width: int) -> list[Markup]:
     return rects
 
 
-def map_data(facts: Facts) -> dict[str, object]:
+def map_data(facts: ReportFacts) -> dict[str, object]:
     """What the script draws from: each stretch is [kind, start, end, batches, records, first, last, detail, places]."""
     details: dict[str, int] = {"": 0}
     segments = []

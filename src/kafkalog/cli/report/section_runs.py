@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.cli.report.markup import Content, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import size_text
@@ -20,7 +20,7 @@ def undo_line(root: str, run: RunInfo) -> str | None:
     return shell_line(["kafkalog", "undo", root, "--run", run.run_id]) if run.undoable else None
 
 
-def runs_section(facts: Facts) -> Section | None:
+def runs_section(facts: ReportFacts) -> Section | None:
     """None where no recovery has left anything."""
     if not facts.runs:
         return None

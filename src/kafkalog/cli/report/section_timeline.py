@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.cli.report.markup import Content, Markup, code, element, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.timeline import Series
@@ -15,7 +15,7 @@ _ROWS = 12
 _HEIGHT = 100
 
 
-def timeline_section(facts: Facts) -> Section | None:
+def timeline_section(facts: ReportFacts) -> Section | None:
     """None where no batch has a time."""
     series = facts.examined.series
     if series is None:
@@ -112,7 +112,7 @@ def _table(series: Series) -> Markup:
     return table("Appends", ["from", "records", "bytes"], rows, numeric=[1, 2])
 
 
-def timeline_data(facts: Facts) -> dict[str, object] | None:
+def timeline_data(facts: ReportFacts) -> dict[str, object] | None:
     """What the script tells of the bar under the pointer."""
     series = facts.examined.series
     if series is None:

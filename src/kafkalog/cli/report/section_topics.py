@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.cli.report.markup import Content, code, element, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import percent_text, rate_text, size_text, span_text
@@ -13,7 +13,7 @@ __all__ = ["MOST", "topics_section"]
 MOST = 100
 
 
-def topics_section(facts: Facts) -> Section | None:
+def topics_section(facts: ReportFacts) -> Section | None:
     """None where there is no topic."""
     topics = facts.examined.topics
     if not topics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkalog.cli.report.facts import Facts, Planned
+from kafkalog.cli.report.facts import Planned, ReportFacts
 from kafkalog.cli.report.markup import Content, Markup, code, element, prose, table
 from kafkalog.cli.report.section import Section, section
 from kafkalog.cli.report.wording import shortened
@@ -13,7 +13,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide import losses
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.plan import BrokerForecast
-from kafkalog.recovery.decide.ways import Measured, Way, WayName
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay, WayName
 
 __all__ = ["forecast_text", "kept_text", "label_of", "lost_text", "ways_section"]
 
@@ -21,7 +21,7 @@ _MOST_PARTITIONS = 20
 _UNDO = "What it removes goes to quarantine, and `kafkalog undo` puts it back. Stop the broker first."
 
 
-def ways_section(facts: Facts) -> Section | None:
+def ways_section(facts: ReportFacts) -> Section | None:
     """None where no plan could be asked for: segments that were pointed at themselves."""
     if not facts.planned:
         return None
@@ -86,14 +86,14 @@ def _recommendation(planned: Planned) -> Markup | None:
     )
 
 
-def _sum(best: Way) -> str:
+def _sum(best: RecoveryWay) -> str:
     """What a way keeps, loses and means, in whole sentences."""
     lost = "none" if best.measured.records_lost == 0 and best.measured.is_exact else lost_text(best.measured)
     more = f" {best.consequence[:1].upper()}{best.consequence[1:]}." if best.consequence else ""
     return f"Records kept: {kept_text(best.measured)}; lost: {lost}.{more}"
 
 
-def _table(caption: str, ways: Sequence[Way], best: Way | None) -> Markup:
+def _table(caption: str, ways: Sequence[RecoveryWay], best: RecoveryWay | None) -> Markup:
     has_damage = any(way.measured.damage_left for way in ways)
     rows: list[list[Content]] = [
         [
@@ -114,7 +114,7 @@ def _table(caption: str, ways: Sequence[Way], best: Way | None) -> Markup:
     return table(caption, columns, rows, numeric=[2, 3, 4, 6, 8])
 
 
-def label_of(way: Way) -> str:
+def label_of(way: RecoveryWay) -> str:
     """The name of a way; of two that are the same, what one has more."""
     both = way.how is not None and way.how.is_both
     return f"{way.way} with {WayName.REPAIR_BITS}" if both else str(way.way)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog.cli.outcome import Outcome, outcome_of_findings
-from kafkalog.cli.report.facts import Facts
+from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.codec.wording import counted
 
-__all__ = ["Verdict", "verdict_of"]
+__all__ = ["ReportVerdict", "verdict_of"]
 
 _MEANINGS = {
     Outcome.CLEAN: "nothing was found",
@@ -18,7 +18,7 @@ _MEANINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReportVerdict:
     """What it comes to."""
 
     code: Outcome
@@ -32,15 +32,15 @@ class Verdict:
         return _MEANINGS[self.code]
 
 
-def verdict_of(facts: Facts) -> Verdict:
+def verdict_of(facts: ReportFacts) -> ReportVerdict:
     """The worst that was found, in a sentence."""
     code = outcome_of_findings(facts.findings)
     if code is Outcome.CLEAN and (facts.copies_differ or facts.unfinished_runs):
         code = Outcome.FINDINGS
-    return Verdict(code, _word(facts, code), _sentence(facts, code))
+    return ReportVerdict(code, _word(facts, code), _sentence(facts, code))
 
 
-def _word(facts: Facts, code: Outcome) -> str:
+def _word(facts: ReportFacts, code: Outcome) -> str:
     if code is Outcome.IO_ERROR:
         return "unreadable"
     if code is Outcome.CLEAN:
@@ -48,7 +48,7 @@ def _word(facts: Facts, code: Outcome) -> str:
     return "damaged" if facts.errors else "findings"
 
 
-def _sentence(facts: Facts, code: Outcome) -> str:
+def _sentence(facts: ReportFacts, code: Outcome) -> str:
     examined = facts.examined
     partitions = counted(len(examined.partitions), "partition")
     if code is Outcome.CLEAN:
@@ -78,7 +78,7 @@ def _sentence(facts: Facts, code: Outcome) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def _copies(facts: Facts) -> str:
+def _copies(facts: ReportFacts) -> str:
     """How many partitions have copies that are not alike."""
     several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
     differing = sum(not each.is_clean for each in several)
@@ -91,7 +91,7 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _start(facts: Facts) -> str:
+def _start(facts: ReportFacts) -> str:
     """What a broker would make of it."""
     refused = [each.root for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)]
     lost = sum(

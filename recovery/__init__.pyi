@@ -1,0 +1,33 @@
+"""The names of this room: the one table of them, which `__init__.py` reads too; one line for each."""
+
+from kafkalog.recovery.act.history import RunInfo as RunInfo
+from kafkalog.recovery.act.history import RunState as RunState
+from kafkalog.recovery.act.history import runs as runs
+from kafkalog.recovery.act.purging import PurgeResult as PurgeResult
+from kafkalog.recovery.act.purging import purge as purge
+from kafkalog.recovery.compaction.cleaning import CompactedPartition as CompactedPartition
+from kafkalog.recovery.compaction.cleaning import Compaction as Compaction
+from kafkalog.recovery.compaction.run import CompactionResult as CompactionResult
+from kafkalog.recovery.compaction.run import compact as compact
+from kafkalog.recovery.compaction.run import plan_compaction as plan_compaction
+from kafkalog.recovery.copies.comparison import Comparison as Comparison
+from kafkalog.recovery.copies.merge_result import MergedDirectory as MergedDirectory
+from kafkalog.recovery.copies.merge_result import MergeResult as MergeResult
+from kafkalog.recovery.copies.preview import merge_preview as merge_preview
+from kafkalog.recovery.decide.plan import Plan as Plan
+from kafkalog.recovery.facts.modes import Mode as Mode
+from kafkalog.recovery.merging.merge import merge_directories as merge_directories
+from kafkalog.recovery.merging.merge import merge_replicas as merge_replicas
+from kafkalog.recovery.run import RecoveryResult as RecoveryResult
+from kafkalog.recovery.run import UndoResult as UndoResult
+from kafkalog.recovery.run import plan as plan
+from kafkalog.recovery.run import recover as recover
+from kafkalog.recovery.run import undo as undo
+from kafkalog.recovery.undeleting.remains import Remains as Remains
+from kafkalog.recovery.undeleting.remains import RemainsKind as RemainsKind
+from kafkalog.recovery.undeleting.remains import deleted as deleted
+from kafkalog.recovery.undeleting.taking_out import TakenOut as TakenOut
+from kafkalog.recovery.undeleting.taking_out import undelete_into as undelete_into
+from kafkalog.recovery.undeleting.undeletion import UndeleteResult as UndeleteResult
+from kafkalog.recovery.undeleting.undeletion import Undeletion as Undeletion
+from kafkalog.recovery.undeleting.undeletion import plan_undelete as plan_undelete

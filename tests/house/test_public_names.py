@@ -1,0 +1,162 @@
+"""Public names: one table; whatever a public signature mentions is among them, and they hide nothing."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkalog
+
+ROOT = Path(__file__).resolve().parents[2]
+PUBLIC = sorted({*kafkalog.__all__, "open"} - {"__version__"})
+FUNCTIONS = [name for name in PUBLIC if inspect.isfunction(getattr(kafkalog, name))]
+HANDED_ON = {
+    "Survey",
+    "ReportFacts",
+    "ReportVerdict",
+    "QuorumLog",
+    "ReplicaLog",
+    "RecoveryWay",
+    "NewMetadata",
+    "RecoveryAction",
+    "BatchRun",
+}
+"""Results keep these for other functions of the library; what they hold is nobody's business, and may change."""
+MADE_HERE = {"BatchReader", "ConsumerStream", "RecordReader"}
+"""A caller is given these, and never makes one."""
+DOORS = ["kafkalog", "kafkalog.log", "kafkalog.recovery"]
+
+
+@cache
+def only_for_types(module: str) -> dict[str, Any]:
+    """What a module imports under TYPE_CHECKING alone."""
+    names = dict(vars(sys.modules[module]))
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    guarded = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    for node in guarded:
+        exec(compile(ast.Module(node.body, []), module, "exec"), names)
+    return names
+
+
+def classes_in(annotation: object) -> Iterator[type]:
+    """The project's classes that an annotation mentions, at any depth."""
+    parts = annotation if isinstance(annotation, list) else typing.get_args(annotation)
+    for part in parts:
+        yield from classes_in(part)
+    if inspect.isclass(annotation) and annotation.__module__.startswith("kafkalog."):
+        yield annotation
+
+
+def signatures(name: str) -> Iterator[Any]:
+    """The public functions behind a name, and a class of fields itself."""
+    value = getattr(kafkalog, name)
+    if not inspect.isclass(value):
+        yield from [inspect.unwrap(value)] if callable(value) else []
+        return
+    if name in HANDED_ON:
+        return
+    if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
+        yield value
+    for member, function in vars(value).items():
+        if member.startswith("_") and member not in ("__init__", "__iter__", "__getitem__"):
+            continue
+        if member == "__init__" and name in MADE_HERE:
+            continue
+        if isinstance(function, classmethod | staticmethod):
+            function = function.__func__
+        if isinstance(function, property):
+            function = function.fget
+        if isinstance(function, cached_property):
+            function = function.func
+        if inspect.isfunction(function):
+            yield inspect.unwrap(function)
+
+
+def hints(subject: Any) -> dict[str, Any]:
+    """Annotations as objects; fields that begin with an underscore are nobody's business."""
+    found = typing.get_type_hints(subject, localns=only_for_types(subject.__module__))
+    return {name: hint for name, hint in found.items() if not name.startswith("_")}
+
+
+def test_every_type_in_a_public_signature_can_be_imported() -> None:
+    known = {id(getattr(kafkalog, name)) for name in PUBLIC}
+    seen = 0
+    missing = set()
+    for name in PUBLIC:
+        for subject in signatures(name):
+            for hint in hints(subject).values():
+                for each in classes_in(hint):
+                    seen += 1
+                    if id(each) not in known:
+                        missing.add(f"{each.__module__}.{each.__name__}, of {name} ({subject.__qualname__})")
+    assert sorted(missing) == []
+    assert seen > 300
+
+
+def test_a_name_is_that_of_its_class() -> None:
+    """What a traceback or a repr calls a class is how it is imported."""
+    other = {name for name in PUBLIC if inspect.isclass(value := getattr(kafkalog, name)) and value.__name__ != name}
+    assert other == set()
+
+
+def test_star_hides_no_builtin_and_no_module() -> None:
+    names: dict[str, Any] = {}
+    exec("from kafkalog import *", names)
+    given = set(names) - {"__builtins__"}
+    assert set(kafkalog.__all__) == given
+    modules = {module.name for module in pkgutil.iter_modules(kafkalog.__path__)}
+    assert given & (set(dir(builtins)) | set(sys.stdlib_module_names) | modules) == set()
+    assert [name for name in given if isinstance(names[name], types.ModuleType)] == []
+    assert "open" not in given
+    assert kafkalog.open.__name__ == "open_log_dir"
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_each_line_of_a_table_gives_a_name(door: str) -> None:
+    module = importlib.import_module(door)
+    text = (Path(module.__path__[0]) / "__init__.pyi").read_text(encoding="utf-8")
+    imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    named = [(node.module, each.name, each.asname) for node in imported for each in node.names]
+    assert len(named) > 10
+    assert len({public for _, _, public in named}) == len(named)
+    for home, name, public in named:
+        assert public is not None
+        assert home is not None
+        assert getattr(module, public) is getattr(importlib.import_module(home), name)
+    assert {public for _, _, public in named} <= set(dir(module))
+
+
+def public_homes() -> set[str]:
+    """Where each public name is at home, with the name."""
+    text = (ROOT / "src" / "kafkalog" / "__init__.pyi").read_text(encoding="utf-8")
+    return {f"{home}.{name}" for home, name in re.findall(r"^from (\S+) import (\w+) as", text, re.MULTILINE)}
+
+
+def test_the_page_describes_each_public_name() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    described = re.findall(r"^::: (kafkalog\.[\w.]+)$", page, re.MULTILINE)
+    assert len(described) == len(set(described))
+    codec = {"kafkalog.codec.door." + name for name in ("build", "LAYOUTS", "parse", "with_timestamps")}
+    assert set(described) - codec == public_homes()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_docstring_names_each_parameter(name: str) -> None:
+    function = getattr(kafkalog, name)
+    text = inspect.getdoc(function) or ""
+    lacking = [each for each in inspect.signature(function).parameters if not re.search(rf"`{each}`", text)]
+    assert lacking == []
