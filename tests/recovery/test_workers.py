@@ -125,7 +125,8 @@ def test_a_small_directory_starts_no_process(tmp_path: Path, monkeypatch: pytest
 
 PROGRAM = """
 import os, sys, time
-from kafkalog.recovery import workers, verify
+from kafkalog.recovery.checks import verify
+from kafkalog.recovery.facts import workers
 
 def work(group):
     os.write(1, f"{os.getpid()}\\n".encode())  # in one piece: two processes write to one pipe
