@@ -288,7 +288,7 @@ class FetchHandler:
 
 def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None:
     """Epoch and offset up to which a client's log is that of the leader, if it has more; `_NOWHERE` where none is."""
-    if asked.last_fetched_epoch < 0:
+    if asked.last_fetched_epoch < 0 or not log.epochs:  # where a damaged disk lists none, a client is believed
         return None
     found = epoch_end(log.epochs, asked.last_fetched_epoch, end)
     is_more = found[0] < asked.last_fetched_epoch or found[1] < asked.offset

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
+from broker_dirs import brokers, own_copy
 from kafkalog.codec.messages.published import apis
 from kafkalog.server.apis import api
 from kafkalog.server.broker import Server, ServerOptions
@@ -236,3 +236,16 @@ def test_a_response_that_nobody_takes_ends_the_connection() -> None:
                 assert time.monotonic() < until
                 time.sleep(0.1)
         assert answers(server)
+
+
+def test_a_log_without_epochs_believes_the_client(tmp_path: Path) -> None:
+    """A damaged disk may list none, although the batches have some; a broker rebuilds them when it starts."""
+    directory = own_copy(DIRECTORY, tmp_path / "data")
+    (directory / "orders-20-0" / "leader-epoch-checkpoint").unlink()
+    body = fetching("orders-20", {0: 0}, version=12)
+    body["topics"][0]["partitions"][0]["last_fetched_epoch"] = 0
+    with Server(Catalog([directory]), ("127.0.0.1", 0)) as server, RawClient(server.address) as client:
+        answer = client.ask("Fetch", 12, **body)
+        end = server.topics["orders-20"].partitions[0].bounds().end
+    (partition,) = answer["responses"][0]["partitions"]
+    assert (partition["error_code"], partition["high_watermark"]) == (0, end)
