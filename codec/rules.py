@@ -8,7 +8,6 @@ for many batches at a time.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
 from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -22,8 +21,8 @@ from kafkalog.codec.model import (
 )
 
 __all__ = [
-    "LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "Verdict", "ends_reading", "header_findings",
-    "highest_offset", "is_displaced",
+    "LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "Verdict", "ends_reading", "highest_offset",
+    "is_displaced",
 ]  # fmt: skip
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -31,6 +30,8 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 MAGICS = frozenset({0, 1, 2})
 LAST_LEGACY_CODEC = Codec.LZ4
 """Above it is what no reader opens in magic 0 and 1."""
+_INFORMATION = frozenset({FindingCode.OFFSET_GAP, FindingCode.OFFSET_NOT_INCREASING})
+"""What logs have that nothing is wrong with."""
 
 
 def ends_reading(header: AnyHeader, base_offset: int) -> bool:
@@ -38,21 +39,21 @@ def ends_reading(header: AnyHeader, base_offset: int) -> bool:
     return header.magic not in MAGICS or header.last_offset - base_offset > MAX_RELATIVE_OFFSET
 
 
-def header_findings(header: AnyHeader, position: int) -> Iterator[Finding]:
+def _wrong_with(header: AnyHeader) -> list[tuple[FindingCode, str]]:
     """What is wrong with one header by itself."""
-
-    def found(code: FindingCode, detail: str) -> Finding:
-        return Finding(code, Severity.ERROR, position, header.last_offset, detail)
-
-    if header.magic not in MAGICS:
-        yield found(FindingCode.MAGIC_UNKNOWN, f"magic {header.magic}")
-    if header.codec > (LAST_CODEC if header.magic >= 2 else LAST_LEGACY_CODEC):
-        yield found(FindingCode.CODEC_UNKNOWN, f"compression id {header.codec} in magic {header.magic}")
+    found = []
+    magic, codec = header.magic, header.codec
+    if magic not in MAGICS:
+        found.append((FindingCode.MAGIC_UNKNOWN, f"magic {magic}"))
+    if codec > (LAST_CODEC if magic >= 2 else LAST_LEGACY_CODEC):
+        found.append((FindingCode.CODEC_UNKNOWN, f"compression id {codec} in magic {magic}"))
     if isinstance(header, BatchHeader):
-        if header.last_offset_delta < 0:
-            yield found(FindingCode.LAST_OFFSET_DELTA_INVALID, f"last offset delta {header.last_offset_delta}")
-        if header.records_count < 0 or header.records_count > header.last_offset_delta + 1 >= 1:
-            yield found(FindingCode.RECORDS_COUNT_INVALID, f"{header.records_count} records")
+        delta, count = header.last_offset_delta, header.records_count
+        if delta < 0:
+            found.append((FindingCode.LAST_OFFSET_DELTA_INVALID, f"last offset delta {delta}"))
+        if count < 0 or count > delta + 1 >= 1:
+            found.append((FindingCode.RECORDS_COUNT_INVALID, f"{count} records"))
+    return found
 
 
 class Verdict(enum.Enum):
@@ -145,43 +146,41 @@ class Continuity:
                 return Verdict.DISPLACED
         return Verdict.REPEATS if last < expected else Verdict.KEEP
 
-    def check(self, batch: RecordBatch, following: int | None = None) -> Iterator[Finding]:
+    def check(self, batch: RecordBatch, following: int | None = None) -> list[Finding]:
         """Findings of this batch, given those before it, and the `verdict` about it."""
         header, position = batch.header, batch.position
+        first, last = header.first_offset, header.last_offset
         self.verdict = self.judge(header, following)
-        yield from header_findings(header, position)
+        findings = [Finding(code, Severity.ERROR, position, last, detail) for code, detail in _wrong_with(header)]
         if self.verdict is Verdict.DISPLACED:
-            yield self._displaced(header, position, following)
-            return
-        last = header.last_offset
-        first = header.first_offset
-
-        def found(code: FindingCode, detail: str, severity: Severity = Severity.ERROR) -> Finding:
-            return Finding(code, severity, position, first, detail)
-
-        where = f"in a segment that begins at {self.base_offset}"
-        if self.base_offset is not None and first < self.base_offset:
-            yield found(FindingCode.OFFSET_BELOW_SEGMENT, f"offset {first} {where}")
-        if self.base_offset is not None and last - self.base_offset > MAX_RELATIVE_OFFSET:
-            yield found(FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} {where}")
-        if self.next_segment is not None and last >= self.next_segment:
-            yield found(
-                FindingCode.SEGMENT_OVERLAP, f"offset {last}, but the next segment begins at {self.next_segment}"
-            )
-        if self.last_offset is not None:
-            if first <= self.last_offset:
-                detail = f"offset {first} after {self.last_offset}"
-                yield found(FindingCode.OFFSET_NOT_INCREASING, detail, Severity.INFO)
-            elif isinstance(header, BatchHeader) and first != self.last_offset + 1:
-                gap = f"offsets {self.last_offset + 1} to {first - 1} are not there"
-                yield found(FindingCode.OFFSET_GAP, gap, Severity.INFO)
-        epoch = header.partition_leader_epoch
-        if epoch != NO_PARTITION_LEADER_EPOCH:
-            if epoch < self.leader_epoch:
-                yield found(FindingCode.LEADER_EPOCH_DECREASES, f"leader epoch {epoch} after {self.leader_epoch}")
-            self.leader_epoch = max(self.leader_epoch, epoch)
+            return [*findings, self._displaced(header, position, following)]
+        for code, detail in self._out_of_place(header, first, last):
+            severity = Severity.INFO if code in _INFORMATION else Severity.ERROR
+            findings.append(Finding(code, severity, position, first, detail))
+        self.leader_epoch = max(self.leader_epoch, header.partition_leader_epoch)
         self.last_offset = last
         self.expected = last + 1 if self.expected is None else max(self.expected, last + 1)
+        return findings
+
+    def _out_of_place(self, header: AnyHeader, first: int, last: int) -> list[tuple[FindingCode, str]]:
+        """What does not fit the segment, or the batches before."""
+        found = []
+        base, before, epoch = self.base_offset, self.last_offset, header.partition_leader_epoch
+        if base is not None and first < base:
+            found.append((FindingCode.OFFSET_BELOW_SEGMENT, f"offset {first} in a segment that begins at {base}"))
+        if base is not None and last - base > MAX_RELATIVE_OFFSET:
+            found.append((FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"))
+        if self.next_segment is not None and last >= self.next_segment:
+            detail = f"offset {last}, but the next segment begins at {self.next_segment}"
+            found.append((FindingCode.SEGMENT_OVERLAP, detail))
+        if before is not None and first <= before:
+            found.append((FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {before}"))
+        elif before is not None and first != before + 1 and isinstance(header, BatchHeader):
+            found.append((FindingCode.OFFSET_GAP, f"offsets {before + 1} to {first - 1} are not there"))
+        if NO_PARTITION_LEADER_EPOCH != epoch < self.leader_epoch:
+            detail = f"leader epoch {epoch} after {self.leader_epoch}"
+            found.append((FindingCode.LEADER_EPOCH_DECREASES, detail))
+        return found
 
     def _displaced(self, header: AnyHeader, position: int, following: int | None) -> Finding:
         expected = self.expected or 0

@@ -135,9 +135,12 @@ class BatchReader:
                 scanner = self._scanner(source, cursor.position, runs)
                 for found in scanner:
                     for each in cursor.parts(found, gaps=True):
-                        if isinstance(each, RecordBatch) and self._stops(each, cursor, segment, source):
+                        if not isinstance(each, RecordBatch):
+                            yield from self._wanted(each, low)
+                        elif self._stops(each, cursor, segment, source):
                             return
-                        yield from self._wanted(each, low)
+                        elif each.last_offset >= low and (self._filter is None or self._filter.accepts(each.header)):
+                            yield each
                         if self._on_bytes is not None:
                             self._on_bytes(_size_of(each))
                 ended = cursor.ended(scanner, through_damage=self._through_damage)
@@ -149,13 +152,9 @@ class BatchReader:
                 cursor.resume(ended.resumed)
             self._stop(ended, segment)
 
-    def _wanted(self, found: BatchRun | RecordBatch, low: int) -> Iterator[BatchRun | RecordBatch]:
-        """What of a batch or a run does not end below an offset and is accepted."""
-        if isinstance(found, RecordBatch):
-            if found.last_offset >= low and (self._filter is None or self._filter.accepts(found.header)):
-                yield found
-            return
-        wanted = found.part(int((found.last_offsets < low).sum()), len(found))
+    def _wanted(self, run: BatchRun, low: int) -> Iterator[BatchRun]:
+        """What of a run does not end below an offset and is accepted."""
+        wanted = run.part(int((run.last_offsets < low).sum()), len(run))
         if self._filter is not None:
             wanted = wanted.where(self._filter.chosen(wanted))
         if len(wanted):
@@ -177,6 +176,8 @@ class BatchReader:
         """Note what is wrong with a batch; whether nobody reads past it."""
         expected = cursor.next_offset
         verdict = cursor.judge(batch)
+        if not cursor.found:
+            return False
         found = [finding for finding in cursor.found if finding.code is not FindingCode.OFFSET_GAP]
         self.findings.extend(finding.in_file(segment.path) for finding in found)
         if verdict in ENDING:

@@ -12,7 +12,7 @@ so what it says is believed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode
@@ -86,7 +86,7 @@ class Cursor:
             if following is None:
                 following = offset_behind(self._source, batch.position + batch.size, self._next_base)
         continuity.behind = None
-        self.found = list(continuity.check(batch, following))
+        self.found = continuity.check(batch, following)
         return continuity.verdict
 
     @property
@@ -94,9 +94,9 @@ class Cursor:
         """The finding for which the batch that was judged last is not read."""
         return next(each for each in self.found if each.code in ENDING_CODES)
 
-    def parts(self, found: BatchRun | RecordBatch, *, gaps: bool) -> Iterator[BatchRun | RecordBatch]:
+    def parts(self, found: BatchRun | RecordBatch, *, gaps: bool) -> Iterable[BatchRun | RecordBatch]:
         """Of a run the parts without findings, and the batches between them, which are still to be judged."""
-        return iter((found,)) if isinstance(found, RecordBatch) else sound_parts(found, self.continuity, gaps=gaps)
+        return (found,) if isinstance(found, RecordBatch) else sound_parts(found, self.continuity, gaps=gaps)
 
     def took(self, next_offset: int) -> None:
         """Batches up to an offset were there, beyond doubt in order."""

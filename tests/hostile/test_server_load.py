@@ -174,9 +174,9 @@ def test_who_has_said_who_it_is_never_makes_way_for_who_has_not() -> None:
         for each in known:
             assert each.ask("Metadata", 12, topics=None)["topics"]
         time.sleep(2.5)
-        for each in silent:  # who says nothing has a second for it
-            each.settimeout(5)
-            assert each.recv(1) == b""
+        for one in silent:  # who says nothing has a second for it
+            one.settimeout(5)
+            assert one.recv(1) == b""
         for each in known:
             assert each.ask("Metadata", 12, topics=None)["topics"]
     assert len(told) < 10

@@ -22,7 +22,8 @@ import pytest
 import kafkalog
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC = sorted({*kafkalog.__all__, "open"} - {"__version__"})
+EXPORTED: list[str] = vars(kafkalog)["__all__"]
+PUBLIC = sorted({*EXPORTED, "open"} - {"__version__"})
 FUNCTIONS = [name for name in PUBLIC if inspect.isfunction(getattr(kafkalog, name))]
 HANDED_ON = {
     "Survey",
@@ -117,7 +118,7 @@ def test_star_hides_no_builtin_and_no_module() -> None:
     names: dict[str, Any] = {}
     exec("from kafkalog import *", names)
     given = set(names) - {"__builtins__"}
-    assert set(kafkalog.__all__) == given
+    assert set(EXPORTED) == given
     modules = {module.name for module in pkgutil.iter_modules(kafkalog.__path__)}
     assert given & (set(dir(builtins)) | set(sys.stdlib_module_names) | modules) == set()
     assert [name for name in given if isinstance(names[name], types.ModuleType)] == []

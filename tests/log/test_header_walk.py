@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -52,10 +53,10 @@ def test_the_kernel_gives_what_the_readable_walk_gives(
         patch.setattr(header_walk, "kernel_is_worth_it", lambda _: False)
         expected = list(joined_spans(source, 5, end, step))
         patch.setattr(header_walk, "kernel_is_worth_it", lambda _: True)
-        called: list[tuple[int, ...]] = []
+        called: list[tuple[Any, ...]] = []
         by_kernel = header_walk._by_kernel
 
-        def noted(*given: int) -> Iterator[tuple[Span, int]]:
+        def noted(*given: Any) -> Iterator[tuple[Span, int]]:
             called.append(given)
             return by_kernel(*given)
 

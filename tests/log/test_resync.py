@@ -92,11 +92,11 @@ def one_round(choose: random.Random) -> None:
     tail = choose.choice([b"", b"", choose.randbytes(40), bytes(20)])
     if kind in ("zeros", "header") and number == count - 1:
         return  # nothing behind it, and its own header tells nothing: it may as well have been several batches
-    at = found(batches, number, tail)
+    place = found(batches, number, tail)
     starts = [sum(map(len, batches[:each])) for each in range(number + 1, count)]
-    assert at is None or at in starts, f"{kind}: {at} lies inside of a value; batches begin at {starts}"
+    assert place is None or place in starts, f"{kind}: {place} lies inside of a value; batches begin at {starts}"
     if kind == "value" and number < count - 2:
-        assert at == starts[0]
+        assert place == starts[0]
 
 
 @pytest.mark.parametrize("seed", range(4))

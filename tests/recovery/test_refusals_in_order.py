@@ -71,7 +71,7 @@ def damaged(root: Path) -> Path:
 
 def made(root: Path, *, mark_clean: bool = False, **rules: object) -> Plan:
     options = given(recovery_case("bit_flip/length"))
-    asked = Rules(**{**options, **rules})  # type: ignore[arg-type]
+    asked = Rules(**{**options, **rules})
     return plan_one(root, RecoveryOptions(rules=asked, mark_clean=mark_clean))
 
 

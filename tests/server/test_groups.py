@@ -173,7 +173,7 @@ def test_who_completes_a_join_is_answered_even_if_another_thread_looks_first(mon
     again = coordinator.join(asked("JoinGroup", 5, **joining("g", one)), "here")
     assert isinstance(again, dict)
     told = waiting.poll(False)
-    assert told is not None
+    assert isinstance(told, dict)
     assert again["generation_id"] == told["generation_id"] == alone["generation_id"] + 1
 
 

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -294,7 +295,7 @@ def by_records(path: Path, level: str, start: int, end: int, choose: random.Rand
 
 def by_arrow(path: Path, level: str, start: int, end: int, choose: random.Random) -> Given:
     findings: list[Finding] = []
-    options = {
+    options: dict[str, Any] = {
         "threads": choose.choice([1, 3]), "layout": choose.choice(["copy", "view"]),
         "batch_rows": choose.choice([1, 7, 65_536]), "isolation_level": level, "start_offset": start or None,
         "end_offset": None if end == NO_END else end,

@@ -95,7 +95,7 @@ def _behind(tree: Whole, name: str) -> int:
     """Where the bytes after a field begin."""
     at = 0
     for each in tree.header.subcons:
-        at += each.sizeof()
+        at += int(each.sizeof())
         if each.name == name:
             return at
     raise AssertionError(name)
