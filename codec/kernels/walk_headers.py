@@ -82,7 +82,7 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
             return 0
         taken = _offsets_taken(here, magic)
         first, after = (offset, offset + taken) if magic > 1 else (expected, offset + 1)
-        if offset != expected and taken > 0:  # what `codec.rules` calls displaced
+        if offset != expected:
             following = walk[Walk.NEXT_BASE]
             if behind < file_end:
                 if behind + _OFFSET_BYTES > held_end:  # what is read is the header that comes next
@@ -90,7 +90,8 @@ def walk_headers(read: int, descriptor: int, memory: int, room: int, walk: Any) 
                     held, held_end = behind, behind + _call_read(read, descriptor, memory, ahead, behind, 0)
                 following = _next_offset_at(memory, held, held_end, behind)
                 following = following if behind + _MAGIC_AT < file_end else -1
-            if following == expected + taken or (offset > expected and after > walk[Walk.NEXT_BASE]):
+            continues = following == expected + taken or (offset > expected and after > walk[Walk.NEXT_BASE])
+            if taken > 0 and continues:  # what `codec.rules` calls displaced
                 first, after = expected, expected + taken
             elif 0 <= following < after:  # one of the two is wrong, which takes more than a header to tell
                 walk[Walk.HELD] = walk[Walk.HELD_END] = 0

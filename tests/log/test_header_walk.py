@@ -66,6 +66,22 @@ def test_the_kernel_gives_what_the_readable_walk_gives(
     assert [span.start for span in expected] == [0, *(span.end for span in expected[:-1])][: len(expected)]
 
 
+def test_a_wrapper_that_the_next_header_contradicts_is_not_believed_by_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One byte more in a header: what follows is read as an entry of magic 0 that says it is compressed."""
+    some = batch(0, [b""])
+    path = tmp_path / "00000000000000000005.log"
+    path.write_bytes(some[:12] + b"\0" + some[12:] + batch(3, [b""]))
+    found = []
+    for is_worth_it in (False, True):
+        monkeypatch.setattr(header_walk, "kernel_is_worth_it", lambda _, is_worth_it=is_worth_it: is_worth_it)
+        with FileSource(path) as source:
+            found.append(list(joined_spans(source, 5, source.size, 1)))
+    assert found[0] == found[1]
+    assert [span.next_offset for span in found[0]] == [5, 5]
+
+
 def test_the_kernel_goes_to_the_end_of_what_is_sound(tmp_path: Path) -> None:
     """So it is not the readable walk that was compared with itself."""
     path = tmp_path / "00000000000000000000.log"
