@@ -24,10 +24,11 @@ from kafka_needed import kafka_needed
 from kafka_oracle import KafkaOracle
 from progress import ProgressLine
 
-# Everybody's `make test` examines the same examples; `dev.py sweep` examines new ones too.
-settings.register_profile("same examples", derandomize=True, database=None)
-if os.environ.get("KAFKALOG_EXAMPLES") != "new":
-    settings.load_profile("same examples")
+# Everybody's `make test` examines the same examples; `dev.py sweep` examines new ones too.  How long one takes is
+# no matter: the first may have to compile.
+settings.register_profile("same examples", derandomize=True, database=None, deadline=None)
+settings.register_profile("new examples", deadline=None)
+settings.load_profile("new examples" if os.environ.get("KAFKALOG_EXAMPLES") == "new" else "same examples")
 
 # Short programs: a JVM that compiles once, and not twice with two threads of its own, leaves them a third of the time.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
