@@ -53,7 +53,7 @@ BACKWARDS = bytes([12, 0, 0, 0, 1, 1, 0, 12, 0, 0, 1, 1, 1, 0])
 """A record at the batch's base offset, then one below it."""
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.lists(st.tuples(RECORDS.map(lambda rows: (payload(rows), len(rows))) | damaged(), st.sampled_from(list(Codec)),
                        st.sampled_from([0, 8, 32]), st.integers(-1, 3)), max_size=4),

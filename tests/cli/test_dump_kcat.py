@@ -256,7 +256,7 @@ def test_a_format_of_a_megabyte_is_text(logs: Path, capfdbinary: pytest.CaptureF
 RECORD = Record(5, T0, TimestampType.CREATE_TIME, b"k\x1b[2J", b"v")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=40) | st.text("%\\xskKo0189af ", max_size=30))
 def test_any_format_prints_or_is_refused(text: str) -> None:
     try:

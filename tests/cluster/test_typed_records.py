@@ -309,7 +309,7 @@ def _value(field: Field, version: int) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize(("layout", "version"), _layouts(), ids=lambda value: getattr(value, "name", value))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_every_layout_reads_what_it_writes_and_survives_every_cut(
     layout: Message, version: int, data: st.DataObject
@@ -323,7 +323,6 @@ def test_every_layout_reads_what_it_writes_and_survives_every_cut(
         assert decode(layout, version, encoded[:cut]).size <= cut
 
 
-@settings(deadline=None)
 @given(st.sampled_from(sorted(TOPICS)), st.integers(-1, 30), st.binary(max_size=60), st.binary(max_size=60) | st.none())
 def test_random_bytes_never_raise(topic: str, kind: int, key: bytes, value: bytes | None) -> None:
     raw = kind.to_bytes(2, "big", signed=True) + key

@@ -71,7 +71,7 @@ def streams(draw: st.DrawFn) -> tuple[Codec, bytes]:
     return codec, bytes(data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(streams(), st.sampled_from([DEFAULT_LIMITS, replace(DEFAULT_LIMITS, decompressed_batch_bytes=2000)]))
 def test_any_stream_gives_what_the_readable_way_gives(stream: tuple[Codec, bytes], limits: Limits) -> None:
     codec, data = stream

@@ -63,7 +63,7 @@ def record_of(row: dict[str, Any]) -> Record:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     ROWS,
     st.integers(60, 400),

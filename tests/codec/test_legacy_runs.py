@@ -115,7 +115,7 @@ def segments(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.integers(0, 4)) == 0 else data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(segments(), st.booleans())
 def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> None:
     one = Scanner(BufferSource(data), check_crc=check_crc)
@@ -123,7 +123,7 @@ def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> 
 
 
 @pytest.mark.sweep
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     segments(),
     st.booleans(),

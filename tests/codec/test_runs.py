@@ -69,7 +69,7 @@ def segments(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.integers(0, 3)) == 0 else data)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(segments(), st.booleans())
 def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> None:
     one = Scanner(BufferSource(data), check_crc=check_crc)
@@ -79,7 +79,7 @@ def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> 
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     segments(),
     st.booleans(),

@@ -154,7 +154,7 @@ def damaged_entries(draw: st.DrawFn) -> bytes:
     return fix_crc(damaged) if len(damaged) > 61 and draw(st.booleans()) else damaged
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=800)
 @given(damaged_entries())
 def test_strict_and_tolerant_readings_agree_on_everything(data: bytes) -> None:
     """The same value where there is no fault, a fault in both where there is one; and no byte is left out."""
@@ -169,7 +169,7 @@ def test_strict_and_tolerant_readings_agree_on_everything(data: bytes) -> None:
     assert covered == span.end <= len(data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_to_their_end_or_refused(data: bytes) -> None:
     for what, tree in LAYOUTS.items():

@@ -124,7 +124,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(RECORDS, st.integers(0, 2**62), st.sampled_from(Codec))
 def test_any_records_are_seen_alike(
     drawn: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]], base: int, codec: Codec

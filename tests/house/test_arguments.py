@@ -155,7 +155,7 @@ def refuses_in_order(function: Callable[..., Any], data: st.DataObject, log_dir:
 
 # There are more than a hundred of these; when new examples are looked for, each gets as many as need be.
 MOST = 60 if os.environ.get("KAFKALOG_EXAMPLES") == "new" else 25
-EXAMPLES = settings(max_examples=MOST, deadline=None, suppress_health_check=list(HealthCheck))
+EXAMPLES = settings(max_examples=MOST, suppress_health_check=list(HealthCheck))
 
 
 @pytest.mark.parametrize("name", sorted(functions()))

@@ -68,13 +68,13 @@ def test_zeros_behind_the_entries_do_not_hide_them() -> None:
     assert lookup(index + bytes(8 * 1000), target) == lookup(index, target) > 0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(index=st.binary(max_size=200), target=targets())
 def test_garbage_never_leads_past_a_record(index: bytes, target: int) -> None:
     assert lookup(index, target) <= position_by_scanning(target)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data(), target=targets())
 def test_entries_of_true_positions_under_wrong_offsets_never_lead_past_a_record(
     data: st.DataObject, target: int

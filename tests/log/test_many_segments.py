@@ -45,7 +45,7 @@ def write(directory: Path, segments: list[list[int]], *, damaged: int | None = N
 TIMES = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=5), min_size=1, max_size=8)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(TIMES, st.lists(st.integers(0, 41), min_size=1, max_size=12), st.none() | st.integers(0, 7), st.integers(0, 30))
 def test_lookups_that_follow_each_other_answer_as_each_alone(
     tmp_path_factory: pytest.TempPathFactory,

@@ -153,7 +153,7 @@ def files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.sampled_from(STEPS), max_size=14), st.integers(0, 2**32))
 def test_the_same_steps_leave_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], seed: int
@@ -236,7 +236,7 @@ def start(disk: Disk, directory: str, rng: random.Random, end: int) -> tuple[obj
     return loaded.log_start_offset, loaded.log_end_offset, loaded.recovery_point, loaded.first_scanned, loaded.cut_at
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_a_start_leaves_the_same_bytes(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     root = tmp_path_factory.mktemp("start")

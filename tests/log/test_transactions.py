@@ -57,7 +57,7 @@ def told_both_ways(
     return tracker.aborted, decode_transaction_index(tree.read(path)) if tree.is_file(path) else []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(HISTORIES)
 def test_readers_and_brokers_tell_the_same_transactions(history: list[tuple[str, int, int]]) -> None:
     aborted, indexed = told_both_ways(history)

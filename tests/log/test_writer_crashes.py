@@ -344,5 +344,5 @@ def test_any_order_of_operations_against_a_model(
     checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
     run_state_machine_as_test(
         Lives,
-        settings=settings(max_examples=examples, stateful_step_count=25, deadline=None, suppress_health_check=checks),
+        settings=settings(max_examples=examples, stateful_step_count=25, suppress_health_check=checks),
     )

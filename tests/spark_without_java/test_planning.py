@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
@@ -51,7 +51,6 @@ def all_pieces(tasks: list[tuple[Piece, ...]]) -> list[Piece]:
 SIZES = st.lists(st.lists(st.integers(61, 5000), min_size=1, max_size=30), min_size=1, max_size=5)
 
 
-@settings(deadline=None)
 @given(SIZES, st.integers(1, 20_000))
 def test_pieces_cover_every_byte_once_and_in_order(sizes: list[list[int]], target: int) -> None:
     pieces = all_pieces(plan([facts(sizes)], target))
@@ -67,7 +66,6 @@ def test_pieces_cover_every_byte_once_and_in_order(sizes: list[list[int]], targe
     assert starts == [(0, None), *((start, start) for start, _ in starts[1:])]
 
 
-@settings(deadline=None)
 @given(SIZES, st.integers(100, 20_000))
 def test_tasks_are_balanced(sizes: list[list[int]], target: int) -> None:
     tasks = plan([facts(sizes)], target)
@@ -85,7 +83,6 @@ def test_equal_partitions_of_less_than_whole_targets_are_equal_tasks() -> None:
     assert [sum(piece.slice.size for piece in task) for task in plan(partitions, target)] == [9000] * 12
 
 
-@settings(deadline=None)
 @given(SIZES, st.integers(0, 100), st.integers(1, 100))
 def test_what_lies_outside_of_the_offsets_is_not_read(sizes: list[list[int]], start: int, more: int) -> None:
     end = start + more
@@ -101,7 +98,6 @@ def spans_of(sizes: list[list[int]], piece: Piece) -> list[Span]:
     return [span for span in segment.spans if piece.slice.start <= span.start < piece.slice.end]
 
 
-@settings(deadline=None)
 @given(SIZES, st.integers(1, 40))
 def test_a_most_of_records_cuts_inside_of_batches_too(sizes: list[list[int]], most: int) -> None:
     tasks = plan([facts(sizes)], 2000, max_records=most)
