@@ -26,7 +26,6 @@ from kafkalog.recovery.decide.choice import advice_on_loss, sentence_of_loss
 from kafkalog.recovery.decide.closed_in_order import checks_of
 from kafkalog.recovery.decide.outcomes import find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
-from kafkalog.recovery.decide.safe import InOrder, no_checks
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import PathLike, chosen_directories, holding, root_of
@@ -35,6 +34,7 @@ from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.facts.workers import OnProgress, Workers
+from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.recovery.vouching import why_not_clean
 
 __all__ = [
