@@ -37,7 +37,7 @@ HELD = {
     "kafkalog.log.writing.loading.Loaded": "a log that is open",
     "kafkalog.log.directories.side_files.SideFile": "entries that are read when they are asked for",
     "kafkalog.recovery.act.apply.Located": "operations, each of which is tried by itself",
-    "kafkalog.recovery.act.operations.Script": "operations, each of which is tried by itself",
+    "kafkalog.recovery.act.script.Script": "operations, each of which is tried by itself",
     "kafkalog.log.storage.cleaning.batch_retention.BatchRetention": "a log that is being cleaned",
     "kafkalog.log.storage.cleaning.cleanable_log.CleanableLog": "a log that is open",
     "kafkalog.log.storage.loader.LoadRequest": "a function that is asked",
