@@ -13,7 +13,7 @@ from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.choosing import compare_ways
-from kafkalog.recovery.decide.examination import Examination, examine_apart
+from kafkalog.recovery.decide.examination import Examination, examine
 from kafkalog.recovery.decide.normalize import topic_ids
 from kafkalog.recovery.decide.safe import InOrder, SafeResult, recover_safely
 from kafkalog.recovery.decide.set_aside import set_aside
@@ -94,11 +94,11 @@ class _Examining:
         return copies_of(unit.topic, unit.partition, self._found.root, self._copies)
 
     def apart(self, workers: Workers, *, counts: bool) -> Examination | None:
-        """Everything in one go, a topic-partition at a time, where several processes are worthwhile."""
+        """Everything in one go, a topic-partition at a time, where that is possible."""
         if self._rules.mode in (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE):
             return None
         tree = self._found.tree()
-        return examine_apart(tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts)
+        return examine(tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts)
 
     def recovered(
         self, tree: Tree, rules: Rules, workers: Workers | None = None, forecast: BrokerResult | None = None
