@@ -13,11 +13,11 @@ from kafkalog.recovery.checks.lost_start import LocalStarts
 from kafkalog.recovery.checks.missing_segments import missing_segments
 from kafkalog.recovery.damage.census import Census, census
 from kafkalog.recovery.damage.soundness import log_segments
-from kafkalog.recovery.decide.normalize import Checkpoints, partitions_of, read_high_watermarks
-from kafkalog.recovery.decide.safe import SafeResult
 from kafkalog.recovery.decide.ways import Measured, Unit, logs_of, measure
 from kafkalog.recovery.decide.written_to import written
 from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of, read_high_watermarks
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["Comparer", "Counted", "Result", "Units", "are_counted", "count_apart"]
 

@@ -15,9 +15,10 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import Forecast, Started
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.decide.counting import Counted, Units, are_counted, count_apart
-from kafkalog.recovery.decide.safe import InOrder, Recovered, SafeRecovery, SafeResult
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.workers import Group, Workers
+from kafkalog.recovery.safe.recovery import InOrder, Recovered, SafeRecovery
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["Examination", "examine"]
 

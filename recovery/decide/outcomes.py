@@ -14,14 +14,15 @@ from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.choosing import compare_ways
 from kafkalog.recovery.decide.examination import Examination, examine
-from kafkalog.recovery.decide.normalize import topic_ids
-from kafkalog.recovery.decide.safe import InOrder, SafeResult, recover_safely
 from kafkalog.recovery.decide.set_aside import set_aside
 from kafkalog.recovery.decide.ways import Unit
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.workers import Workers
+from kafkalog.recovery.safe.normalize import topic_ids
+from kafkalog.recovery.safe.recovery import InOrder, recover_safely
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["Outcomes", "find_out"]
 

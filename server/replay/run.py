@@ -22,7 +22,7 @@ from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
 from kafkalog.log.reading.records import RecordReader
-from kafkalog.log.writing.writer import check_topic
+from kafkalog.log.writing.topics import check_topic
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.replay.groups import Moved, moved_offsets

@@ -43,7 +43,7 @@ HELD = {
     "kafkalog.log.storage.loader.LoadRequest": "a function that is asked",
     "kafkalog.log.storage.loader.LoadedLog": "a tree, which reads its originals",
     "kafkalog.recovery.broker.manager.BrokerResult": "a tree, which reads its originals",
-    "kafkalog.recovery.decide.safe.SafeResult": "a tree, which reads its originals",
+    "kafkalog.recovery.safe.result.SafeResult": "a tree, which reads its originals",
     "kafkalog.recovery.decide.examination.Examination": "a tree, which reads its originals",
     "kafkalog.recovery.decide.outcomes.Outcomes": "a tree, which reads its originals",
     "kafkalog.recovery.decide.refusals.Decided": "a tree, which reads its originals",

@@ -25,14 +25,8 @@ from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.facts.places import holding
-from kafkalog.recovery.run import (
-    RecoveryOptions,
-    log_directory_of,
-    nothing_done,
-    recover_all,
-    recover_into,
-    refuse_any_declined,
-)
+from kafkalog.recovery.results import nothing_done, refuse_any_declined
+from kafkalog.recovery.run import RecoveryOptions, log_directory_of, recover_all, recover_into
 
 __all__ = ["command"]
 
