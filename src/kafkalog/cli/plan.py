@@ -23,7 +23,7 @@ from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.duplicates import tell_duplicates
-from kafkalog.recovery.facts.places import holding
+from kafkalog.recovery.facts.places import by_log_directory, holding
 from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
 
 __all__ = ["command", "make_all", "show"]
@@ -43,11 +43,11 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
     options = replace(options, rules=replace(options.rules, topics=topics))
     plans: list[Plan | Unplanned] = []
     with RecoveryProgress("planning") as progress:
-        for path in paths:
+        for path, *also in by_log_directory(paths):
             try:
                 if path in failed:
                     raise failed[path]
-                plans.append(plan_one(path, options, jobs=jobs, on_progress=progress.update))
+                plans.append(plan_one(path, options, also=also, jobs=jobs, on_progress=progress.update))
             except (StorageError, RecoveryRefused, UsageError) as error:
                 if isinstance(error, UsageError) and path not in failed:
                     raise
