@@ -88,7 +88,7 @@ class _Examining:
 
     def copies_of(self, unit: Unit) -> list[str]:
         """The directories of a partition among the other copies that were given."""
-        if not self._copies or len(unit.directories) > 1:
+        if not self._copies or len(unit.directories) > 1 or not unit.is_live:
             return []
         from kafkalog.recovery.decide.merge_in_place import copies_of  # merges: most plans know no other copy
 

@@ -136,7 +136,11 @@ class LostRange:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A topic-partition: its live directories (two only where both claim it), and what the checkpoints say of it."""
+    """A topic-partition: its live directories (two only where both claim it), and what the checkpoints say of it.
+
+    A directory that was put away by name (`-stray`, or `-future` where there is no other) is one by itself: what is in
+    it can be had back.
+    """
 
     topic: str
     partition: int
@@ -146,10 +150,18 @@ class Unit:
     written: Written = field(default_factory=Written)
     """what must have been in its log, as the files beside it tell"""
 
+    is_live: bool = True
+    """a broker serves it under this name"""
+
     @property
     def name(self) -> str:
         """As its first directory is called."""
         return self.directories[0]
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """Topic and partition, and the directory that was put away by name."""
+        return self.topic, self.partition, "" if self.is_live else self.name
 
 
 @dataclass(slots=True, kw_only=True)

@@ -86,7 +86,7 @@ def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
         try:
             root = root_of(path)[0]
         except (KafkaLogError, OSError):
-            root = os.fspath(path)  # who acts on it will say so
+            root = str(path)  # who acts on it will say so
         found.setdefault(root, []).append(path)
     return list(found.values())
 

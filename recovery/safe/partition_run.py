@@ -244,9 +244,10 @@ class PartitionRun:
     def rebuilt(self) -> BrokerResult:
         """All indexes rebuilt; a log that is not sound throughout is not for this."""
         sound = sound_prefix(self.original, self.directory)
-        rebuilt = self.settle(sound) if sound.cut is None else None
-        if rebuilt is not None and logs(rebuilt.tree, self.result_directory(rebuilt)) == logs(self.original, self.directory):
-            return rebuilt
+        if sound.cut is None:
+            rebuilt = self.settle(sound)
+            if logs(rebuilt.tree, self.result_directory(rebuilt)) == logs(self.original, self.directory):
+                return rebuilt
         cut = self.cut or sound.cut or sound.repeat
         where = self.directory if cut is None else f"{cut.path}, byte {cut.position}: {cut.code}: {cut.detail}"
         raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")

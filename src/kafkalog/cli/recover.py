@@ -18,7 +18,7 @@ from kafkalog.cli.output import escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.result_text import print_result
-from kafkalog.cli.settings import command_words, options_of, planning_options
+from kafkalog.cli.settings import given_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
@@ -92,7 +92,7 @@ def command(
         })  # fmt: skip
     options, threads = options_of(given), job_count(jobs)
     paths = tuple(holding(paths, options.select))
-    words = command_words(given)
+    words = given_words(given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved)
     acted_on = paths if into is None else (into,)
     shown = paths if into is None else ()
     acting = Acting[Plan](
