@@ -189,7 +189,7 @@ class _PartitionVerifier:
     def _segment(self, segment: Segment, next_base: int | None) -> None:
         report = self.report
         last_offset = segment.base_offset - 1
-        self._missing.segment(segment.base_offset, next_base)
+        self._missing.segment(segment.base_offset, next_base, was_emptied=segment.was_emptied())
         with ListedSource(segment.path, segment.size) as source, ExitStack() as indexes:
             if source.size < segment.size:
                 raise StorageError.became_shorter(source.size, segment.path)

@@ -22,7 +22,7 @@ from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.ending import EndOfWalk, end_of_walk
-from kafkalog.log.walk.missing import MissingOffsets
+from kafkalog.log.walk.missing import MissingOffsets, was_emptied
 from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.damage.soundness import log_segments, offset_problem, with_next
@@ -232,7 +232,9 @@ class _Walk:
     def segment(self, base: int, path: str, next_base: int | None) -> None:
         source = self._tree.source(path)
         self._settle(base)
-        self._missing.segment(base, next_base)
+        index = f"{path.removesuffix(FileKind.LOG.value)}{FileKind.TIME_INDEX.value}"
+        times = self._tree.source(index) if index in self._tree.files else None
+        self._missing.segment(base, next_base, was_emptied=was_emptied(source.size, times))
         self._next_offset = max(self._next_offset, base)
         table = self._tree.headers(path)
         self._path, self._start, position = path, 0, 0
