@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 
-__all__ = ["RequestMemory", "keep_little"]
+__all__ = ["Budget", "Held", "RequestMemory", "keep_little"]
 
 _LARGEST_KEPT = 8 << 20
 _TRIM_S = 5.0
@@ -84,3 +84,38 @@ class RequestMemory:
                 return
             self._since_trim, self._next_trim = 0, now + _TRIM_S
         _trim()
+
+
+class Budget:
+    """`most` of something for everybody; whoever is told that there is no room does without."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._lock = Lock()
+
+    def take(self, count: int) -> Held | None:
+        """So many; None where there are not so many left."""
+        with self._lock:
+            if count > self._left:
+                return None
+            self._left -= count
+            return Held(self._give_back, count)
+
+    def _give_back(self, count: int) -> None:
+        with self._lock:
+            self._left += count
+
+
+class Held:
+    """What was taken of a budget, given back once."""
+
+    __slots__ = ("_count", "_give_back")
+
+    def __init__(self, give_back: Callable[[int], None], count: int) -> None:
+        self._give_back = give_back
+        self._count = count
+
+    def release(self) -> None:
+        """Give it back, if that was not done yet."""
+        count, self._count = self._count, 0
+        self._give_back(count)

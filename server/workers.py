@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["Workers", "run_slices"]
+__all__ = ["Sliced", "Workers", "finished", "run_slices"]
 
 T = TypeVar("T")
 _SLICE_S = 0.02
@@ -33,6 +33,13 @@ def run_slices(task: Sliced[T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+def finished(result: T | Sliced[T]) -> Sliced[T]:
+    """What was computed at once, or is in slices."""
+    if isinstance(result, Generator):
+        return (yield from result)
+    return result
 
 
 class _Promised(Future[Any]):
