@@ -13,6 +13,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from kafkalog.codec.errors import KafkaLogError
+from kafkalog.log.walk.sliced import Sliced, run_slices
 from kafkalog.server.answers import Answer, Change, Later, NoAnswer, Polled, Resolved
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
@@ -21,7 +22,7 @@ from kafkalog.server.memory import Budget
 from kafkalog.server.pacing import Pace
 from kafkalog.server.served_log import ServedLog
 from kafkalog.server.wire import CrowdedError, Fields, Request, RequestError, encode_response, parse_request
-from kafkalog.server.workers import Sliced, Workers, finished, run_slices
+from kafkalog.server.workers import Workers, finished
 
 __all__ = ["Deferring"]
 

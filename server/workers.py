@@ -16,24 +16,12 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-__all__ = ["Sliced", "Workers", "finished", "run_slices"]
+from kafkalog.log.walk.sliced import Sliced
+
+__all__ = ["Workers", "finished"]
 
 T = TypeVar("T")
 _SLICE_S = 0.02
-
-Sliced = Generator[None, None, T]
-"""A computation that pauses where somebody else may have a turn; what it returns is its result."""
-
-
-def run_slices(task: Sliced[T]) -> T:
-    """All of it at once, for who has a thread of its own."""
-    while True:
-        try:
-            next(task)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
 
 def finished(result: T | Sliced[T]) -> Sliced[T]:
     """What was computed at once, or is in slices."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafkalog.codec.errors import KafkaLogError
+from kafkalog.log.walk.sliced import Sliced
 from kafkalog.server.answers import Answer, Change, Later, Polled
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.connection import Connection
@@ -33,7 +34,6 @@ from kafkalog.server.memory import Budget, Held
 from kafkalog.server.served_log import Read, ServedLog, epoch_end
 from kafkalog.server.walking import TooFarError, eager
 from kafkalog.server.wire import Fields, Request
-from kafkalog.server.workers import Sliced
 
 __all__ = ["FIRST_WITH_IDS", "FetchHandler"]
 
