@@ -135,7 +135,17 @@ class Deferring:
 
 
 def _give_up(future: Future[Resolved]) -> None:
+    """Nobody waits for it any more, nor for what it promises."""
     future.cancel()
+    future.add_done_callback(_forget)
+
+
+def _forget(future: Future[Resolved]) -> None:
+    if future.cancelled() or future.exception() is not None:
+        return
+    found = future.result()
+    if found is not None and isinstance(found.answer, Later):  # None is what was given up on the way
+        found.answer.forget()
 
 
 def _resolved(request: Request, answer: Answer) -> Resolved:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakMethod
 
 from kafkalog.log.walk.sliced import Sliced
 
@@ -104,7 +104,8 @@ class Workers:
         """Have it done, for `owner`, else for nobody in particular; what it raises is in the future."""
         future = _Promised()
         waiting = _Task(future, task, self if owner is None else owner)
-        future.add_done_callback(waiting.drop)
+        drop = WeakMethod(waiting.drop)  # a circle would hold results until the collector comes by
+        future.add_done_callback(lambda done: (found := drop()) and found(done))
         with self._ready:
             self._put(waiting)
         return future
