@@ -20,6 +20,7 @@ from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import PathLike, exists
+from kafkalog.log.disk.holders import told_held_by_others
 from kafkalog.server.files import OpenLogs
 from kafkalog.server.served_log import ServedLog
 
@@ -102,6 +103,8 @@ class Catalog:
         self._image_topics: Mapping[str, tuple[str, int]] = {}
         self.cluster = self._cluster(inventory)
         self._take(inventory)
+        self.held = tuple(each.path for each in inventory.log_dirs if told_held_by_others(each.path))
+        """directories that another process has locked"""
 
     def _cluster(self, inventory: Inventory) -> Cluster:
         metas = [each.meta_properties for each in inventory.log_dirs if each.meta_properties is not None]
