@@ -257,11 +257,11 @@ class ServedLog:
         size = min(log.size, segment.size)
         if following is not None and following <= upper:
             return size
-        known = log.recall(Fact.END_BELOW, upper)
+        known = log.recall(Fact.END_BELOW, (upper, size))
         if known is not None:
             return known
         end = self._walk_to(log, segment, upper, size, patience)
-        log.learn(Fact.END_BELOW, upper, end)
+        log.learn(Fact.END_BELOW, (upper, size), end)
         return end
 
     def _walk_to(self, log: OpenLog, segment: Segment, upper: int, size: int, patience: Patience) -> int:
