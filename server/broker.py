@@ -32,6 +32,7 @@ from kafkalog.server.handlers.leader_epochs import LeaderEpochHandler
 from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
 from kafkalog.server.handlers.metadata import MetadataHandler
 from kafkalog.server.handlers.producers import ProducersHandler
+from kafkalog.server.handlers.quorum import QuorumHandler
 from kafkalog.server.handlers.refusals import refusal
 from kafkalog.server.handlers.sasl import SaslHandler
 from kafkalog.server.handlers.versions import api_versions
@@ -146,6 +147,7 @@ class Server:
     ) -> dict[str, Callable[[Request, Connection], Answer]]:
         epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
         admin, producers = AdminHandler(self._catalog), ProducersHandler(self._catalog)
+        quorum = QuorumHandler(self._catalog)
         return {
             "ApiVersions": lambda request, _: api_versions(request, self._catalog.cluster),
             "SaslHandshake": self._sasl.handshake,
@@ -161,6 +163,9 @@ class Server:
             "ListConfigResources": lambda request, _: configs.list_config_resources(request),
             "DescribeProducers": lambda request, connection: self._deferring.slowly(
                 request, connection, producers.describe_producers
+            ),
+            "DescribeQuorum": lambda request, connection: self._deferring.slowly(
+                request, connection, quorum.describe_quorum
             ),
             "DescribeLogDirs": lambda request, _: admin.describe_log_dirs(request),
             "ListPartitionReassignments": lambda request, _: admin.list_partition_reassignments(request),
