@@ -14,7 +14,7 @@ from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.directories.locate import looking_for_newest
-from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.partition import Partition, looking_for_timestamp
 from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.walk.sliced import Sliced
 
@@ -28,7 +28,7 @@ def looking_for_time(partition: Partition, timestamp: int | None) -> Sliced[Offs
     """The first record with at least this timestamp, or with the largest of all, behind damage too."""
     if timestamp is None:
         return (yield from looking_for_newest(partition, through_damage=True, look=_look))[0]
-    return (yield from partition.looking_for_timestamp(timestamp, through_damage=True, look=_look))
+    return (yield from looking_for_timestamp(partition, timestamp, through_damage=True, look=_look))
 
 
 def _look(batch: RecordBatch, timestamp: int, start: int, _limits: Limits) -> OffsetAndTimestamp | None:

@@ -76,7 +76,9 @@ if TYPE_CHECKING:
 
     from kafkalog.log.reading.fetch import Chunk
 
-__all__ = ["Look", "OffsetAndTimestamp", "Partition", "first_since", "open_partition", "open_segment"]
+__all__ = [
+    "Look", "OffsetAndTimestamp", "Partition", "first_since", "looking_for_timestamp", "open_partition", "open_segment",
+]  # fmt: skip
 
 Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | None]
 """Looks in a batch for the first record with at least a timestamp that is not below an offset."""
@@ -336,42 +338,43 @@ class Partition:
         `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
         next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
         """
-        return run_slices(self.looking_for_timestamp(timestamp, findings, through_damage=through_damage, limits=limits))
-
-    def looking_for_timestamp(
-        self,
-        timestamp: int,
-        findings: list[Finding] | None = None,
-        *,
-        through_damage: bool = False,
-        limits: Limits = DEFAULT_LIMITS,
-        look: Look | None = None,
-    ) -> Sliced[OffsetAndTimestamp | None]:
-        """The same in slices; `look` looks for the record in a batch that may hold it."""
-        look = look or first_since
-        start = self.log_start_offset
-        first = index_of(self.segments, start)
-        if limits == DEFAULT_LIMITS:
-            first = yield from self._newest.first_with(timestamp)
-        walk = BatchReader(
-            self.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
-            limits=limits, hold=False,
-        )  # fmt: skip
-        found = None
-        for batch in walk:
-            yield
-            # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
-            if batch.header.max_timestamp >= timestamp and not batch.header.is_control:
-                found = look(batch, timestamp, start, limits)
-            if found is not None:
-                break
-        if findings is not None:
-            findings.extend(walk.findings)
-        return found
+        return run_slices(looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=limits))
 
     @cached_property
     def _newest(self) -> NewestTimestamps:
         return NewestTimestamps(self.segments, index_of(self.segments, self.log_start_offset))
+
+
+def looking_for_timestamp(
+    partition: Partition,
+    timestamp: int,
+    findings: list[Finding] | None = None,
+    *,
+    through_damage: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    look: Look | None = None,
+) -> Sliced[OffsetAndTimestamp | None]:
+    """`Partition.offset_for_timestamp` in slices; `look` looks for the record in a batch that may hold it."""
+    look = look or first_since
+    start = partition.log_start_offset
+    first = index_of(partition.segments, start)
+    if limits == DEFAULT_LIMITS:
+        first = yield from partition._newest.first_with(timestamp)
+    walk = BatchReader(
+        partition.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
+        limits=limits, hold=False,
+    )  # fmt: skip
+    found = None
+    for batch in walk:
+        yield
+        # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
+        if batch.header.max_timestamp >= timestamp and not batch.header.is_control:
+            found = look(batch, timestamp, start, limits)
+        if found is not None:
+            break
+    if findings is not None:
+        findings.extend(walk.findings)
+    return found
 
 
 def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) -> OffsetAndTimestamp | None:
