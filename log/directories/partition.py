@@ -338,7 +338,8 @@ class Partition:
         `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
         next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
         """
-        return run_slices(looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=limits))
+        looking = looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=limits)
+        return run_slices(looking)
 
     @cached_property
     def _newest(self) -> NewestTimestamps:
@@ -359,7 +360,7 @@ def looking_for_timestamp(
     start = partition.log_start_offset
     first = index_of(partition.segments, start)
     if limits == DEFAULT_LIMITS:
-        first = yield from partition._newest.first_with(timestamp)
+        first = yield from partition._newest.first_with(timestamp)  # noqa: SLF001 - what its look-ups learn
     walk = BatchReader(
         partition.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
         limits=limits, hold=False,
