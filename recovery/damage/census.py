@@ -18,14 +18,15 @@ from kafkalog.codec.findings import FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
+from kafkalog.codec.rules import NO_OFFSET_LIMIT, out_of_place
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.ending import EndOfWalk, end_of_walk
 from kafkalog.log.walk.missing import MissingOffsets
-from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
+from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
-from kafkalog.recovery.damage.soundness import log_segments, offset_problem, with_next
+from kafkalog.recovery.damage.soundness import log_segments, with_next
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
@@ -297,7 +298,7 @@ class _Walk:
 
     def _batch(self, batch: RecordBatch, base: int, next_base: int | None) -> None:
         first, last = _offsets(batch)
-        problem = offset_problem(batch.header.magic, first, last, base)
+        problem = out_of_place(batch.header.magic, first, last, base)
         if problem is not None:
             self._misplaced(batch, *problem)
             return
