@@ -75,6 +75,16 @@ def test_a_transaction_whose_end_lies_behind_damage_is_undecided(commit: bool, d
     assert reader.ended_by.severity is Severity.ERROR
 
 
+def test_an_undecided_transaction_is_not_forgotten_for_an_open_one_of_the_same_producer(tmp_path: Path) -> None:
+    batches = [*transaction(0, commit=True), damage.batch(5, [damage.record(0)], DATA)]
+    marker = batches[4][:-1] + b"\x10"  # headers that are not there
+    batches[4] = damage.with_crc(marker)
+    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed")
+    assert [each.offset for each in reader] == []
+    assert reader.ended_by is not None
+    assert (reader.ended_by.code, reader.ended_by.offset) == (FindingCode.TRANSACTION_UNDECIDED, 0)
+
+
 def test_one_that_is_open_without_damage_is_held_back_as_by_a_broker(tmp_path: Path) -> None:
     batches = [damage.batch(0, [damage.record(0)]), damage.batch(1, [damage.record(0)], DATA)]
     reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed")
