@@ -23,7 +23,7 @@ from kafkalog.recovery.decide.outcomes import find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.places import PathLike, chosen_directories, holding, root_of
+from kafkalog.recovery.facts.places import PathLike, by_log_directory, chosen_directories, holding, root_of
 from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
@@ -158,10 +158,17 @@ def _rules(
     )
 
 
-def plan_one(path: PathLike, options: RecoveryOptions, *, jobs: int = 1, on_progress: OnProgress | None = None) -> Plan:
-    """As `plan`, with everything that is asked for in one object."""
+def plan_one(
+    path: PathLike,
+    options: RecoveryOptions,
+    *,
+    also: Sequence[PathLike] = (),
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
+) -> Plan:
+    """As `plan`, with everything that is asked for in one object; `also` are more paths of the same log directory."""
     _refuse_copies(options)
-    root, only = chosen_directories(path, options.select)
+    root, only = chosen_directories([path, *also], options.select)
     workers = Workers(jobs, on_progress)
     options = replace(options, rules=options.rules.settled([root]))
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
@@ -259,18 +266,14 @@ def recover_all(
 
     Every directory is planned for before the first is changed, so that a refusal changes none; it names all that were
     declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
-    start on that.  `on_plan` is told of each plan before the first is carried out.
+    start on that.  Several paths of one log directory are one piece of work: results and `expected` plans are those of
+    `by_log_directory`.  `on_plan` is told of each plan before the first is carried out.
     """
     _refuse_copies(options)
     holding(paths, options.select)
-    places = [chosen_directories(path, options.select) for path in paths]
+    places = [chosen_directories(each, options.select) for each in by_log_directory(paths)]
     workers = Workers(jobs, on_progress)
     wanted = list(expected) if expected is not None else [None] * len(places)
-    seen: set[str] = set()
-    for (root, _only), path in zip(places, paths, strict=True):
-        if root in seen:
-            raise UsageError(f"{os.fspath(path)} lies in a log directory that is named twice; name each once")
-        seen.add(root)
     if options.mark_clean:
         _refuse_half_a_marker(places)
     keeping = Keeping(None if quarantine is None else os.fspath(quarantine), options.moved)

@@ -41,9 +41,14 @@ class Later:
     """called in place of `poll` when the connection is gone"""
 
     def forget(self) -> None:
-        """The connection is gone: nothing is held for it any more, however long its promise is still listed."""
-        cancel, self.cancel, self.poll = self.cancel, _nothing, _never
+        """The connection is gone."""
+        cancel = self.cancel
+        self.end()
         cancel()
+
+    def end(self) -> None:
+        """It is kept, or nobody waits for it: it holds nothing any more, however long it is still listed."""
+        self.cancel, self.poll = _nothing, _never
 
     @property
     def deadline(self) -> float:

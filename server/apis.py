@@ -19,7 +19,7 @@ _SERVED = (
     "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat",
     "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "SaslHandshake", "ApiVersions", "OffsetForLeaderEpoch",
     "DescribeConfigs", "SaslAuthenticate", "DescribeCluster", "DescribeTopicPartitions", "DescribeLogDirs",
-    "DescribeProducers",
+    "DescribeProducers", "DescribeQuorum",
     "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials", "ListConfigResources",
     "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
 )  # fmt: skip

@@ -11,16 +11,15 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.errors import KafkaLogError
-from kafkalog.server.answers import Answer, Change, Later, NoAnswer, Polled, Resolved
+from kafkalog.server.answers import Answer, Change, Later
 from kafkalog.server.catalog import Catalog, Topic
 from kafkalog.server.connection import Connection
+from kafkalog.server.deferring import Deferring
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups.commits import Commits, CommitsFile
 from kafkalog.server.groups.consumer_groups import ConsumerGroups
@@ -33,23 +32,17 @@ from kafkalog.server.handlers.leader_epochs import LeaderEpochHandler
 from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
 from kafkalog.server.handlers.metadata import MetadataHandler
 from kafkalog.server.handlers.producers import ProducersHandler
+from kafkalog.server.handlers.quorum import QuorumHandler
 from kafkalog.server.handlers.refusals import refusal
 from kafkalog.server.handlers.sasl import SaslHandler
 from kafkalog.server.handlers.versions import api_versions
 from kafkalog.server.limits import NetworkLimits
 from kafkalog.server.memory import RequestMemory
 from kafkalog.server.network import Network
-from kafkalog.server.pacing import Pace
-from kafkalog.server.served_log import ServedLog
-from kafkalog.server.wire import Fields, Request, RequestError, encode_response, parse_request
-from kafkalog.server.workers import Sliced, Workers
+from kafkalog.server.wire import Fields, Request, RequestError
 
 __all__ = ["Complaints", "Server", "ServerOptions"]
 
-_WORKERS = 4
-"""For walks, of which some are not in slices."""
-_PATIENCE_S = 0.5
-"""How long each worker is waited for at the end; it changes nothing that could be left unfinished."""
 _TICK_S = 0.1
 _COSTLY = ("Metadata", "DescribeTopicPartitions", "DescribeLogDirs", "DescribeConfigs", "ListGroups", "DescribeGroups",
            "OffsetFetch")  # fmt: skip
@@ -58,8 +51,6 @@ _MANY = 1000
 """Partitions, of which a request for all is not answered between two others."""
 _LISTING_SHARE = 10
 """Directories are listed so seldom that it takes no more than this part of the time."""
-_SLOW_MS = 120_000
-"""A client hears of an error after so long; its own patience ends before."""
 _COMPLAINTS_PER_SECOND = 5
 _PORT = re.compile(r"^(\S+:)\d+(?=: )")
 """Of a client, which has another one each time it connects."""
@@ -139,14 +130,11 @@ class Server:
         self.address = self._network.address
         host, port = options.advertised or self.address
         self.advertised = host, port or self.address[1]
-        self._workers = Workers(_WORKERS)
-        self._computing = Workers(1, "large")
-        """for what is large: one at a time, so that no two are in memory as objects, and with rests"""
+        self._deferring = Deferring(self._network.changed, self._complain)
         self._stopping = threading.Event()
-        self._walking: set[int] = set()
         self._coordinator = Coordinator(partial(self._network.changed, Change.GROUPS), self._is_of_consumers)
         self._consumer_groups = ConsumerGroups(catalog, self._coordinator.has_members)
-        self._fetch = FetchHandler(catalog, self._walk, self._computed)
+        self._fetch = FetchHandler(catalog, self._deferring.walk, self._deferring.computed)
         self._offsets = ListOffsetsHandler(catalog)
         self._sasl = SaslHandler(options.users, options.limits.request_bytes, self._complain)
         self._handlers = self._all_handlers(MetadataHandler(catalog, self.advertised),
@@ -159,6 +147,7 @@ class Server:
     ) -> dict[str, Callable[[Request, Connection], Answer]]:
         epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
         admin, producers = AdminHandler(self._catalog), ProducersHandler(self._catalog)
+        quorum = QuorumHandler(self._catalog)
         return {
             "ApiVersions": lambda request, _: api_versions(request, self._catalog.cluster),
             "SaslHandshake": self._sasl.handshake,
@@ -172,8 +161,11 @@ class Server:
             "OffsetForLeaderEpoch": lambda request, _: epochs.offset_for_leader_epoch(request),
             "DescribeConfigs": lambda request, _: configs.describe_configs(request),
             "ListConfigResources": lambda request, _: configs.list_config_resources(request),
-            "DescribeProducers": lambda request, connection: self._slowly(
+            "DescribeProducers": lambda request, connection: self._deferring.slowly(
                 request, connection, producers.describe_producers
+            ),
+            "DescribeQuorum": lambda request, connection: self._deferring.slowly(
+                request, connection, quorum.describe_quorum
             ),
             "DescribeLogDirs": lambda request, _: admin.describe_log_dirs(request),
             "ListPartitionReassignments": lambda request, _: admin.list_partition_reassignments(request),
@@ -197,10 +189,10 @@ class Server:
         return group_id in self._consumer_groups
 
     def handle(self, request: Request, connection: Connection) -> Answer:
-        """The answer to a request; raises `RequestError` where the connection is to be closed."""
+        """The answer to a request; raises `CrowdedError`, and `RequestError` where the connection is to be closed."""
         self._sasl.admit(request, connection)
         if request.api.name in _COSTLY and self._catalog.partition_count > _MANY:
-            return self._computed(request, connection, lambda: self._answer(request, connection))
+            return self._deferring.computed(request, connection, lambda: self._answer(request, connection))
         return self._answer(request, connection)
 
     def _answer(self, request: Request, connection: Connection) -> Answer:
@@ -217,71 +209,22 @@ class Server:
     def handle_large(self, data: bytes, connection: Connection) -> Later:
         """The same for a request that is still to be parsed."""
 
-        def resolve() -> Resolved:
-            pace = Pace()
-            request = parse_request(data, pace)
+        def answer(request: Request) -> Answer:
             self._sasl.admit(request, connection)
-            return _resolved(request, self._answer(request, connection), pace)
+            return self._answer(request, connection)
 
-        return self._promised(self._computing.submit(resolve, connection))
-
-    def _computed(self, request: Request, connection: Connection, answer: Callable[[], Answer]) -> Later:
-        """Have it computed beside what is small."""
-        return self._promised(self._computing.submit(lambda: _resolved(request, answer(), Pace()), connection), request)
+        return self._deferring.large(data, connection, answer)
 
     def _list_offsets(self, request: Request, connection: Connection) -> Answer:
         if self._offsets.is_quick(request):
             return self._offsets.list_offsets(request)
-        return self._slowly(request, connection, self._offsets.find_offsets)
+        return self._deferring.slowly(request, connection, self._offsets.find_offsets)
 
     def _of_groups(self, answer: Callable[[Request], Fields]) -> Callable[[Request, Connection], Answer]:
         def answered(request: Request, connection: Connection) -> Answer:
-            return answer(request) if self._commits.is_ready else self._slowly(request, connection, answer)
+            return answer(request) if self._commits.is_ready else self._deferring.slowly(request, connection, answer)
 
         return answered
-
-    def _slowly(
-        self, request: Request, connection: Connection, answer: Callable[[Request], Fields | Sliced[Fields]]
-    ) -> Later:
-        """Have a worker do it."""
-        return self._promised(self._workers.submit(partial(answer, request), connection), request)
-
-    def _promised(self, future: Future[Fields | Resolved], request: Request | None = None) -> Later:
-        """What a thread gives when it is done."""
-        future.add_done_callback(lambda _: self._network.changed(Change.WORK))
-
-        def poll(is_over: bool) -> Polled:
-            if future.done():
-                try:
-                    return future.result()
-                except (KafkaLogError, OSError) as error:
-                    if request is None:
-                        raise RequestError(str(error)) from None
-                    self._complain(f"{request.api.name}: {error}")
-                    return refusal(request, Code.KAFKA_STORAGE_ERROR)
-            if is_over and request is None:
-                raise RequestError("a large request for which there was no time")
-            return refusal(request, Code.UNKNOWN_SERVER_ERROR) if is_over and request is not None else None
-
-        return Later(poll, _SLOW_MS, Change.WORK, lambda: _give_up(future))
-
-    def _walk(self, log: ServedLog, looking: Sliced[object]) -> None:
-        """Have a worker look for something in a log, for one thing at a time."""
-        if id(log) in self._walking:
-            return
-        self._walking.add(id(log))
-
-        def walk() -> Sliced[None]:
-            try:
-                yield from looking
-            except (KafkaLogError, OSError) as error:
-                self._complain(str(error))
-                self._stopping.wait(1)
-            finally:
-                self._walking.discard(id(log))
-                self._network.changed(Change.LOGS)
-
-        self._workers.submit(walk, log)
 
     def _keep(self) -> None:
         """List the directories again from time to time, and let time pass for groups."""
@@ -327,8 +270,7 @@ class Server:
         self._network.stop()
         if self._keeper.is_alive():
             self._keeper.join()
-        for each in (self._computing, self._workers):
-            each.stop(_PATIENCE_S)
+        self._deferring.stop()
 
     def __enter__(self) -> Self:
         self.start()
@@ -338,17 +280,6 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-
-
-def _give_up(future: Future[Fields | Resolved]) -> None:
-    future.cancel()
-
-
-def _resolved(request: Request, answer: Answer, pace: Pace) -> Resolved:
-    """The response as bytes, if there is one already."""
-    if isinstance(answer, Later | NoAnswer):
-        return Resolved(request.bare(), answer)
-    return Resolved(request.bare(), encode_response(request, answer, pace))
 
 
 def _without_isolation(request: Request) -> Fields:

@@ -20,6 +20,7 @@ from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import PathLike, exists
+from kafkalog.log.disk.holders import told_held_by_others
 from kafkalog.server.files import OpenLogs
 from kafkalog.server.served_log import ServedLog
 
@@ -99,21 +100,24 @@ class Catalog:
         inventory = settled(*self._paths, tolerant=True, limits=limits)
         self.findings = list(inventory.all_unreadable)
         self.partitions: tuple[Partition, ...] = ()
+        self.metadata: Partition | None = None
+        """the log of the cluster's metadata, if there is one"""
         self._image_topics: Mapping[str, tuple[str, int]] = {}
         self.cluster = self._cluster(inventory)
         self._take(inventory)
+        self.held = tuple(each.path for each in inventory.log_dirs if told_held_by_others(each.path))
+        """directories that another process has locked"""
 
     def _cluster(self, inventory: Inventory) -> Cluster:
         metas = [each.meta_properties for each in inventory.log_dirs if each.meta_properties is not None]
         cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
         nodes = {meta.node_id for meta in metas if meta.node_id is not None}
         node = min(nodes) if nodes else _DEFAULT_NODE
-        logs = [each for each in inventory.partitions if each.topic == CLUSTER_METADATA_TOPIC
-                and each.state is DirectoryState.LIVE]  # fmt: skip
-        if len(logs) != 1:
+        self.metadata = _metadata_of(inventory)
+        if self.metadata is None:
             return Cluster(cluster_id, node)
         try:
-            log = MetadataLog(logs[0], self._limits)
+            log = MetadataLog(self.metadata, self._limits)
             until = None if self.as_of is None else log.offset_at(self.as_of)
             image = log.state(until).image
         except KafkaLogError as error:
@@ -132,6 +136,7 @@ class Catalog:
             if each.state is DirectoryState.LIVE and each.name is not None and each.topic != CLUSTER_METADATA_TOPIC
         ]
         live += self._unread(inventory)
+        self.metadata = _metadata_of(inventory)
         self.partitions = tuple(live)
         found: dict[tuple[str, int], ServedLog] = {}
         changed = False
@@ -219,6 +224,13 @@ class Catalog:
         """The log of a partition, if it is here."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
+
+
+def _metadata_of(inventory: Inventory) -> Partition | None:
+    """The one log of the cluster's metadata; None where there are several."""
+    logs = [each for each in inventory.partitions if each.topic == CLUSTER_METADATA_TOPIC
+            and each.state is DirectoryState.LIVE]  # fmt: skip
+    return logs[0] if len(logs) == 1 else None
 
 
 def _first(ids: Iterable[str]) -> str | None:

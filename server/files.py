@@ -27,15 +27,16 @@ _HINTS = 512
 
 Asked = tuple[int, int, int]
 """Offset, most bytes, and where in the file the first batch begins that is not to be seen."""
+Numbers = int | tuple[int, int]
 Answered = tuple[int, int, int | None]
 """Position, bytes, and the offset behind, if it is known."""
 
 
 class Fact(enum.Enum):
-    """What can be learned of a log file: a position for a number."""
+    """What can be learned of a log file: a position for a number, or for two."""
 
     BATCH_OF = "where the batch begins that holds an offset as its first"
-    END_BELOW = "where the batches end that are below an offset"
+    END_BELOW = "where the batches end that are below an offset, of so many bytes"
     BEHIND = "where a sound batch begins after bytes at a position that are none; -1 for nowhere"
 
 
@@ -50,7 +51,7 @@ class OpenLog:
         self.waypoints = Waypoints()
         self._index: FileSource | None = None
         self._block: IndexBlock | None = None
-        self._learned: OrderedDict[tuple[Fact, int], int] = OrderedDict()
+        self._learned: OrderedDict[tuple[Fact, Numbers], int] = OrderedDict()
         self.answers: OrderedDict[Asked, Answered] = OrderedDict()
         """what was found for fetches: others come for the same"""
 
@@ -81,11 +82,11 @@ class OpenLog:
             block = self._block = IndexBlock.around(index, target, 0 if block is None else block.first)
         return block
 
-    def recall(self, fact: Fact, number: int) -> int | None:
+    def recall(self, fact: Fact, number: Numbers) -> int | None:
         """The position that was learned, if any was."""
         return self._learned.get((fact, number))
 
-    def learn(self, fact: Fact, number: int, position: int) -> None:
+    def learn(self, fact: Fact, number: Numbers, position: int) -> None:
         """Keep a position for later; only so many are kept."""
         self._learned[fact, number] = position
         while len(self._learned) > _HINTS:

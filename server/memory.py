@@ -13,21 +13,24 @@ from collections.abc import Callable
 from contextlib import suppress
 from threading import Lock
 
-__all__ = ["RequestMemory", "keep_little"]
+__all__ = ["Budget", "Held", "RequestMemory", "keep_little"]
 
-_LARGEST_KEPT = 8 << 20
 _TRIM_S = 5.0
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8
 """Of glibc's `mallopt`."""
 _MAPPED = 1 << 17
+_ARENAS = 2
 
 
-def keep_little() -> None:
-    """Have large buffers go back to the system as soon as they are free, and threads share what is left."""
+def keep_little() -> bool:
+    """Have large buffers go back to the system as soon as they are free, and threads share what is left.
+
+    Whether that was done; without glibc it is not.
+    """
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
-        library.mallopt(_M_MMAP_THRESHOLD, _MAPPED)
-        library.mallopt(_M_ARENA_MAX, 2)
+        return bool(library.mallopt(_M_MMAP_THRESHOLD, _MAPPED) and library.mallopt(_M_ARENA_MAX, _ARENAS))
+    return False
 
 
 def _trim() -> None:
@@ -43,7 +46,7 @@ class RequestMemory:
         self.capacity = capacity
         self._left = capacity
         self._refused = False
-        self._since_trim = 0
+        self._leaves_something = False
         self._next_trim = 0.0
         self._on_release = on_release
         self._lock = Lock()
@@ -71,16 +74,51 @@ class RequestMemory:
         """Give back what `admit` took."""
         with self._lock:
             self._left += size
-            self._since_trim += size
+            self._leaves_something = True
             told, self._refused = self._refused, False
         if told:
             self._on_release()
 
     def trim(self) -> None:
-        """Have the process give back what large requests have left behind, if that may be much: it takes its time."""
+        """Have the process give back what large requests have left behind; once in a while, as it takes its time."""
         with self._lock:
             now = time.monotonic()
-            if self._since_trim < _LARGEST_KEPT or (self.taken and now < self._next_trim):
+            if not self._leaves_something or now < self._next_trim:
                 return
-            self._since_trim, self._next_trim = 0, now + _TRIM_S
+            self._leaves_something, self._next_trim = False, now + _TRIM_S
         _trim()
+
+
+class Budget:
+    """`most` of something for everybody; whoever is told that there is no room does without."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._lock = Lock()
+
+    def take(self, count: int) -> Held | None:
+        """So many; None where there are not so many left."""
+        with self._lock:
+            if count > self._left:
+                return None
+            self._left -= count
+            return Held(self._give_back, count)
+
+    def _give_back(self, count: int) -> None:
+        with self._lock:
+            self._left += count
+
+
+class Held:
+    """What was taken of a budget, given back once."""
+
+    __slots__ = ("_count", "_give_back")
+
+    def __init__(self, give_back: Callable[[int], None], count: int) -> None:
+        self._give_back = give_back
+        self._count = count
+
+    def release(self) -> None:
+        """Give it back, if that was not done yet."""
+        count, self._count = self._count, 0
+        self._give_back(count)

@@ -31,7 +31,7 @@ from kafkalog.server.connection import (
 )
 from kafkalog.server.limits import NetworkLimits
 from kafkalog.server.memory import RequestMemory
-from kafkalog.server.wire import Part, Request, RequestError, encode_response, parse_request
+from kafkalog.server.wire import CrowdedError, Part, Request, RequestError, encode_response, parse_request
 
 __all__ = ["Handler", "Processor"]
 
@@ -51,7 +51,7 @@ class Handler(Protocol):
     """Who answers requests."""
 
     def handle(self, request: Request, connection: Connection) -> Answer:
-        """The answer; raises `RequestError` where the connection is to be closed."""
+        """The answer; raises `CrowdedError`, and `RequestError` where the connection is to be closed."""
 
     def handle_large(self, data: bytes, connection: Connection) -> Later:
         """A promise of the answer to a request that is too large to be parsed here."""
@@ -248,7 +248,11 @@ class Processor(threading.Thread):
             self._take(connection, _UNKNOWN, self._handler.handle_large(data, connection))
             return
         request = parse_request(data)
-        self._take(connection, request, self._handler.handle(request, connection))
+        try:
+            answer = self._handler.handle(request, connection)
+        except CrowdedError:
+            answer = self._handler.handle_large(data, connection)
+        self._take(connection, request, answer)
 
     def _take(self, connection: Connection, request: Request, answer: Answer | list[Part]) -> Later | None:
         """Send what is the answer, or keep the promise of one, which it gives."""
@@ -296,6 +300,7 @@ class Processor(threading.Thread):
             return
         request, _ = connection.later
         connection.later = None
+        later.end()
         if isinstance(found, Resolved):
             promised = self._take(connection, found.request, found.answer)
         else:

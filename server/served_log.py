@@ -22,16 +22,17 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.consuming.follow import Follower, Unread
-from kafkalog.log.directories.locate import locate, newest
+from kafkalog.log.directories.locate import locate
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.walk.segment import Segment, index_of
+from kafkalog.log.walk.sliced import Sliced, run_slices
 from kafkalog.server.committed import Committed, CommittedWalk
 from kafkalog.server.files import Answered, Fact, FileRange, OpenLog, OpenLogs
 from kafkalog.server.headers import DamagedError, Place, places
+from kafkalog.server.times import looking_for_time
 from kafkalog.server.walking import Patience, TooFarError, patient, walked
-from kafkalog.server.workers import Sliced, run_slices
 
 __all__ = ["Bounds", "Read", "ServedLog", "epoch_end"]
 
@@ -170,7 +171,7 @@ class ServedLog:
                 return found
             yield
 
-    def of_time(self, timestamp: int | None) -> OffsetAndTimestamp | None:
+    def of_time(self, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
         """The first record with at least this timestamp, or with the largest of all; behind damage there are some too.
 
         Kept for who asks again while the log is as it was.
@@ -180,13 +181,11 @@ class ServedLog:
             self._times_of, self._times = bounds, {}
         times = self._times
         if timestamp not in times:
-            if timestamp is None:
-                found = newest(bounds.partition, through_damage=True)[0]
-            else:
-                found = bounds.partition.offset_for_timestamp(timestamp, through_damage=True)
+            found = yield from looking_for_time(bounds.partition, timestamp)
             if len(times) >= _TIMES:
                 times.clear()
             times[timestamp] = found
+            return found
         return times[timestamp]
 
     def _tell_of_open(self, found: Committed, partition: Partition) -> None:
@@ -258,11 +257,11 @@ class ServedLog:
         size = min(log.size, segment.size)
         if following is not None and following <= upper:
             return size
-        known = log.recall(Fact.END_BELOW, upper)
+        known = log.recall(Fact.END_BELOW, (upper, size))
         if known is not None:
             return known
         end = self._walk_to(log, segment, upper, size, patience)
-        log.learn(Fact.END_BELOW, upper, end)
+        log.learn(Fact.END_BELOW, (upper, size), end)
         return end
 
     def _walk_to(self, log: OpenLog, segment: Segment, upper: int, size: int, patience: Patience) -> int:

@@ -19,7 +19,7 @@ from kafkalog.server.apis import API_VERSIONS, Api, api
 from kafkalog.server.files import FileRange
 from kafkalog.server.pacing import Pace, PacedInput, PacedOutput
 
-__all__ = ["SIZE", "Fields", "Part", "Request", "RequestError", "encode_response", "parse_request"]
+__all__ = ["SIZE", "CrowdedError", "Fields", "Part", "Request", "RequestError", "encode_response", "parse_request"]
 
 Fields = dict[str, Any]
 Part = memoryview | FileRange
@@ -29,10 +29,16 @@ _PREFIX = Struct(">hhi")
 _FIRST_FLEXIBLE_HEADER = 2
 _MOST_ELEMENTS = 100_000
 """Array elements in one request, all together: as objects they take many times their bytes."""
+_ELEMENT_BYTES = 256
+"""Text takes up to four times its bytes, which makes so much of it as heavy as an element."""
 
 
 class RequestError(Exception):
     """Bytes that are no request that can be answered: the connection is closed."""
+
+
+class CrowdedError(Exception):
+    """No more parsed requests may wait: this one is to wait as bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +52,14 @@ class Request:
     body: Fields
     unsupported: bool = False
     """an `ApiVersions` request of a version that is not known, whose body is not read"""
+    weight: int = 0
+    """of its body as objects, in array elements"""
+    pace: Pace | None = None
+    """of the thread that answers it, where it is a large one"""
 
     def bare(self) -> Request:
         """What is needed to answer it, without its body, which may be large."""
-        return replace(self, body={})
+        return replace(self, body={}, weight=0, pace=None)
 
 
 def _header(version: int) -> Construct:
@@ -79,7 +89,8 @@ def parse_request(data: bytes, pace: Pace | None = None) -> Request:
         body = kind.request.construct(version).parse_stream(stream)
     except (LayoutError, ConstructError, StreamError, ValueError) as error:
         raise RequestError(f"{kind.name} in version {version} cannot be read: {error}") from None
-    return Request(kind, version, correlation_id, header["client_id"], body)
+    weight = _MOST_ELEMENTS - stream.elements_left + len(data) // _ELEMENT_BYTES
+    return Request(kind, version, correlation_id, header["client_id"], body, weight=weight, pace=pace)
 
 
 def encode_response(request: Request, body: Fields, pace: Pace | None = None) -> list[Part]:

@@ -14,25 +14,20 @@ import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakMethod
 
-__all__ = ["Workers", "run_slices"]
+from kafkalog.log.walk.sliced import Sliced
+
+__all__ = ["Workers", "finished"]
 
 T = TypeVar("T")
 _SLICE_S = 0.02
 
-Sliced = Generator[None, None, T]
-"""A computation that pauses where somebody else may have a turn; what it returns is its result."""
-
-
-def run_slices(task: Sliced[T]) -> T:
-    """All of it at once, for who has a thread of its own."""
-    while True:
-        try:
-            next(task)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+def finished(result: T | Sliced[T]) -> Sliced[T]:
+    """What was computed at once, or is in slices."""
+    if isinstance(result, Generator):
+        return (yield from result)
+    return result
 
 
 class _Promised(Future[Any]):
@@ -109,7 +104,8 @@ class Workers:
         """Have it done, for `owner`, else for nobody in particular; what it raises is in the future."""
         future = _Promised()
         waiting = _Task(future, task, self if owner is None else owner)
-        future.add_done_callback(waiting.drop)
+        drop = WeakMethod(waiting.drop)  # a circle would hold results until the collector comes by
+        future.add_done_callback(lambda done: (found := drop()) and found(done))
         with self._ready:
             self._put(waiting)
         return future

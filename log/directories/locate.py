@@ -13,17 +13,19 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
+from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
-from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.partition import Look, Partition, first_since
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.walk.segment import Segment, index_of
+from kafkalog.log.walk.sliced import Sliced, run_slices
 
-__all__ = ["Located", "index_findings_of_offset", "index_findings_of_time", "locate", "newest"]
+__all__ = ["Located", "index_findings_of_offset", "index_findings_of_time", "locate", "looking_for_newest", "newest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +90,37 @@ def newest(partition: Partition, *, through_damage: bool = False) -> tuple[Offse
 
     Damage ends the walk, unless it is to go on behind.
     """
-    reader = partition.batches(start_offset=partition.log_start_offset, through_damage=through_damage)
-    largest, best = NO_TIMESTAMP, None
+    return run_slices(looking_for_newest(partition, through_damage=through_damage))
+
+
+def looking_for_newest(
+    partition: Partition, *, through_damage: bool = False, look: Look = first_since
+) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
+    """The same in slices; `look` looks for the record in a batch: the one whose header has the largest timestamp, if
+    that is true.
+    """
+    start = partition.log_start_offset
+    reader = partition.batches(start_offset=start, through_damage=through_damage)
+    newest_batch = None
     for batch in reader:
-        if batch.header.max_timestamp <= largest:
-            continue
-        records = decode_batch(batch).records
-        found = next((each for each in records if each.timestamp == batch.header.max_timestamp), None)
-        if found is not None:
-            largest = batch.header.max_timestamp
-            epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
-            best = OffsetAndTimestamp(found.offset, found.timestamp, epoch)
-    return best, list(reader.findings)
+        yield
+        if batch.header.max_timestamp > (NO_TIMESTAMP if newest_batch is None else newest_batch.header.max_timestamp):
+            newest_batch = batch
+    findings = list(reader.findings)
+    if newest_batch is None:
+        return None, findings
+    largest = newest_batch.header.max_timestamp
+    best = look(newest_batch, largest, start, DEFAULT_LIMITS)
+    if best is not None and best.timestamp == largest:
+        return best, findings
+    best = None
+    for batch in partition.batches(start_offset=start, through_damage=through_damage):
+        yield
+        largest = batch.header.max_timestamp
+        if largest > (NO_TIMESTAMP if best is None else best.timestamp):
+            found = look(batch, largest, start, DEFAULT_LIMITS)
+            best = found if found is not None and found.timestamp == largest else best
+    return best, findings
 
 
 def _wrong(path: str, position: int, detail: str) -> Finding:

@@ -68,6 +68,7 @@ from kafkalog.log.reading.transactions import Transactions, TransactionTracker
 from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.segment import Segment, index_of
+from kafkalog.log.walk.sliced import Sliced, run_slices
 from kafkalog.log.walk.time_lookup import NewestTimestamps
 
 if TYPE_CHECKING:
@@ -75,7 +76,12 @@ if TYPE_CHECKING:
 
     from kafkalog.log.reading.fetch import Chunk
 
-__all__ = ["OffsetAndTimestamp", "Partition", "open_partition", "open_segment"]
+__all__ = [
+    "Look", "OffsetAndTimestamp", "Partition", "first_since", "looking_for_timestamp", "open_partition", "open_segment",
+]  # fmt: skip
+
+Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | None]
+"""Looks in a batch for the first record with at least a timestamp that is not below an offset."""
 
 _KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE, REMOTE_LOG_SNAPSHOT})
 _UNFINISHED = (TEMPORARY, UNFINISHED_SNAPSHOT, DELETED, CLEANED, SWAP)
@@ -256,7 +262,10 @@ class Partition:
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
         undecided = tuple(tracker.undecided)
-        first_offsets = {each.producer_id: each.first_offset for each in undecided[::-1]} | tracker.open_first_offsets
+        first_offsets = dict(tracker.open_first_offsets)
+        for each in undecided:  # a producer may have begun another one since
+            earlier = first_offsets.get(each.producer_id, each.first_offset)
+            first_offsets[each.producer_id] = min(earlier, each.first_offset)
         return Transactions(tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided)
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
@@ -332,35 +341,53 @@ class Partition:
         `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
         next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
         """
-        start = self.log_start_offset
-        first = index_of(self.segments, start)
-        if limits == DEFAULT_LIMITS:
-            first = self._newest.first_with(timestamp)
-        walk = BatchReader(
-            self.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
-            limits=limits, hold=False,
-        )  # fmt: skip
-        found = self._first_since(walk, timestamp, start, limits)
-        if findings is not None:
-            findings.extend(walk.findings)
-        return found
-
-    @staticmethod
-    def _first_since(walk: BatchReader, timestamp: int, start: int, limits: Limits) -> OffsetAndTimestamp | None:
-        for batch in walk:
-            header = batch.header
-            # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
-            if header.max_timestamp < timestamp or header.is_control:
-                continue
-            for record in decode_batch(batch, limits=limits).records:
-                if record.timestamp >= timestamp and record.offset >= start:
-                    epoch = header.partition_leader_epoch if isinstance(header, BatchHeader) else -1
-                    return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
-        return None
+        looking = looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=limits)
+        return run_slices(looking)
 
     @cached_property
     def _newest(self) -> NewestTimestamps:
         return NewestTimestamps(self.segments, index_of(self.segments, self.log_start_offset))
+
+
+def looking_for_timestamp(
+    partition: Partition,
+    timestamp: int,
+    findings: list[Finding] | None = None,
+    *,
+    through_damage: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    look: Look | None = None,
+) -> Sliced[OffsetAndTimestamp | None]:
+    """`Partition.offset_for_timestamp` in slices; `look` looks for the record in a batch that may hold it."""
+    look = look or first_since
+    start = partition.log_start_offset
+    first = index_of(partition.segments, start)
+    if limits == DEFAULT_LIMITS:
+        first = yield from partition._newest.first_with(timestamp)  # noqa: SLF001 - what its look-ups learn
+    walk = BatchReader(
+        partition.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
+        limits=limits, hold=False,
+    )  # fmt: skip
+    found = None
+    for batch in walk:
+        yield
+        # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
+        if batch.header.max_timestamp >= timestamp and not batch.header.is_control:
+            found = look(batch, timestamp, start, limits)
+        if found is not None:
+            break
+    if findings is not None:
+        findings.extend(walk.findings)
+    return found
+
+
+def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) -> OffsetAndTimestamp | None:
+    """The first record of a batch with at least this timestamp that is not below `start`."""
+    epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
+    for record in decode_batch(batch, limits=limits).records:
+        if record.timestamp >= timestamp and record.offset >= start:
+            return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
+    return None
 
 
 class _Listing:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import StopReason
@@ -21,6 +22,7 @@ from kafkalog.codec.rules import ends_reading
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.disk.unchanged import settled_state
+from kafkalog.log.walk.sliced import Sliced
 
 if TYPE_CHECKING:
     from kafkalog.log.walk.segment import Segment
@@ -89,28 +91,32 @@ class NewestTimestamps:
         self._first = first
         self._newest: list[int] = []
         """of all segments from `first` up to this one"""
+        self._lock = Lock()
 
-    def first_with(self, timestamp: int) -> int:
+    def first_with(self, timestamp: int) -> Sliced[int]:
         """Number of the first segment that may hold a record with at least `timestamp`."""
         number = bisect_left(self._newest, timestamp)
-        while number == len(self._newest) and self._learn():
+        while number == len(self._newest) and (yield from self._learn()):
             number += self._newest[number] < timestamp
         return self._first + number
 
-    def _learn(self) -> bool:
-        number = self._first + len(self._newest)
+    def _learn(self) -> Sliced[bool]:
+        known = len(self._newest)
+        number = self._first + known
         if number + 1 >= len(self._segments):
             return False
         segment = self._segments[number]
         state = settled_state(segment.path)
-        newest = None if state is None else _newest_of(segment)
+        newest = None if state is None else (yield from _newest_of(segment))
         if newest is None or settled_state(segment.path) != state:
             return False
-        self._newest.append(max([newest, *self._newest[-1:]]))
+        with self._lock:
+            if len(self._newest) == known:  # who looked for it meanwhile has learned the same
+                self._newest.append(max([newest, *self._newest[-1:]]))
         return True
 
 
-def _newest_of(segment: Segment) -> int | None:
+def _newest_of(segment: Segment) -> Sliced[int | None]:
     """The newest timestamp of a segment; None if it is not read to its end."""
     with segment.open() as source:
         position, newest = _older(segment, source, _NEVER, DEFAULT_LIMITS)
@@ -119,4 +125,5 @@ def _newest_of(segment: Segment) -> int | None:
             if ends_reading(batch.header, segment.base_offset):
                 return None
             newest = max(newest, batch.header.max_timestamp)
+            yield
     return newest if scanner.stop is StopReason.END else None

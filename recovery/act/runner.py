@@ -229,7 +229,7 @@ def act(
             root=root.root,
             mount=mount_of(root.root),
             owner=runs.owner_of_new,
-            is_beside=place == runs.default,
+            is_beside=place == runs.beside,
             machine=machine_id(),
             sequence=runs.next_sequence(),
             mode=str(made.mode),

@@ -244,12 +244,13 @@ class PartitionRun:
     def rebuilt(self) -> BrokerResult:
         """All indexes rebuilt; a log that is not sound throughout is not for this."""
         sound = sound_prefix(self.original, self.directory)
-        if sound.cut is not None:
-            raise CannotSettleError(
-                f"{sound.cut.path} is damaged at byte {sound.cut.position} ({sound.cut.code}: {sound.cut.detail}): "
-                "recover the log first"
-            )
-        return self.settle(sound)
+        if sound.cut is None:
+            rebuilt = self.settle(sound)
+            if logs(rebuilt.tree, self.result_directory(rebuilt)) == logs(self.original, self.directory):
+                return rebuilt
+        cut = self.cut or sound.cut or sound.repeat
+        where = self.directory if cut is None else f"{cut.path}, byte {cut.position}: {cut.code}: {cut.detail}"
+        raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
         """The sound part, and what may be salvaged after it."""

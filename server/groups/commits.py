@@ -5,8 +5,10 @@ The latter are in memory, or also in a file of JSON lines that is replaced with 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from threading import Lock
@@ -14,7 +16,7 @@ from threading import Lock
 from kafkalog.cluster.groups.groups import Group, read_groups
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Until
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.directories.partition import Partition
@@ -49,7 +51,8 @@ class Commit:
 class CommitsFile:
     """One line of JSON for each commit; the old file or the new one is there at any moment.
 
-    `UsageError` for a place inside of a log directory, or a file that holds something else.
+    `UsageError` for a place inside of a log directory, or a file that holds something else; `RecoveryRefused` where
+    another server keeps its commits there, which would be overwritten.
     """
 
     def __init__(self, path: str) -> None:
@@ -58,6 +61,13 @@ class CommitsFile:
         if not is_directory(folder):
             raise UsageError(f"{folder} is not a directory; {path} cannot be made in it")
         refuse_inside(os.path.realpath(folder), path)
+        descriptor, _ = fs.lock_file(self.path + ".lock")  # the file itself is another one with each commit
+        weakref.finalize(self, os.close, descriptor)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            told = f"another server keeps the offsets of its clients in {path}"
+            raise RecoveryRefused(told, reason="locked") from None
 
     def load(self) -> dict[Key, Commit]:
         """What is in it; nothing if there is no file yet."""

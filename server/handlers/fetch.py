@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
 
 from kafkalog.codec.errors import KafkaLogError
+from kafkalog.log.walk.sliced import Sliced
 from kafkalog.server.answers import Answer, Change, Later, Polled
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.connection import Connection
@@ -30,10 +30,10 @@ from kafkalog.server.handlers.sessions import (
     asked_of,
 )
 from kafkalog.server.headers import DamagedError
+from kafkalog.server.memory import Budget, Held
 from kafkalog.server.served_log import Read, ServedLog, epoch_end
 from kafkalog.server.walking import TooFarError, eager
 from kafkalog.server.wire import Fields, Request
-from kafkalog.server.workers import Sliced
 
 __all__ = ["FIRST_WITH_IDS", "FetchHandler"]
 
@@ -44,8 +44,8 @@ FIRST_WITH_IDS = 13
 _MOST_BYTES = 55 << 20
 """In one response: a broker's `fetch.max.bytes`."""
 _LONGEST_WAIT_MS = 60_000
-_MANY = 1000
-"""Partitions of one request, which are not looked at between two others."""
+_MANY = 1100
+"""Partitions that are not looked at between two requests; a small request has less, but may be of a session."""
 _MOST_WAITING = 100_000
 """Partitions of fetches that wait, all together; further ones are answered at once, with what there is."""
 _NOTHING = b""
@@ -79,27 +79,6 @@ class _Found:
         return fields
 
 
-class _Waiting:
-    """How many partitions fetches wait for that are not answered yet; so many are held in memory and looked at."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._count = 0
-
-    def add(self, count: int) -> bool:
-        """Whether there is room for so many more."""
-        with self._lock:
-            if self._count + count > _MOST_WAITING:
-                return False
-            self._count += count
-            return True
-
-    def remove(self, count: int) -> None:
-        """So many wait no more."""
-        with self._lock:
-            self._count -= count
-
-
 class FetchHandler:
     """`walk` is given what is to be looked for in a log; a change is announced when it is found.
 
@@ -111,7 +90,7 @@ class FetchHandler:
         self._walk = walk
         self._computed = computed
         self.sessions = Sessions()
-        self._waiting = _Waiting()
+        self._waiting = Budget(_MOST_WAITING)
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
         """The answer, or a promise of one where there are less than the wanted bytes."""
@@ -119,86 +98,83 @@ class FetchHandler:
         number, epoch = body.get("session_id", NO_SESSION), body.get("session_epoch", FINAL_EPOCH)
         uses_ids = request.version >= FIRST_WITH_IDS
         session: FetchSession | None = None
+        asked: OrderedDict[Key, Asked] = OrderedDict()
         incremental = epoch not in (INITIAL_EPOCH, FINAL_EPOCH)
         try:
             if incremental:
-                session, partitions = self.sessions.resume(number, epoch, body, uses_ids=uses_ids)
+                session = self.sessions.resume(number, epoch, body, uses_ids=uses_ids)
             else:
                 if number != NO_SESSION:
                     self.sessions.close(number)
-                asked = OrderedDict(asked_of(body["topics"]))
-                partitions = list(asked.items())
+                asked.update(asked_of(body["topics"]))
                 if epoch == INITIAL_EPOCH:
                     session = self.sessions.open(asked, uses_ids=uses_ids)
         except SessionError as error:
             return {"error_code": error.code, "session_id": NO_SESSION, "responses": []}
-        work = _Work(partitions, session, uses_ids, incremental, _is_replica(body))
-        if len(partitions) > _MANY:
-            return self._computed(request, connection, lambda: self._at_length(request.bare(), body, work, connection))
-        return self._answer(body, work)
+        work = _Work(body, asked, session, uses_ids, incremental)
+        if work.count <= _MANY:
+            return self._answer(work)
+        bare = request.bare()
+        if request.pace is not None:
+            return self._at_length(bare, work, connection)
+        return self._computed(bare, connection, lambda: self._at_length(bare, work, connection))
 
-    def _at_length(self, request: Request, body: Fields, work: _Work, connection: Connection) -> Answer:
+    def _at_length(self, request: Request, work: _Work, connection: Connection) -> Answer:
         """Of so many partitions that they are looked at twice, at once and when the time is over."""
-        committed = body["isolation_level"] == _READ_COMMITTED
-        most = min(body["max_bytes"], _MOST_BYTES)
-        least, wait = min(body["min_bytes"], most), min(body["max_wait_ms"], _LONGEST_WAIT_MS)
-        found, total, at_once = self._read_all(work, most, committed)
-        count = len(work.partitions)
-        if wait <= 0 or at_once or total >= least or not self._waiting.add(count):
+        found, total, at_once = self._read_all(work)
+        held = None
+        if work.wait > 0 and not at_once and total < work.least:
+            held = self._waiting.take(work.count)
+        if held is None:
             return self._response(work, found)
+
+        def at_last() -> Fields:
+            try:
+                return self._response(work, self._read_all(work)[0])
+            finally:
+                held.release()
 
         def poll(is_over: bool) -> Polled:
             if not is_over:
                 return None
-            self._waiting.remove(count)
-            return self._computed(
-                request, connection, lambda: self._response(work, self._read_all(work, most, committed)[0])
-            )
+            computed = self._computed(request, connection, at_last)
+            give_up = computed.cancel
 
-        return Later(poll, wait, Change(0), lambda: self._waiting.remove(count))
+            def cancel() -> None:
+                give_up()
+                held.release()
 
-    def _answer(self, body: Fields, work: _Work) -> Answer:
-        committed = body["isolation_level"] == _READ_COMMITTED
-        most = min(body["max_bytes"], _MOST_BYTES)
-        least = min(body["min_bytes"], most)
+            computed.cancel = cancel
+            return computed
 
+        return Later(poll, work.wait, Change(0), held.release)
+
+    def _answer(self, work: _Work) -> Answer:
         def poll(is_over: bool) -> Fields | None:
-            found, total, at_once = self._read_all(work, most, committed)
-            if is_over or at_once or total >= least or not found:
+            found, total, at_once = self._read_all(work)
+            if is_over or at_once or total >= work.least or not found:
                 return self._response(work, found)
             return None
 
-        first = poll(body["max_wait_ms"] <= 0)
+        first = poll(work.wait <= 0)
         if first is not None:
             return first
-        count = len(work.partitions)
-        if not self._waiting.add(count):
-            return self._response(work, self._read_all(work, most, committed)[0])
-        return Later(self._ending(poll, count), min(body["max_wait_ms"], _LONGEST_WAIT_MS), Change.LOGS,
-                     lambda: self._waiting.remove(count))  # fmt: skip
+        held = self._waiting.take(work.count)
+        if held is None:
+            return self._response(work, self._read_all(work)[0])
+        return Later(_ending(poll, held), work.wait, Change.LOGS, held.release)
 
-    def _ending(self, poll: Callable[[bool], Fields | None], count: int) -> Callable[[bool], Fields | None]:
-        """What no longer waits is no longer counted."""
-
-        def polled(is_over: bool) -> Fields | None:
-            found = poll(is_over)
-            if found is not None:
-                self._waiting.remove(count)
-            return found
-
-        return polled
-
-    def _read_all(self, work: _Work, most: int, committed: bool) -> tuple[list[tuple[Key, Asked, _Found]], int, bool]:
+    def _read_all(self, work: _Work) -> tuple[list[tuple[Key, Asked, _Found]], int, bool]:
         total, at_once, found = 0, False, []
-        for key, asked in work.partitions:
-            left = most if most < 0 else max(0, most - total)
-            one = self._read(key, asked, work, committed, left, at_least_one=total == 0)
+        for key, asked in work.asked.items() if work.session is None else self.sessions.partitions(work.session):
+            left = work.most if work.most < 0 else max(0, work.most - total)
+            one = self._read(key, asked, work, left, at_least_one=total == 0)
             total += one.size
             at_once |= one.code is not Code.NONE or one.diverging is not None
             found.append((key, asked, one))
         return found, total, at_once
 
-    def _read(self, key: Key, asked: Asked, work: _Work, committed: bool, left: int, *, at_least_one: bool) -> _Found:
+    def _read(self, key: Key, asked: Asked, work: _Work, left: int, *, at_least_one: bool) -> _Found:
         name = self._catalog.names.get(key[0]) if work.uses_ids else key[0]
         if name is None:
             return _Found(Code.UNKNOWN_TOPIC_ID, aborted=[])
@@ -211,7 +187,7 @@ class FetchHandler:
         if work.is_replica:  # nobody follows this one
             return _Found(Code.NOT_LEADER_OR_FOLLOWER if asked.leader_epoch < 0 else Code.UNKNOWN_LEADER_EPOCH)
         try:
-            return self._of_log(log, asked, committed, left, at_least_one)
+            return self._of_log(log, asked, work.committed, left, at_least_one)
         except DamagedError:
             return _Found(Code.CORRUPT_MESSAGE)
         except (KafkaLogError, OSError):
@@ -286,6 +262,18 @@ class FetchHandler:
         return {"error_code": Code.NONE, "session_id": number, "responses": responses}
 
 
+def _ending(poll: Callable[[bool], Fields | None], held: Held) -> Callable[[bool], Fields | None]:
+    """What no longer waits is no longer counted."""
+
+    def polled(is_over: bool) -> Fields | None:
+        found = poll(is_over)
+        if found is not None:
+            held.release()
+        return found
+
+    return polled
+
+
 def _diverging(log: ServedLog, asked: Asked, end: int) -> tuple[int, int] | None:
     """Epoch and offset up to which a client's log is that of the leader, if it has more; `_NOWHERE` where none is."""
     if asked.last_fetched_epoch < 0 or not log.epochs:  # where a damaged disk lists none, a client is believed
@@ -301,12 +289,24 @@ def _is_replica(body: Fields) -> bool:
     return bool(body.get("replica_id", _NOBODY) >= 0 or (state is not None and state["replica_id"] >= 0))
 
 
-@dataclass(slots=True)
 class _Work:
-    """What one request is to be answered with."""
+    """What one request is to be answered with; of a session that is what it holds, which is not held again here."""
 
-    partitions: list[tuple[Key, Asked]]
-    session: FetchSession | None
-    uses_ids: bool
-    incremental: bool
-    is_replica: bool
+    __slots__ = ("asked", "committed", "incremental", "is_replica", "least", "most", "session", "uses_ids", "wait")
+
+    def __init__(self, body: Fields, asked: OrderedDict[Key, Asked], session: FetchSession | None, uses_ids: bool,
+                 incremental: bool) -> None:  # fmt: skip
+        self.asked = asked
+        self.session = session
+        self.uses_ids = uses_ids
+        self.incremental = incremental
+        self.is_replica = _is_replica(body)
+        self.committed = body["isolation_level"] == _READ_COMMITTED
+        self.most = min(body["max_bytes"], _MOST_BYTES)
+        self.least = min(body["min_bytes"], self.most)
+        self.wait = min(body["max_wait_ms"], _LONGEST_WAIT_MS)
+
+    @property
+    def count(self) -> int:
+        """How many partitions."""
+        return len(self.asked if self.session is None else self.session.partitions)

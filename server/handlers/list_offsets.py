@@ -9,12 +9,12 @@ from collections import Counter
 
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.walk.sliced import Sliced, run_slices
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
 from kafkalog.server.handlers.leader_epochs import epoch_error
 from kafkalog.server.served_log import ServedLog
 from kafkalog.server.wire import Fields, Request
-from kafkalog.server.workers import Sliced, run_slices
 
 __all__ = ["LATEST", "ListOffsetsHandler"]
 
@@ -90,7 +90,7 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
         return OffsetAndTimestamp(end, _UNKNOWN, log.leader_epoch)
     if when in (LATEST_TIERED, EARLIEST_PENDING):
         return None  # nothing is in remote storage
-    found = log.of_time(None if when == MAX_TIMESTAMP else when)
+    found = yield from log.of_time(None if when == MAX_TIMESTAMP else when)
     limit = (yield from log.finding_committed()).last_stable_offset if committed else bounds.end
     return found if found is not None and found.offset < limit else None
 

@@ -7,12 +7,12 @@ from threading import Lock
 
 from kafkalog.cluster.transactions.producers import Producer, read_producers
 from kafkalog.codec.errors import KafkaLogError
+from kafkalog.log.walk.sliced import Sliced
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.handlers.metadata import missing_code
 from kafkalog.server.served_log import Bounds
 from kafkalog.server.wire import Fields, Request
-from kafkalog.server.workers import Sliced
 
 __all__ = ["ProducersHandler"]
 

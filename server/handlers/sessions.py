@@ -125,10 +125,8 @@ class Sessions:
         with self._lock:
             self._all.pop(number, None)
 
-    def resume(
-        self, number: int, epoch: int, body: Fields, *, uses_ids: bool
-    ) -> tuple[FetchSession, list[tuple[Key, Asked]]]:
-        """The session of an incremental request, brought up to date by it, and what it holds then.
+    def resume(self, number: int, epoch: int, body: Fields, *, uses_ids: bool) -> FetchSession:
+        """The session of an incremental request, brought up to date by it.
 
         Raises `SessionError`; a session that would grow beyond what there is room for is gone, and the client begins
         another one, which it may not get.
@@ -150,7 +148,12 @@ class Sessions:
             ):
                 del self._all[number]
                 raise SessionError(Code.FETCH_SESSION_ID_NOT_FOUND)
-            return session, list(session.partitions.items())
+            return session
+
+    def partitions(self, session: FetchSession) -> list[tuple[Key, Asked]]:
+        """What a session holds, in the order in which it is answered."""
+        with self._lock:
+            return list(session.partitions.items())
 
     def served(self, session: FetchSession, key: Key) -> None:
         """Others come first next time."""

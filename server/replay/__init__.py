@@ -7,6 +7,7 @@ the last whole transaction ended.  What speaks to the target is `target`; nothin
 from __future__ import annotations
 
 from kafkalog.server.replay.offset_map import OffsetMap, Run
-from kafkalog.server.replay.run import ReplayOptions, ReplayPlan, ReplayResult, plan_replay, replay
+from kafkalog.server.replay.planning import ReplayOptions, ReplayPlan, plan_replay
+from kafkalog.server.replay.run import ReplayResult, replay
 
 __all__ = ["OffsetMap", "ReplayOptions", "ReplayPlan", "ReplayResult", "Run", "plan_replay", "replay"]

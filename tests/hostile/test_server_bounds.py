@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import socket
@@ -19,6 +20,7 @@ import pytest
 from broker_dirs import brokers, own_copy
 from extreme_values import extremes
 from kafkalog.codec.messages.published import apis
+from kafkalog.server import deferring as deferring_module
 from kafkalog.server.apis import api
 from kafkalog.server.broker import Server, ServerOptions
 from kafkalog.server.error_codes import Code
@@ -27,7 +29,9 @@ from kafkalog.server.groups import consumer_groups as consumer_groups_module
 from kafkalog.server.groups import coordinator as coordinator_module
 from kafkalog.server.groups.commits import Commit, Commits, TooManyCommitsError
 from kafkalog.server.handlers import fetch as fetch_module
+from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
 from kafkalog.server.limits import NetworkLimits
+from kafkalog.server.wire import Request
 from raw_client import RawClient, fetching, frame
 from self_signed import self_signed
 from serving import serving
@@ -121,9 +125,14 @@ def test_names_without_end_take_the_place_of_many_partitions(server: Server) -> 
         assert opened == 100_000 // (200 * (1 + 32_000 // 256))
 
 
-def test_fetches_that_wait_are_so_many(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetches_that_wait_are_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Further ones are answered at once; who leaves makes room."""
     monkeypatch.setattr(fetch_module, "_MOST_WAITING", 3)
+    with serving(DIRECTORY) as server:
+        check_how_many_wait(server)
+
+
+def check_how_many_wait(server: Server) -> None:
     end = {number: log.bounds().end for number, log in server.topics["orders-20"].partitions.items()}
     waiting = fetching("orders-20", end, max_wait_ms=50_000)
     with RawClient(server.address) as one:
@@ -140,6 +149,42 @@ def test_fetches_that_wait_are_so_many(server: Server, monkeypatch: pytest.Monke
         third.send(frame("Fetch", 11, waiting))
         with pytest.raises(TimeoutError):
             third.receive()
+
+
+def held_elements() -> int:
+    """Elements of all requests that are in memory as objects."""
+    gc.collect()
+    return sum(each.weight for each in gc.get_objects() if isinstance(each, Request) and each.body)
+
+
+SAME = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": 1}
+
+
+@pytest.mark.parametrize("size", [10_000, 700], ids=["large", "small"])
+def test_parsed_requests_that_wait_are_bounded(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is to be done by others waits as bytes, however many clients ask."""
+    monkeypatch.setattr(deferring_module, "_MOST_WAITING", 30_000)
+    may_go_on = threading.Event()
+    find_offsets = ListOffsetsHandler.find_offsets
+
+    def found_when_permitted(self: ListOffsetsHandler, request: Request) -> Any:
+        if request.weight > 10:
+            may_go_on.wait(30)
+        return (yield from find_offsets(self, request))
+
+    monkeypatch.setattr(ListOffsetsHandler, "find_offsets", found_when_permitted)
+    topics = [{"name": "orders-20", "partitions": [SAME] * size}]
+    body = {"replica_id": -1, "isolation_level": 0, "topics": topics}
+    with serving(DIRECTORY) as server, ExitStack() as clients:
+        many = [clients.enter_context(RawClient(server.address)) for _ in range(80)]
+        for each in many:
+            each.send(frame("ListOffsets", 7, body))
+        time.sleep(2)
+        held = held_elements()
+        may_go_on.set()
+        assert size < held < 30_000 + 11_000
+        for each in many:
+            assert each.receive() is not None
 
 
 def bounded(**limits: Any) -> ServerOptions:

@@ -26,7 +26,7 @@ from batches import simple
 from broker_dirs import brokers
 from fixture_data import broker_case
 from kafkalog.codec.records import records_payload
-from kafkalog.recovery.facts.headers import HeaderTables
+from kafkalog.log.storage.header_tables import HeaderTables
 
 HELD = {
     "kafkalog.cli.dump.decoders.DecoderClasses": "functions that are asked",

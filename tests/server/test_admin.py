@@ -51,6 +51,21 @@ def test_directories_hold_what_they_hold() -> None:
         assert [(topic["name"], len(topic["partitions"])) for topic in one["topics"]] == [(name, 1)]
 
 
+def test_the_quorum_is_that_of_the_metadata_log() -> None:
+    state = json.loads((GROUPS / "__cluster_metadata-0" / "quorum-state").read_text())
+    with serving(GROUPS) as server, RawClient(server.address) as client:
+        asked = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
+        answer = client.ask("DescribeQuorum", 2, topics=asked)
+        (found,) = answer["topics"][0]["partitions"]
+        assert (answer["error_code"], found["error_code"]) == (Code.NONE, Code.NONE)
+        assert (found["leader_id"], found["leader_epoch"]) == (state["leaderId"], state["leaderEpoch"])
+        assert [each["log_end_offset"] for each in found["current_voters"]] == [found["high_watermark"]]
+        assert [each["node_id"] for each in answer["nodes"]] == [state["leaderId"]]
+        other = [{"topic_name": "t", "partitions": [{"partition_index": 0}, {"partition_index": 1}]}]
+        (topic,) = client.ask("DescribeQuorum", 2, topics=other)["topics"]
+        assert {each["error_code"] for each in topic["partitions"]} == {Code.UNKNOWN_TOPIC_OR_PARTITION}
+
+
 def quotas(client: RawClient, *components: tuple[str, int, str | None], strict: bool = False) -> dict[str | None, Any]:
     asked = [{"entity_type": kind, "match_type": match, "match": text} for kind, match, text in components]
     answer = client.ask("DescribeClientQuotas", 1, components=asked, strict=strict)

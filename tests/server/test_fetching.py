@@ -17,6 +17,7 @@ from broker_dirs import brokers, expected_offsets, own_copy
 from fixture_data import broker_case
 from kafkalog.codec.scan import scan
 from kafkalog.server.broker import ServerOptions
+from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
 from kafkalog.server.served_log import ServedLog
 from raw_client import RawClient, fetching
@@ -153,6 +154,18 @@ def test_a_wait_ends_when_something_is_written_or_the_time_is_over(tmp_path: Pat
             other.ask("Fetch", 11, **body)
         more(log, 1)
         assert offsets(one(client.ask("Fetch", 11, **body))) == [50]
+
+
+def test_what_is_written_between_a_listing_and_a_look_is_there_with_the_next_one(tmp_path: Path) -> None:
+    """The end is known then before the bytes are listed; that there was nothing is not kept."""
+    with written(tmp_path / "data", records=3) as log:
+        catalog = Catalog([tmp_path / "data"])
+        more(log, 1)
+        served = catalog.topics["orders"].partitions[0]
+        assert served.bounds().end == 4
+        assert served.read(3, 1000, 4, at_least_one=True).range is None
+        catalog.refresh()
+        assert served.read(3, 1000, 4, at_least_one=True).range is not None
 
 
 def test_new_segments_and_deleted_ones(tmp_path: Path) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from kafkalog import Log, LogConfig
+from kafkalog.log.walk.sliced import run_slices
 from kafkalog.server import served_log, walking
+from kafkalog.server.catalog import Catalog
 from kafkalog.server.headers import Place
 from kafkalog.server.headers import places as real_places
 from kafkalog.server.waypoints import Waypoints, WaypointsOfFiles
@@ -116,3 +118,12 @@ def test_places_of_all_files_are_bounded() -> None:
             one.passed(number * 5000, (number + 1) * 5000, number)
     assert len(every.of(49)) == 20
     assert sum(len(every.of(file)) > 0 for file in range(49, 0, -1)) <= 6
+
+
+def test_a_look_up_of_a_time_is_done_in_slices(without_index: Path) -> None:
+    with serving(without_index) as server:
+        log = server.topics["t"].partitions[0]
+        newest = run_slices(log.of_time(None))
+        assert newest is not None
+        same = Catalog([without_index]).topics["t"].partitions[0]
+        assert sum(1 for _ in same.of_time(newest.timestamp + 1)) >= BATCHES

@@ -34,6 +34,7 @@ NUMBERS: Mapping[str, Sequence[int]] = {
 }  # fmt: skip
 TEXTS: Mapping[str, Sequence[str]] = {
     "member_id": ("", "", "nobody"), "group_instance_id": ("i",), "committed_metadata": ("", "note"),
+    "topic_name": ("__cluster_metadata", "__cluster_metadata", "plain", "none"),
     "rack_id": ("",), "protocol_type": ("consumer", "connect"), "protocol_name": ("range",),
     "states_filter": ("Empty", "empty", "Dead", "Nonsense"), "types_filter": ("classic", "consumer", "Nonsense"),
     "entity_type": ("user", "client-id", "ip", "nonsense"), "match": ("a",), "reason": ("r",),

@@ -41,6 +41,12 @@ EXPLAINED = (
               r"DescribeProducers topics(\.partitions)?\[\] .*"),
     Explained("DescribeProducers", "error_message", "the name", "and what is wrong with it",
               "the code tells it apart", r"DescribeProducers topics\.partitions\.error_message 'Topic name is.*"),
+    Explained("DescribeQuorum", "high_watermark, log_end_offset", "the end of the log that is here", "a later one",
+              "a controller goes on to write", r"DescribeQuorum topics\.partitions\.(high_watermark|"
+              r"current_voters\.log_end_offset) \d+ \d+"),
+    Explained("DescribeQuorum", "last_fetch_timestamp, last_caught_up_timestamp", "not known", "now",
+              "no voter fetches from this one", r"DescribeQuorum topics\.partitions\.current_voters\."
+              r"last_(fetch|caught_up)_timestamp -1 \d+"),
     Explained("Fetch", "of a topic without id", "`UNKNOWN_TOPIC_ID` for it", "`UNKNOWN_SERVER_ERROR` for the request",
               "no client sends it", r"Fetch (error_code|responses.*) .*", r"'topic_id': 'AAAAAAAAAAAAAAAAAAAAAA'"),
     Explained("Fetch, OffsetCommit", "of what is named twice", "a topic once, and a partition of a fetch once",

@@ -6,6 +6,7 @@ The clients are others' programs: kafka-python, aiokafka and librdkafka.  Each g
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -55,10 +56,11 @@ def bootstrap(server: Server) -> str:
     return f"{host}:{port}"
 
 
-def by_kafka_python(address: str, ends: Ends, isolation_level: str) -> dict[Place, Given]:
+def by_kafka_python(address: str, ends: Ends, isolation_level: str, ca: Path | None = None) -> dict[Place, Given]:
     consumer = kafka.KafkaConsumer(
         bootstrap_servers=address, isolation_level=isolation_level, enable_auto_commit=False, group_id=None,
         auto_offset_reset="none", fetch_max_wait_ms=50,
+        **({} if ca is None else {"security_protocol": "SSL", "ssl_cafile": str(ca)}),
     )  # fmt: skip
     try:
         places = {kafka.TopicPartition(*key): key for key, (start, end) in ends.items() if start < end}
@@ -79,11 +81,13 @@ def by_kafka_python(address: str, ends: Ends, isolation_level: str) -> dict[Plac
         consumer.close()
 
 
-def by_aiokafka(address: str, ends: Ends, isolation_level: str) -> dict[Place, Given]:
+def by_aiokafka(address: str, ends: Ends, isolation_level: str, ca: Path | None = None) -> dict[Place, Given]:
     async def read() -> dict[Place, Given]:
         consumer = aiokafka.AIOKafkaConsumer(
             bootstrap_servers=address, isolation_level=isolation_level, enable_auto_commit=False, group_id=None,
             auto_offset_reset="none", fetch_max_wait_ms=50,
+            security_protocol="PLAINTEXT" if ca is None else "SSL",
+            ssl_context=None if ca is None else ssl.create_default_context(cafile=ca),
         )  # fmt: skip
         await consumer.start()
         try:
@@ -110,11 +114,12 @@ def by_aiokafka(address: str, ends: Ends, isolation_level: str) -> dict[Place, G
     return asyncio.run(read())
 
 
-def by_librdkafka(address: str, ends: Ends, isolation_level: str) -> dict[Place, Given]:
+def by_librdkafka(address: str, ends: Ends, isolation_level: str, ca: Path | None = None) -> dict[Place, Given]:
     consumer = confluent_kafka.Consumer({
         "bootstrap.servers": address, "isolation.level": isolation_level, "enable.auto.commit": False,
         "group.id": "nobody", "auto.offset.reset": "error", "enable.partition.eof": True, "fetch.wait.max.ms": 50,
         "check.crcs": True,
+        **({} if ca is None else {"security.protocol": "ssl", "ssl.ca.location": str(ca)}),
     })  # fmt: skip
     try:
         waiting = {key for key, (start, end) in ends.items() if start < end}

@@ -24,7 +24,8 @@ from kafkalog.log.disk.files import read_small
 
 if TYPE_CHECKING:
     from kafkalog.cluster.transactions.undecided import Waiting
-    from kafkalog.server.replay.run import PlannedTopic, ReplayPlan, ReplayResult
+    from kafkalog.server.replay.planning import PlannedTopic, ReplayPlan
+    from kafkalog.server.replay.run import ReplayResult
 
 __all__ = ["command"]
 
@@ -116,7 +117,8 @@ def command(
     was written, 3 if it refused.
     """
     properties_only_for(ctx)
-    from kafkalog.server.replay.run import ReplayOptions, plan_replay, replay
+    from kafkalog.server.replay.planning import ReplayOptions, plan_replay
+    from kafkalog.server.replay.run import replay
 
     options = ReplayOptions(
         replica=replica,

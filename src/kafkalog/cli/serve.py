@@ -141,6 +141,11 @@ def command(
                       on_damage=_complain if skip_damaged else None)  # fmt: skip
     chosen.check((each.topic or "", each.partition or 0) for each in catalog.partitions)
     report_findings(catalog.findings)
+    for each in catalog.held:
+        _complain(
+            f"{each} is locked, as by a broker that is running: clients see what it has written, replicated or not, "
+            "a moment later than from itself"
+        )
     check_access(listen[0], sorted(catalog.topics), with_tls=certificates is not None,
                  with_users=bool(passwords or tls_client_ca), insecure=insecure, complain=_complain)  # fmt: skip
     options = ServerOptions(

@@ -1,0 +1,155 @@
+"""Requests that other threads answer, and the promises that clients get meanwhile.
+
+As objects a request takes many times its bytes.  One large request at a time is parsed and answered, by a thread that
+rests in between; of all others that wait for a thread only so many elements are held, and whoever comes then waits as
+bytes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.log.walk.sliced import Sliced, run_slices
+from kafkalog.server.answers import Answer, Change, Later, NoAnswer, Polled, Resolved
+from kafkalog.server.connection import Connection
+from kafkalog.server.error_codes import Code
+from kafkalog.server.handlers.refusals import refusal
+from kafkalog.server.memory import Budget
+from kafkalog.server.pacing import Pace
+from kafkalog.server.served_log import ServedLog
+from kafkalog.server.wire import CrowdedError, Fields, Request, RequestError, encode_response, parse_request
+from kafkalog.server.workers import Workers, finished
+
+__all__ = ["Deferring"]
+
+_WORKERS = 4
+"""For walks, of which some are not in slices."""
+_MOST_WAITING = 50_000
+"""Elements of requests that were parsed and wait for a thread, all together."""
+_FEW = 100
+"""Elements of a request that always may wait."""
+_PATIENCE_S = 0.5
+"""How long each worker is waited for at the end; it changes nothing that could be left unfinished."""
+_SLOW_MS = 120_000
+"""A client hears of an error after so long; its own patience ends before."""
+
+
+class Deferring:
+    """`changed` is told when something was found, `complain` what went wrong."""
+
+    def __init__(self, changed: Callable[[Change], None], complain: Callable[[str], None]) -> None:
+        self._changed = changed
+        self._complain = complain
+        self._workers = Workers(_WORKERS)
+        self._computing = Workers(1, "large")
+        """for what is large: one at a time, so that no two are in memory as objects, and with rests"""
+        self._waiting = Budget(_MOST_WAITING)
+        self._walking: set[int] = set()
+        self._stopping = threading.Event()
+
+    def large(self, data: bytes, connection: Connection, answer: Callable[[Request], Answer]) -> Later:
+        """Have a request parsed and answered whose bytes are many."""
+
+        def resolve() -> Resolved:
+            request = parse_request(data, Pace())
+            return _resolved(request, answer(request))
+
+        return self._promised(self._computing.submit(resolve, connection))
+
+    def computed(self, request: Request, connection: Connection, answer: Callable[[], Answer]) -> Later:
+        """Have an answer computed beside what is small; raises `CrowdedError`."""
+        return self._submitted(self._computing, request, connection, lambda: _resolved(request, answer()))
+
+    def slowly(
+        self, request: Request, connection: Connection, answer: Callable[[Request], Fields | Sliced[Fields]]
+    ) -> Answer:
+        """Have a worker do it; where too much waits already, a large request is answered by who has parsed it.
+
+        Raises `CrowdedError` for one that is not large.
+        """
+
+        def work() -> Sliced[Resolved]:
+            return _resolved(request, (yield from finished(answer(request))))
+
+        try:
+            return self._submitted(self._workers, request, connection, work)
+        except CrowdedError:
+            if request.pace is None:
+                raise
+            return run_slices(finished(answer(request)))
+
+    def _submitted(self, workers: Workers, request: Request, connection: Connection, work: Callable[[], Any]) -> Later:
+        held = self._waiting.take(request.weight if request.weight > _FEW else 0)
+        if held is None:
+            raise CrowdedError
+        future = workers.submit(work, connection)
+        future.add_done_callback(lambda _: held.release())
+        return self._promised(future, request)
+
+    def _promised(self, future: Future[Resolved], request: Request | None = None) -> Later:
+        """What a thread gives when it is done."""
+        future.add_done_callback(lambda _: self._changed(Change.WORK))
+
+        def poll(is_over: bool) -> Polled:
+            if future.done():
+                try:
+                    return future.result()
+                except (KafkaLogError, OSError) as error:
+                    if request is None:
+                        raise RequestError(str(error)) from None
+                    self._complain(f"{request.api.name}: {error}")
+                    return refusal(request, Code.KAFKA_STORAGE_ERROR)
+            if is_over and request is None:
+                raise RequestError("a large request for which there was no time")
+            return refusal(request, Code.UNKNOWN_SERVER_ERROR) if is_over and request is not None else None
+
+        return Later(poll, _SLOW_MS, Change.WORK, lambda: _give_up(future))
+
+    def walk(self, log: ServedLog, looking: Sliced[object]) -> None:
+        """Have a worker look for something in a log, for one thing at a time."""
+        if id(log) in self._walking:
+            return
+        self._walking.add(id(log))
+
+        def walk() -> Sliced[None]:
+            try:
+                yield from looking
+            except (KafkaLogError, OSError) as error:
+                self._complain(str(error))
+                self._stopping.wait(1)
+            finally:
+                self._walking.discard(id(log))
+                self._changed(Change.LOGS)
+
+        self._workers.submit(walk, log)
+
+    def stop(self) -> None:
+        """End every thread."""
+        self._stopping.set()
+        for each in (self._computing, self._workers):
+            each.stop(_PATIENCE_S)
+
+
+def _give_up(future: Future[Resolved]) -> None:
+    """Nobody waits for it any more, nor for what it promises."""
+    future.cancel()
+    future.add_done_callback(_forget)
+
+
+def _forget(future: Future[Resolved]) -> None:
+    if future.cancelled() or future.exception() is not None:
+        return
+    found = future.result()
+    if found is not None and isinstance(found.answer, Later):  # None is what was given up on the way
+        found.answer.forget()
+
+
+def _resolved(request: Request, answer: Answer) -> Resolved:
+    """The response as bytes, if there is one already."""
+    if isinstance(answer, Later | NoAnswer):
+        return Resolved(request.bare(), answer)
+    return Resolved(request.bare(), encode_response(request, answer, request.pace or Pace()))

@@ -1,0 +1,85 @@
+"""DescribeQuorum: what the metadata log of the directories says of its voters (`KafkaRaftClient`, `LeaderState`)."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from kafkalog.cluster.kraft.quorum_log import QuorumLog, read_quorum_log
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.codec.quorum_state import NO_DIRECTORY
+from kafkalog.codec.text import encode_uuid
+from kafkalog.server.catalog import Catalog
+from kafkalog.server.error_codes import Code
+from kafkalog.server.wire import Fields, Request
+
+__all__ = ["QuorumHandler"]
+
+_UNKNOWN = -1
+_THE_PARTITION = [(CLUSTER_METADATA_TOPIC, [0])]
+
+
+class QuorumHandler:
+    """Answers from the one metadata log there is; nobody follows it any more, so that its end is all that is known."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._lock = Lock()
+        self._read: tuple[object, QuorumLog] | None = None
+
+    def describe_quorum(self, request: Request) -> Fields:
+        """`DescribeQuorum`; may take its time."""
+        asked = [(topic["topic_name"], [each["partition_index"] for each in topic["partitions"]])
+                 for topic in request.body["topics"]]  # fmt: skip
+        log = self._quorum_log() if asked == _THE_PARTITION else None
+        if log is None:
+            return {"error_code": Code.NONE, "error_message": "", "nodes": [], "topics": [
+                {"topic_name": name, "partitions": [_missing(number) for number in numbers]} for name, numbers in asked
+            ]}  # fmt: skip
+        partition = {**_missing(0), "error_code": Code.NONE, "error_message": "", **_described(log)}
+        return {"error_code": Code.NONE, "error_message": "", "nodes": _nodes(log),
+                "topics": [{"topic_name": CLUSTER_METADATA_TOPIC, "partitions": [partition]}]}  # fmt: skip
+
+    def _quorum_log(self) -> QuorumLog | None:
+        partition = self._catalog.metadata
+        if partition is None:
+            return None
+        stamp = partition.path, partition.segments
+        with self._lock:
+            if self._read is None or self._read[0] != stamp:
+                try:
+                    self._read = stamp, read_quorum_log(partition.path)
+                except (KafkaLogError, OSError):
+                    return None
+            return self._read[1]
+
+
+def _missing(number: int) -> Fields:
+    message = "This server does not host this topic-partition."
+    return {
+        "partition_index": number, "error_code": Code.UNKNOWN_TOPIC_OR_PARTITION, "error_message": message,
+        "leader_id": 0, "leader_epoch": 0, "high_watermark": 0, "current_voters": [], "observers": [],
+    }  # fmt: skip
+
+
+def _described(log: QuorumLog) -> Fields:
+    state = log.state
+    directories = {each.voter_id: encode_uuid(each.directory_id) for each in log.voters}
+    voters = [
+        {"replica_id": each, "replica_directory_id": directories.get(each, NO_DIRECTORY),
+         "log_end_offset": log.end if each == log.node else _UNKNOWN, "last_fetch_timestamp": _UNKNOWN,
+         "last_caught_up_timestamp": _UNKNOWN}
+        for each in log.voter_ids
+    ]  # fmt: skip
+    return {
+        "leader_id": _UNKNOWN if state is None else state.leader_id, "leader_epoch": log.latest_epoch,
+        "high_watermark": log.end, "current_voters": voters,
+    }  # fmt: skip
+
+
+def _nodes(log: QuorumLog) -> list[Fields]:
+    return [
+        {"node_id": each.voter_id,
+         "listeners": [{"name": one.name, "host": one.host, "port": one.port} for one in each.endpoints]}
+        for each in log.voters
+    ]  # fmt: skip

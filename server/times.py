@@ -1,0 +1,47 @@
+"""Look-ups by time, for which a batch is decompressed on behalf of a client: one at a time, and not without end.
+
+Kafka's `UnifiedLog.fetchOffsetByTimestamp`.  A batch that would take more memory is not looked into: its first offset
+is the answer, with which a client gets a few records too many, and none too few.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.records import decode_batch
+from kafkalog.log.directories.locate import looking_for_newest
+from kafkalog.log.directories.partition import Partition, looking_for_timestamp
+from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.walk.sliced import Sliced
+
+__all__ = ["looking_for_time"]
+
+_BOUNDED = Limits(decompressed_batch_bytes=32 * MIB, records_per_batch=100_000)
+_ONE_AT_A_TIME = Lock()
+
+
+def looking_for_time(partition: Partition, timestamp: int | None) -> Sliced[OffsetAndTimestamp | None]:
+    """The first record with at least this timestamp, or with the largest of all, behind damage too."""
+    if timestamp is None:
+        return (yield from looking_for_newest(partition, through_damage=True, look=_look))[0]
+    return (yield from looking_for_timestamp(partition, timestamp, through_damage=True, look=_look))
+
+
+def _look(batch: RecordBatch, timestamp: int, start: int, _limits: Limits) -> OffsetAndTimestamp | None:
+    header = batch.header
+    epoch = header.partition_leader_epoch if isinstance(header, BatchHeader) else -1
+    with _ONE_AT_A_TIME:
+        found = decode_batch(batch, limits=_BOUNDED)
+        for record in found.records:
+            if record.timestamp >= timestamp and record.offset >= start:
+                return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
+        is_too_large = found.finding is not None and found.finding.code is FindingCode.LIMIT_EXCEEDED
+    if not is_too_large:
+        return None
+    if not isinstance(header, BatchHeader):  # its first offset is inside
+        raise FormatError("a message set that takes too much memory to look for a time in it", position=batch.position)
+    return OffsetAndTimestamp(max(header.base_offset, start), header.max_timestamp, epoch)
