@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.source import Source
 from kafkalog.log.disk.files import FileSource, scan_directory
-from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.segment import LogLossError

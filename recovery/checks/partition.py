@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
 from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, TimestampType
@@ -28,7 +29,6 @@ from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.directory import Offsets
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, scan_directory, unreadable
-from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.walk.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.missing import MissingOffsets, first_offset_of

@@ -13,6 +13,7 @@ from functools import partial
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.directories.chosen import ALL, Chosen
@@ -20,7 +21,6 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import real, scan_directory, unreadable
-from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome

@@ -16,11 +16,11 @@ from typing import Any
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.codec.source import Source
 from kafkalog.log.disk.files import Entry, ListedSource, exists, scan_directory, what_it_is
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
-from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.facts.scratch import SCRATCH, Scratch
 

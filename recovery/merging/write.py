@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -22,7 +23,6 @@ from kafkalog.codec.text import (
 )
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.content import ContentSource, Slice
-from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory

@@ -25,8 +25,8 @@ import kafkalog
 from batches import simple
 from broker_dirs import brokers
 from fixture_data import broker_case
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.records import records_payload
-from kafkalog.log.storage.header_tables import HeaderTables
 
 HELD = {
     "kafkalog.cli.dump.decoders.DecoderClasses": "functions that are asked",

@@ -13,6 +13,7 @@ CLASSES = {"FileIO", "OSFile", "ParquetFile", "ORCFile", "TextFileReader"}
 ALLOWED = {
     "log/disk/files.py": "the opener: without blocking, links not followed, a regular file or an error",
     "log/disk/fs.py": "what `log` writes: links not followed; who appends or replaces examines the kind first",
+    "recovery/act/descriptors.py": "the kernel's number of a mount, and a directory that is made",
     "recovery/act/fs.py": "recovery's own, relative to the directory's descriptor",
     "recovery/act/lock.py": "the broker's lock, which is locked; of it a note of ours is read, of 64 bytes at most",
     "recovery/act/machine_id.py": "the name of the machine, which the kernel tells",

@@ -12,10 +12,10 @@ import pytest
 from kafkalog.cli.main import run
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import StorageError
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource
-from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.storage.log_file import LogFile
 from kafkalog.recovery.checks.partition import header_tables
 from kafkalog.recovery.damage.census import census

@@ -20,19 +20,18 @@ from batches import batch, fix_crc, message, patch, record
 from fixture_data import recovery_cases
 from kafkalog.codec import thresholds
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.headers import table
+from kafkalog.codec.headers import header_tables, table
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log.storage.content import Content
-from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.summary import summarize
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.damage.soundness import sound_prefix
-from kafkalog.recovery.facts import headers
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.safe.recovery import recover_safely
@@ -62,8 +61,8 @@ def columns(shape: Columns) -> Iterator[None]:
     """Small work goes over columns too, or nothing does."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(thresholds, "ENOUGH_BYTES", 0 if shape.window else 1 << 62)
-        patched.setattr(headers, "_SMALLEST_FILE", 0)
-        patched.setattr(headers, "_KEPT_BYTES", shape.kept)
+        patched.setattr(header_tables, "_SMALLEST_FILE", 0)
+        patched.setattr(header_tables, "_KEPT_BYTES", shape.kept)
         patched.setattr(table, "_WINDOW", max(shape.window, 100))
         patched.setattr(table, "_BATCHES_OF_A_RUN", shape.batches)
         yield

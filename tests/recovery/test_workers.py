@@ -72,17 +72,14 @@ def test_every_case_with_several_directories(mode: str, tmp_path: Path) -> None:
     assert failing > 1
 
 
-@pytest.mark.parametrize(
-    ("jobs", "expected"),
-    [(1, ["what Kafka would do", "what recovery would do"]), (2, ["what Kafka and recovery would do"])],
-)
+@pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.usefixtures("several")
-def test_progress_ends_where_the_work_ends(jobs: int, expected: list[str], tmp_path: Path) -> None:
+def test_progress_ends_where_the_work_ends(jobs: int, tmp_path: Path) -> None:
     root = next(broker_case("4.1.1", "crash").unpack(tmp_path / "data").iterdir())
     seen: list[ProgressState] = []
     plan(root, jobs=jobs, on_progress=seen.append)
     phases = list(dict.fromkeys(state.phase for state in seen))
-    assert phases == expected
+    assert phases == ["what Kafka and recovery would do"]
     logs = [path for path in root.glob("*/*.log") if not path.parent.name.startswith("__cluster_metadata")]
     for phase in phases:
         states = [state for state in seen if state.phase == phase]
