@@ -103,7 +103,6 @@ ANSWERED = [
 ]  # fmt: skip
 DECLINED = [
     (f"{TOOLS}.AclCommand", ("--list",), "SecurityDisabledException"),
-    (f"{TOOLS}.MetadataQuorumCommand", ("describe", "--status"), "does not support DESCRIBE_QUORUM"),
     (f"{TOOLS}.TransactionsCommand", ("list",), "does not support LIST_TRANSACTIONS"),
     (f"{TOOLS}.TopicCommand", ("--create", "--topic", "t"), "Authorization"),
     (f"{TOOLS}.TopicCommand", ("--delete", "--topic", "stock-1"), "Authorization"),
