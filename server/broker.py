@@ -281,6 +281,7 @@ class Server:
         if self._keeper.is_alive():
             self._keeper.join()
         self._deferring.stop()
+        self._commits.close()
 
     def __enter__(self) -> Self:
         self.start()

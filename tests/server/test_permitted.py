@@ -135,7 +135,7 @@ def test_librdkafka_lists_what_a_user_may_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "told"), [
     ("anna.topics=a\n", "anna.topics says what anna may read, who has no password"),
-    ("anna=s\nanna.topics=a,or*ders\n", "anna may read 'or*ders': that is no topic"),
+    ("anna=s\nanna.topics=a,or*ders\n", "anna may read 'or*ders': that names no topic"),
 ])  # fmt: skip
 def test_what_the_file_of_users_may_not_say(tmp_path: Path, text: str, told: str) -> None:
     users = tmp_path / "users.properties"

@@ -153,6 +153,6 @@ def _patterns(path: str, user: str, text: str) -> tuple[str, ...]:
     found = tuple(each.strip() for each in text.split(",") if each.strip())
     for each in found:
         if not _PATTERN.match(each):
-            told = "that is no topic, nor the beginning of one with * behind"
+            told = "that names no topic, nor the beginning of one with * behind"
             raise UsageError(f"{path}: {user} may read {each!r}: {told}")
     return found
