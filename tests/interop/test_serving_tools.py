@@ -98,6 +98,8 @@ ANSWERED = [
     (f"{TOOLS}.LogDirsCommand", ("--describe",), ['"partition":"stock-1-1"', '"isFuture":false']),
     (f"{TOOLS}.reassign.ReassignPartitionsCommand", ("--list",), ["No partition reassignments found"]),
     (f"{TOOLS}.ClusterTool", ("cluster-id",), ["Cluster ID: "]),
+    (f"{TOOLS}.MetadataQuorumCommand", ("describe", "--status"), ["LeaderId:", "HighWatermark:", "CurrentVoters:"]),
+    (f"{TOOLS}.MetadataQuorumCommand", ("describe", "--replication"), ["LogEndOffset", "Leader"]),
     (f"{TOOLS}.FeatureCommand", ("describe",), []),
     (f"{TOOLS}.BrokerApiVersionsCommand", (), ["ConsumerGroupHeartbeat(68): 0 to 1 [usable: 1]"]),
 ]  # fmt: skip
