@@ -255,9 +255,7 @@ def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
         return found
     kept = [span for span in found if span.end > begin.start]
     if kept and kept[0].start < begin.start:
-        kept[0] = replace(
-            kept[0], start=begin.start, first_offset=begin.first_offset, expected=begin.expected
-        )
+        kept[0] = replace(kept[0], start=begin.start, first_offset=begin.first_offset, expected=begin.expected)
     return kept
 
 
