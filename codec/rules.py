@@ -21,12 +21,14 @@ from kafkalog.codec.model import (
 )
 
 __all__ = [
-    "LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "Continuity", "Verdict", "ends_reading", "highest_offset",
-    "is_displaced",
+    "LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "NO_OFFSET_LIMIT", "Continuity", "Verdict", "ends_reading",
+    "highest_offset", "is_displaced", "out_of_place",
 ]  # fmt: skip
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Indexes store offsets relative to the segment's base as int32."""
+NO_OFFSET_LIMIT = 2**63 - 1
+"""Where no later segment bounds the offsets; no record has it."""
 MAGICS = frozenset({0, 1, 2})
 LAST_LEGACY_CODEC = Codec.LZ4
 """Above it is what no reader opens in magic 0 and 1."""
@@ -37,6 +39,19 @@ _INFORMATION = frozenset({FindingCode.OFFSET_GAP, FindingCode.OFFSET_NOT_INCREAS
 def ends_reading(header: AnyHeader, base_offset: int) -> bool:
     """Whether nobody reads past a batch in the segment that begins at `base_offset`, for all its checksum says."""
     return header.magic not in MAGICS or header.last_offset - base_offset > MAX_RELATIVE_OFFSET
+
+
+def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[FindingCode, str] | None:
+    """Why no log keeps a batch with these offsets in a segment that begins at `base_offset`; None if one may."""
+    if magic not in MAGICS:
+        return FindingCode.MAGIC_UNKNOWN, f"magic {magic}"
+    if last < first or first < 0:
+        return FindingCode.LAST_OFFSET_DELTA_INVALID, f"offsets {first} to {last}"
+    if last < base_offset:
+        return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base_offset}"
+    if last >= NO_OFFSET_LIMIT:
+        return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base_offset}"
+    return None
 
 
 def _wrong_with(header: AnyHeader) -> list[tuple[FindingCode, str]]:
@@ -130,8 +145,8 @@ class Continuity:
         """Whether a batch begins where it should, so that nothing needs to be known of the one behind it."""
         return self.expected is None or header.first_offset == self.expected
 
-    def judge(self, header: AnyHeader, following: int | None) -> Verdict:
-        """What to do with the next batch, given the offset that the header behind it begins with, if there is one."""
+    def judge(self, header: AnyHeader, following: int | None, second: int | None = None) -> Verdict:
+        """What to do with the next batch, given what the headers behind it begin with, as far as there are any."""
         last, expected = header.last_offset, self.expected
         if header.magic not in MAGICS or (self.base_offset is not None and ends_reading(header, self.base_offset)):
             return Verdict.STOP
@@ -141,28 +156,43 @@ class Continuity:
         if taken is not None and header.first_offset != expected:
             if following is not None and is_displaced(header.first_offset, taken - 1, expected, following):
                 return Verdict.DISPLACED
+            has_room = self.may_hide(header, following) and following is not None and expected + taken <= following
+            if has_room and second is not None and following is not None and following < second <= last:
+                return Verdict.DISPLACED
             reaches_over = self.next_segment is not None and last >= self.next_segment
             if reaches_over and header.first_offset > expected and taken > 0:
                 return Verdict.DISPLACED
         return Verdict.REPEATS if last < expected else Verdict.KEEP
 
-    def check(self, batch: RecordBatch, following: int | None = None) -> list[Finding]:
+    def check(self, batch: RecordBatch, following: int | None = None, second: int | None = None) -> list[Finding]:
         """Findings of this batch, given those before it, and the `verdict` about it."""
         header, position = batch.header, batch.position
         first, last = header.first_offset, header.last_offset
-        self.verdict = self.judge(header, following)
+        self.verdict = self.judge(header, following, second)
         findings = [Finding(code, Severity.ERROR, position, last, detail) for code, detail in _wrong_with(header)]
         if self.verdict is Verdict.DISPLACED:
             return [*findings, self._displaced(header, position, following)]
-        for code, detail in self._out_of_place(header, first, last):
+        for code, detail in self._against_others(header, first, last):
             severity = Severity.INFO if code in _INFORMATION else Severity.ERROR
             findings.append(Finding(code, severity, position, first, detail))
+        if self.verdict is Verdict.KEEP and self.may_hide(header, following):
+            detail = f"offset {first} where {self.expected} should come, and {following} follows: no consumer gets what"
+            detail += f" comes after it and lies below {first}; no checksum covers its base offset, which may be wrong"
+            findings.append(Finding(FindingCode.OFFSET_DISPLACED, Severity.WARNING, position, first, detail))
         self.leader_epoch = max(self.leader_epoch, header.partition_leader_epoch)
         self.last_offset = last
         self.expected = last + 1 if self.expected is None else max(self.expected, last + 1)
         return findings
 
-    def _out_of_place(self, header: AnyHeader, first: int, last: int) -> list[tuple[FindingCode, str]]:
+    def may_hide(self, header: AnyHeader, following: int | None) -> bool:
+        """Whether the next batch lies in the gap that this one leaves: the two are swapped, or one offset is wrong.
+
+        A consumer drops what is below its next offset (`CompletedFetch`).  Which it is, one header does not tell; a
+        second one that comes after the first, and still not behind this batch, shows that this one's offset is wrong.
+        """
+        return self.expected is not None and following is not None and self.expected <= following < header.first_offset
+
+    def _against_others(self, header: AnyHeader, first: int, last: int) -> list[tuple[FindingCode, str]]:
         """What does not fit the segment, or the batches before."""
         found = []
         base, before, epoch = self.base_offset, self.last_offset, header.partition_leader_epoch
@@ -185,7 +215,7 @@ class Continuity:
     def _displaced(self, header: AnyHeader, position: int, following: int | None) -> Finding:
         expected = self.expected or 0
         detail = f"offset {header.first_offset} where {expected} should come"
-        if following == expected + (_offsets_taken(header) or 0):
+        if following == expected + (_offsets_taken(header) or 0) or self.may_hide(header, following):
             detail += f", and {following} follows: its base offset, which no checksum covers, is wrong"
         else:
             detail += f", beyond the next segment, which begins at {self.next_segment}"

@@ -29,7 +29,7 @@ from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.source import BufferSource, Source, Window, zeros_end
 
-__all__ = ["ScanResult", "Scanner", "offset_behind", "scan"]
+__all__ = ["ScanResult", "Scanner", "offset_behind", "offsets_behind", "scan"]
 
 _GLANCE = 64
 """Bytes that tell a tail of zeros from anything else most of the time."""
@@ -167,6 +167,27 @@ def offset_behind(source: Source, end: int, next_segment: int | None = None) -> 
     return LOG_OVERHEAD.struct.unpack_from(head)[0] if len(head) == MAGIC_END else None
 
 
+def offset_behind_next(source: Source, end: int, next_segment: int | None = None) -> int | None:
+    """The same of the header after that one, as far as its size leads."""
+    head = source.read(end, LOG_OVERHEAD.size)
+    size = entry_size(head, 0) if len(head) == LOG_OVERHEAD.size else 0
+    return offset_behind(source, end + size, next_segment) if size >= LOG_OVERHEAD.size + SMALLEST_MESSAGE else None
+
+
+def offsets_behind(
+    source: Source, header: AnyHeader, end: int, continuity: Continuity
+) -> tuple[int | None, int | None]:
+    """What `Continuity` needs to know of the two headers behind a batch; mostly nothing, and then nothing is read."""
+    following, continuity.behind = continuity.behind, None
+    if continuity.is_next(header):
+        return None, None
+    if following is None:
+        following = offset_behind(source, end, continuity.next_segment)
+    if not continuity.may_hide(header, following):
+        return following, None
+    return following, offset_behind_next(source, end, continuity.next_segment)
+
+
 @checked
 def scan(
     buffer: bytes | bytearray | memoryview | Source,
@@ -191,7 +212,7 @@ def scan(
     findings: list[Finding] = []
     for batch in scanner:
         batches.append(batch)
-        behind = None if continuity.is_next(batch.header) else offset_behind(source, batch.position + batch.size)
-        findings.extend(continuity.check(batch, behind))
+        behind = offsets_behind(source, batch.header, batch.position + batch.size, continuity)
+        findings.extend(continuity.check(batch, *behind))
     stop = scanner.stop or StopReason.END
     return ScanResult(tuple(batches), scanner.valid_bytes, stop, (*findings, *scanner.findings))

@@ -18,11 +18,9 @@ from kafkalog.recovery.decide.plan import Plan as Plan
 from kafkalog.recovery.facts.modes import Mode as Mode
 from kafkalog.recovery.merging.merge import merge_directories as merge_directories
 from kafkalog.recovery.merging.merge import merge_replicas as merge_replicas
-from kafkalog.recovery.run import RecoveryResult as RecoveryResult
-from kafkalog.recovery.run import UndoResult as UndoResult
+from kafkalog.recovery.results import RecoveryResult as RecoveryResult
 from kafkalog.recovery.run import plan as plan
 from kafkalog.recovery.run import recover as recover
-from kafkalog.recovery.run import undo as undo
 from kafkalog.recovery.undeleting.remains import Remains as Remains
 from kafkalog.recovery.undeleting.remains import RemainsKind as RemainsKind
 from kafkalog.recovery.undeleting.remains import deleted as deleted
@@ -31,3 +29,5 @@ from kafkalog.recovery.undeleting.taking_out import undelete_into as undelete_in
 from kafkalog.recovery.undeleting.undeletion import UndeleteResult as UndeleteResult
 from kafkalog.recovery.undeleting.undeletion import Undeletion as Undeletion
 from kafkalog.recovery.undeleting.undeletion import plan_undelete as plan_undelete
+from kafkalog.recovery.undoing import UndoResult as UndoResult
+from kafkalog.recovery.undoing import undo as undo

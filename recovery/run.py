@@ -11,49 +11,38 @@ from typing import Any
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.chosen import ALL, Chosen
-from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
-from kafkalog.log.disk.files import exists
 from kafkalog.recovery.act.journal import JOURNAL
-from kafkalog.recovery.act.quarantine import Runs
-from kafkalog.recovery.act.runner import CompletedRuns, Earlier
+from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.decide.choice import advice_on_loss, sentence_of_loss
 from kafkalog.recovery.decide.closed_in_order import checks_of
 from kafkalog.recovery.decide.outcomes import find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
-from kafkalog.recovery.decide.safe import InOrder, no_checks
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.places import PathLike, chosen_directories, holding, root_of
+from kafkalog.recovery.facts.places import PathLike, by_log_directory, chosen_directories, holding, root_of
 from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.facts.workers import OnProgress, Workers
+from kafkalog.recovery.results import RecoveryResult, nothing_done, refuse_declined
+from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.recovery.vouching import why_not_clean
 
 __all__ = [
     "RecoveryOptions",
-    "RecoveryResult",
-    "UndoResult",
     "known_topics",
     "log_directory_of",
-    "nothing_done",
     "plan",
     "plan_one",
     "rebuild_indexes",
     "recover",
     "recover_all",
     "recover_into",
-    "refuse_any_declined",
-    "refuse_declined",
-    "refuse_without_run",
-    "undo",
 ]
 
 
@@ -76,93 +65,6 @@ class RecoveryOptions:
     """the directory is the one that its runs were on, although that cannot be seen"""
     lacking: Mapping[str, StorageError] = field(default_factory=dict)
     """directories that are not in a copy, because they could not be read, and why"""
-
-
-@dataclass(frozen=True, slots=True)
-class RecoveryResult:
-    """What a recovery did; `run_id` is None if there was nothing to do."""
-
-    plan: Plan
-    run_id: str | None
-    quarantine: str | None
-    earlier: CompletedRuns = field(default_factory=CompletedRuns)
-    marker_withheld: str | None = None
-    """why no clean-shutdown marker was written, although one was asked for"""
-    notes: tuple[str, ...] = ()
-    """what is to be known of the directory and its runs: sentences"""
-
-    @property
-    def completed(self) -> tuple[str, ...]:
-        """Earlier interrupted runs that were completed first."""
-        return self.earlier.completed
-
-    @property
-    def declined(self) -> Mapping[str, str]:
-        """Partition directories that were left as they are, and why."""
-        return self.plan.declined
-
-    @property
-    def changed(self) -> bool:
-        """Whether the directory was changed."""
-        return self.run_id is not None or bool(self.completed)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            **self.plan.as_dict(),
-            "changed": self.changed,
-            "run_id": self.run_id,
-            "quarantine": self.quarantine,
-            "completed_runs": list(self.completed),
-            "superseded_runs": dict(self.earlier.superseded),
-            "marker_withheld": self.marker_withheld or self.earlier.marker_withheld,
-        }
-
-
-def refuse_declined(made: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
-    """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
-    advice: tuple[Advice, ...] = ()
-    if made.refusal is not None:
-        reason, why = "unreadable" if made.is_unreadable else "mode", made.refusal
-    elif made.needs_consent and not accept_loss:
-        reason, why, advice = "loss", sentence_of_loss(made.choice), tuple(advice_on_loss(made.choice))
-    else:
-        return
-    refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict(), advice=advice)
-    refused.is_unreadable = made.is_unreadable
-    raise refused
-
-
-def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
-    """As `refuse_declined`, for several directories: of several refusals one that names them all."""
-    refused = []
-    for made in plans:
-        try:
-            refuse_declined(made, accept_loss=accept_loss)
-        except RecoveryRefused as declined:
-            refused.append(declined.about(made.root) if len(plans) > 1 else declined)
-    if refused:
-        raise RecoveryRefused.of_several(refused)
-
-
-def nothing_done(made: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
-    """The result of a plan that is not carried out."""
-    return RecoveryResult(made, None, None, earlier or CompletedRuns())
-
-
-@dataclass(frozen=True, slots=True)
-class UndoResult:
-    """What an undo restored."""
-
-    root: str
-    run_id: str
-    files: int
-    note: str | None = None
-    """where the directory was before, if it was moved: a sentence"""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {"path": self.root, "run_id": self.run_id, "restored_files": self.files, "changed": True}
 
 
 def log_directory_of(path: PathLike) -> str:
@@ -256,10 +158,17 @@ def _rules(
     )
 
 
-def plan_one(path: PathLike, options: RecoveryOptions, *, jobs: int = 1, on_progress: OnProgress | None = None) -> Plan:
-    """As `plan`, with everything that is asked for in one object."""
+def plan_one(
+    path: PathLike,
+    options: RecoveryOptions,
+    *,
+    also: Sequence[PathLike] = (),
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
+) -> Plan:
+    """As `plan`, with everything that is asked for in one object; `also` are more paths of the same log directory."""
     _refuse_copies(options)
-    root, only = chosen_directories(path, options.select)
+    root, only = chosen_directories([path, *also], options.select)
     workers = Workers(jobs, on_progress)
     options = replace(options, rules=options.rules.settled([root]))
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
@@ -357,18 +266,14 @@ def recover_all(
 
     Every directory is planned for before the first is changed, so that a refusal changes none; it names all that were
     declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
-    start on that.  `on_plan` is told of each plan before the first is carried out.
+    start on that.  Several paths of one log directory are one piece of work: results and `expected` plans are those of
+    `by_log_directory`.  `on_plan` is told of each plan before the first is carried out.
     """
     _refuse_copies(options)
     holding(paths, options.select)
-    places = [chosen_directories(path, options.select) for path in paths]
+    places = [chosen_directories(each, options.select) for each in by_log_directory(paths)]
     workers = Workers(jobs, on_progress)
     wanted = list(expected) if expected is not None else [None] * len(places)
-    seen: set[str] = set()
-    for (root, _only), path in zip(places, paths, strict=True):
-        if root in seen:
-            raise UsageError(f"{os.fspath(path)} lies in a log directory that is named twice; name each once")
-        seen.add(root)
     if options.mark_clean:
         _refuse_half_a_marker(places)
     keeping = Keeping(None if quarantine is None else os.fspath(quarantine), options.moved)
@@ -559,44 +464,3 @@ def _check_as_readable(expected: Plan, made: Plan) -> None:
     for name in sorted({*expected.survey.unreadable} ^ {*made.survey.unreadable}):
         how = "can no longer be read" if name in made.survey.unreadable else "can be read now"
         raise RecoveryRefused(f"{name} {how}, unlike when the plan was made; make a new one", reason="changed")
-
-
-def _undone(path: PathLike) -> tuple[str, str | None]:
-    """The log directory of a path, and the name of the partition directory if it is one."""
-    given = os.fspath(path)
-    if "\0" in given or not os.path.isdir(given):
-        raise UsageError(f"{given!r} is not a directory" if exists(given) else f"{given!r} does not exist")
-    root = os.path.realpath(given)
-    if not is_log_dir(root) and is_partition_dir(root):
-        return os.path.dirname(root), os.path.basename(root)
-    return root, None
-
-
-@checked
-def refuse_without_run(
-    path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
-) -> None:
-    """As `undo` where there is nothing to undo; only looks, so that nobody is asked for nothing."""
-    Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved).undoable(run_id)
-
-
-@checked
-def undo(
-    path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
-) -> UndoResult:
-    """Restore every byte and time that a run changed (default: the latest run), even if it was interrupted.
-
-    Everything is compared first; `moved` is as for `recover`.  Raises `RecoveryRefused`, with nothing changed, if the
-    run does not exist, if anything that it relies on has changed since, or if what it saved is not complete.
-
-    * `path`: the log directory
-    * `run_id`: the run; None: the latest
-    * `quarantine`: where runs keep what they removed, if it is not the usual place
-    """
-    root, partition = _undone(path)
-    keeping = Keeping(None if quarantine is None else os.fspath(quarantine), moved)
-    if not os.path.lexists(os.path.join(root, LOCK_FILE)):  # one that a kill has left goes with the lock
-        refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
-    with transaction(root, keeping) as at:
-        run = at.take_back(run_id, partition)
-        return UndoResult(root, run.run_id, len(run.journal.steps), at.note)

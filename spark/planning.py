@@ -20,6 +20,9 @@ __all__ = ["PartitionFacts", "Piece", "SegmentFacts", "plan", "target_bytes"]
 SMALLEST_TARGET = 4 << 20
 """A task costs tens of milliseconds whatever it reads: below this many bytes more tasks gain nothing."""
 _TASKS_FOR_A_CORE = 2
+_MOST_IN_A_BYTE = 40
+"""Records that a byte of a log is thought to hold at most: the smallest message of a wrapper that gzip makes as small
+as it can.  What damage claims beyond that would make a task of every few offsets that are not there."""
 _FULL = 1.25
 """A task may have so many times its target, rather than that what is left over makes another one."""
 
@@ -199,7 +202,8 @@ def _claimed(spans: Sequence[Span], start: int, end: int) -> Iterator[tuple[int,
     """The first offset between `start` and `end` that no span before this one claims, and how many such it claims."""
     for span in spans:
         first, behind = max(start, span.first_offset), min(end, span.next_offset)
-        yield first, min(max(behind - first, 0), DEFAULT_LIMITS.records_per_batch)
+        most = min(DEFAULT_LIMITS.records_per_batch, span.size * _MOST_IN_A_BYTE)
+        yield first, min(max(behind - first, 0), most)
         start = max(start, behind)
 
 

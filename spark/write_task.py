@@ -15,7 +15,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.log.producing.columns import ColumnPartitions, Numbers
 from kafkalog.log.producing.topics import PartitionCounts, partition_counts
-from kafkalog.log.writing.writer import check_topic, partition_name
+from kafkalog.log.writing.topics import check_topic, partition_name
 from kafkalog.spark.batch_building import BatchSettings, build_batches
 from kafkalog.spark.sink_schema import check_schema, rows_of
 from kafkalog.spark.staging import Staged, StagingFile, TopicPartition, work_directory

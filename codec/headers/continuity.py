@@ -7,9 +7,16 @@ import numpy as np
 from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import CODEC_MASK, LAST_CODEC
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Continuity
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, NO_OFFSET_LIMIT, Continuity
 
-__all__ = ["sound_prefix"]
+__all__ = ["in_place", "sound_prefix"]
+
+
+def in_place(run: BatchRun, base_offset: int) -> int:
+    """How many batches of a run, from the first on, are not `out_of_place` in a segment; their magics are known."""
+    first, last = run["base_offset"], run.last_offsets
+    fine = (last >= first) & (first >= 0) & (last >= base_offset) & (last < NO_OFFSET_LIMIT)
+    return len(run) if fine.all() else int(fine.argmin())
 
 
 def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:

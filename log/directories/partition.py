@@ -262,7 +262,10 @@ class Partition:
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
         undecided = tuple(tracker.undecided)
-        first_offsets = {each.producer_id: each.first_offset for each in undecided[::-1]} | tracker.open_first_offsets
+        first_offsets = dict(tracker.open_first_offsets)
+        for each in undecided:  # a producer may have begun another one since
+            earlier = first_offsets.get(each.producer_id, each.first_offset)
+            first_offsets[each.producer_id] = min(earlier, each.first_offset)
         return Transactions(tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided)
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:

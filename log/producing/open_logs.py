@@ -24,7 +24,8 @@ from kafkalog.log.writing import checkpoint_files
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.loading import refuse_unfit
 from kafkalog.log.writing.session import locked_directory
-from kafkalog.log.writing.writer import Log, check_topic
+from kafkalog.log.writing.topics import check_topic
+from kafkalog.log.writing.writer import Log
 
 __all__ = ["OpenLogs", "made_log_directory", "now_ms"]
 

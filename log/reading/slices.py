@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
 
-_TOLD = frozenset({FindingCode.RECORDS_COUNT_INVALID, FindingCode.OFFSET_NOT_INCREASING})
+_TOLD = frozenset(
+    {FindingCode.RECORDS_COUNT_INVALID, FindingCode.OFFSET_NOT_INCREASING, FindingCode.OFFSET_DISPLACED}
+)
 """What may be wrong with a header without hiding a record, and is worth telling."""
 
 

@@ -14,10 +14,9 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, out_of_place
 from kafkalog.codec.wording import counted
 from kafkalog.log.walk.batches import BatchReader
-from kafkalog.log.walk.resync import NO_OFFSET_LIMIT
 from kafkalog.log.walk.segment import Segment
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class _Count:
         header = batch.header
         last = header.last_offset
         first = header.first_offset
-        if header.magic not in MAGICS or not 0 <= first <= last < NO_OFFSET_LIMIT or last < segment.base_offset:
+        if out_of_place(header.magic, first, last, segment.base_offset) is not None:
             return  # nobody reads it
         if is_behind:
             self._add(segment, 1, self._records(batch, first))

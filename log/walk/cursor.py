@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.rules import Continuity, Verdict, highest_offset
-from kafkalog.codec.scan import offset_behind
+from kafkalog.codec.scan import offsets_behind
 from kafkalog.codec.source import Source
 from kafkalog.log.walk.ending import EndOfWalk, FinishedWalk, end_of_walk
 from kafkalog.log.walk.resync import Expected, Resync
@@ -80,14 +80,12 @@ class Cursor:
     def judge(self, batch: RecordBatch) -> Verdict:
         """What to do with the next batch; `found` is what is wrong with it."""
         continuity = self.continuity
-        following = None
-        if not continuity.is_next(batch.header):
-            following = continuity.behind
-            if following is None:
-                following = offset_behind(self._source, batch.position + batch.size, self._next_base)
-        continuity.behind = None
-        self.found = continuity.check(batch, following)
+        self.found = continuity.check(batch, *self.behind(batch.header, batch.position + batch.size))
         return continuity.verdict
+
+    def behind(self, header: AnyHeader, end: int) -> tuple[int | None, int | None]:
+        """What the two headers behind the next batch begin with, as far as it takes them to judge it."""
+        return offsets_behind(self._source, header, end, self.continuity)
 
     @property
     def why(self) -> Finding:
@@ -104,9 +102,17 @@ class Cursor:
 
     def ended(self, walk: FinishedWalk, *, through_damage: bool, end: int | None = None) -> EndOfWalk:
         """How the log ends where a scanner came to bytes that are no batch, and where, before `end`, it goes on."""
+        return end_of_walk(walk, self._resync, self._behind, through_damage=through_damage, end=end)
+
+    def search(self, position: int, next_offset: int) -> int | None:
+        """Where the log goes on, from an offset on, behind damage at a position; None: nowhere in this segment."""
+        return self._resync.next_batch(position, Expected.in_segment(next_offset, self._next_base))
+
+    @property
+    def _behind(self) -> Expected:
+        """What a batch behind damage must continue."""
         highest = self.next_offset if self._next_base is None else min(self.next_offset, self._next_base)
-        expected = Expected.in_segment(highest, self._next_base)
-        return end_of_walk(walk, self._resync, expected, through_damage=through_damage, end=end)
+        return Expected.in_segment(highest, self._next_base)
 
     def resume(self, position: int) -> None:
         """Go on behind damage."""

@@ -17,7 +17,7 @@ from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, BatchHeader
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity, Verdict
-from kafkalog.codec.scan import Scanner, offset_behind
+from kafkalog.codec.scan import Scanner, offsets_behind
 from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.disk.files import FileSource
@@ -135,9 +135,9 @@ def walk_headers(
             yield Span(position, end, offset, offset, offset)
             return
         header = PLAIN.batch_header(head, 0) if head[MAGIC_POSITION] > 1 else PLAIN.legacy_header(head, 0)
-        following = None if continuity.is_next(header) else offset_behind(source, behind, next_base)
+        following, second = offsets_behind(source, header, behind, continuity)
         first, next_offset = offset, header.next_offset
-        if continuity.judge(header, following) is Verdict.DISPLACED:
+        if continuity.judge(header, following, second) is Verdict.DISPLACED:
             next_offset = offset + (header.next_offset - header.first_offset)
         elif following is not None and following < next_offset and not _is_sound(source, position, behind):
             next_offset = offset  # nothing that it says is believed where the next one contradicts it

@@ -10,16 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import FormatError
+from kafkalog.codec.index_files import TIME_ENTRY
 from kafkalog.codec.legacy import first_offset
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.source import Source
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
     from kafkalog.codec.headers.table import HeaderRun
 
-__all__ = ["MissingOffsets", "first_offset_of"]
+__all__ = ["MissingOffsets", "first_offset_of", "was_emptied"]
 
 
 def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
@@ -33,6 +35,14 @@ def first_offset_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> int:
         return header.last_offset
 
 
+def was_emptied(log_size: int, time_index: Source | None) -> bool:
+    """Whether a log without a byte held batches once: whoever rolls a segment that does writes a time index entry.
+
+    What the cleaner leaves empty has an empty index too (`LogSegment.onBecomeInactiveSegment`, `Cleaner`).
+    """
+    return log_size == 0 and time_index is not None and any(time_index.read(0, TIME_ENTRY.size))
+
+
 class MissingOffsets:
     """Told of segments and their sound batches in the order of the log."""
 
@@ -40,7 +50,7 @@ class MissingOffsets:
         self._next_offset = 0
         """after the offsets so far"""
         self._next_base: int | None = None
-        self._has_batches = False
+        self._has_batches = self._was_emptied = False
         self._is_hurt = False
         """nothing sound follows the last damage yet, which may hide what is missing"""
         self._gaps = 0
@@ -54,10 +64,11 @@ class MissingOffsets:
         """First and last offset of what is missing between two segments; nothing where there are other gaps."""
         return [] if self._gaps else list(self._between)
 
-    def segment(self, base: int, next_base: int | None) -> None:
-        """A segment begins, after which another one begins at `next_base`."""
-        if self._has_batches and base > self._next_offset and not self._is_hurt:
+    def segment(self, base: int, next_base: int | None, *, was_emptied: bool = False) -> None:
+        """A segment begins, after which another one begins at `next_base`; `was_emptied`: see there."""
+        if (self._has_batches or self._was_emptied) and base > self._next_offset and not self._is_hurt:
             self._between.append((self._next_offset, base - 1))
+        self._was_emptied = was_emptied
         self._is_hurt = self._leapt = self._went_back = False
         self._next_base = next_base
         self._next_offset = max(self._next_offset, base)

@@ -26,13 +26,12 @@ from kafkalog.codec.findings import StopReason
 from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, AnyHeader, BatchHeader, RecordBatch
+from kafkalog.codec.rules import NO_OFFSET_LIMIT
 from kafkalog.codec.scan import Scanner, offset_behind
 from kafkalog.codec.source import Source, Window, next_data
 
-__all__ = ["NO_OFFSET_LIMIT", "Expected", "Resync"]
+__all__ = ["Expected", "Resync"]
 
-NO_OFFSET_LIMIT = 2**63 - 1
-"""Where no later segment bounds the offsets."""
 _EFFORT = 64
 """Bytes checked per byte searched, at most: crafted headers must not make the search quadratic."""
 _DEEPEST = 200

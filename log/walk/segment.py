@@ -14,6 +14,7 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.disk.files import FileSource, NotRegularFileError
 from kafkalog.log.walk.lookup import start_position
+from kafkalog.log.walk.missing import was_emptied
 
 __all__ = ["Segment", "index_of"]
 
@@ -41,6 +42,17 @@ class Segment:
     def open(self) -> FileSource:
         """The log file, for reading; raises `StorageError`."""
         return FileSource(self.path)
+
+    def was_emptied(self) -> bool:
+        """Whether its log has no byte, and its time index says that there were some."""
+        path = self.files.get(FileKind.TIME_INDEX)
+        if self.size or path is None:
+            return False
+        try:
+            with FileSource(path) as index:
+                return was_emptied(self.size, index)
+        except (FileNotFoundError, NotRegularFileError):
+            return False
 
     @checked
     @contextmanager

@@ -76,4 +76,5 @@ def unmark_clean(root: str) -> None:
 def mark_clean(root: str, marker: bytes | None) -> None:
     """All partitions of the directory are closed in order; `marker` is that of before; it knows the broker's epoch."""
     content = encode_clean_shutdown(NEW_CLEAN_SHUTDOWN) if marker is None else marker
-    fs.replace(os.path.join(root, CLEAN_SHUTDOWN_FILE), content)
+    if clean_marker(root) != content:  # else it never went
+        fs.replace(os.path.join(root, CLEAN_SHUTDOWN_FILE), content)

@@ -7,7 +7,8 @@ changed: what to do about it is for `kafkalog recover`, which keeps the bytes.  
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import FormatError, UsageError
@@ -50,6 +51,7 @@ from kafkalog.log.storage.segment import LogLossError, LogSegment
 from kafkalog.log.walk.batches import large_log_scanner
 from kafkalog.log.walk.cursor import sound_parts
 from kafkalog.log.writing.config import LogConfig
+from kafkalog.log.writing.rehearsal import rehearse
 
 __all__ = [
     "Loaded",
@@ -141,6 +143,9 @@ def remove_leftovers(directory: str) -> None:
 def _refuse_oddities(directory: str) -> None:
     for entry in scan_directory(directory):
         parsed = parse_segment_file(entry.name)
+        is_ours = parsed is not None or entry.name == LEADER_EPOCH_CHECKPOINT
+        if is_ours and not entry.is_file(follow_symlinks=False):
+            raise UsageError(f"{entry.path} is not a regular file{_ADVICE}")
         if parsed is not None and parsed.pending in (SWAP, CLEANED):
             raise UsageError(f"{entry.path} is from a compaction that was interrupted{_ADVICE}")
         if parsed is not None and not parsed.pending and entry.name != segment_file(parsed.base_offset, parsed.kind):
@@ -260,12 +265,14 @@ def load(
     end = check(clean=request.clean, recovery_point=request.recovery_point)
     if log_start > end:
         raise UsageError(f"the log start offset {log_start} is after the log end {end}{_ADVICE}")
-    point = min(request.recovery_point, end)
+    request = replace(request, recovery_point=min(request.recovery_point, end), keeps_log=True)
     try:
-        loader = LogLoader(disk, replace(request, recovery_point=point, keeps_log=True, on_recovered=_put_away), epochs)
+        loader = LogLoader(disk, replace(request, on_recovered=_put_away), epochs)
     except JavaError as error:
         raise UsageError(f"{directory} holds a snapshot that a broker cannot read: {error}") from error
     doubtful = check.doubtful_index() if request.clean else None
+    with _refusals(directory):
+        rehearse(request, without=doubtful)
     with changing:
         remove_leftovers(directory)
         if doubtful is not None:
@@ -273,15 +280,22 @@ def load(
         return _loaded(loader, directory)
 
 
-def _loaded(loader: LogLoader, directory: str) -> Loaded:
+@contextmanager
+def _refusals(directory: str) -> Iterator[None]:
+    """What a broker would throw, or do to a log, is a `FormatError`."""
     try:
-        loaded = loader.load()
+        yield
     except JavaError as error:
         source = directory if error.segment_path is None else error.segment_path
         raise FormatError(f"{error}{_ADVICE}", position=error.position, source=source) from error
     except LogLossError as error:
         detail = f"a broker would truncate the log here{_ADVICE}"
         raise FormatError(detail, position=error.position, source=error.path) from error
+
+
+def _loaded(loader: LogLoader, directory: str) -> Loaded:
+    with _refusals(directory):
+        loaded = loader.load()
     loader.producers.on_high_watermark_updated(loaded.log_end_offset)
     *inactive, active = loaded.segments
     return Loaded(

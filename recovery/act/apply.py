@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, PREPARING, UNDOING, UNDONE, EntryKind, Journal
-from kafkalog.recovery.act.operations import FILES, STAGED, Disks, Script, describe
+from kafkalog.recovery.act.operations import FILES, STAGED, Disks
 from kafkalog.recovery.act.preparing import finish_document, write_document
+from kafkalog.recovery.act.script import Script, describe
 from kafkalog.recovery.act.states import (
     A_DIRECTORY,
     ABSENT,

@@ -38,7 +38,7 @@ def refuse_copy(runs: Runs) -> str | None:
 
     Returns a sentence where the directory has another path than the latest of them had found it at.
     """
-    elsewhere = [run for run in runs.legible() if run.place != runs.default and run.journal.owner == runs.owner]
+    elsewhere = [run for run in runs.legible() if run.place != runs.beside and run.journal.owner == runs.owner]
     if not elsewhere:
         return None
     latest = elsewhere[-1]

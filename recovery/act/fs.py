@@ -7,8 +7,6 @@ must stop.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
 import errno
 import os
@@ -21,20 +19,25 @@ from typing import Self
 
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.codec.names import LOCK_FILE
-from kafkalog.log.disk.files import NotRegularFileError, what_it_is
 from kafkalog.log.disk.lending import open_for_writing, withdrawn
-from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
-from kafkalog.recovery.act.digest import BLOCK, ContentDigest, Piece, solid_blocks, without_zeros
+from kafkalog.recovery.act.descriptors import (
+    DIRECTORY_FLAGS,
+    extended_attributes,
+    make_directories,
+    mount_of,
+    ranges_with_data,
+    read_all,
+    set_extended_attributes,
+    write_pieces,
+)
+from kafkalog.recovery.act.digest import ContentDigest, Piece, solid_blocks
 
-__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner", "is_kept_attribute"]
+__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner"]
 
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 PIECE = 1 << 20
 """Bytes that are read or written at a time; a multiple of a digest's block."""
 _MOST_DEPTH = 100
-_NOT_COPIED = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 _MOST_OPEN = 128
 """directories whose descriptors are kept; more than any one operation needs"""
 
@@ -87,7 +90,7 @@ class FileSystem:
         self.root = os.path.realpath(root)
         self._directories: OrderedDict[str, int] = OrderedDict()
         with self._wrapped("open the directory", ""):
-            self._directories[""] = os.open(self.root, _DIRECTORY)
+            self._directories[""] = os.open(self.root, DIRECTORY_FLAGS)
         self.owner = os.fstat(self._directories[""])
         self.mtime_before = self.owner.st_mtime_ns
         """the root's modification time (ns) before anything of ours was in it"""
@@ -96,7 +99,7 @@ class FileSystem:
     def create(cls, root: str) -> FileSystem:
         """Make the root directory, and those above it, where they are missing; durably."""
         try:
-            _make_directories(os.path.realpath(root))
+            make_directories(os.path.realpath(root))
         except OSError as error:
             raise StorageError.wrap(error, "cannot make the directory") from error
         return cls(root)
@@ -168,7 +171,7 @@ class FileSystem:
             self._directories.move_to_end(path)
             return known
         parent, _, name = path.rpartition("/")
-        descriptor = os.open(name, _DIRECTORY, dir_fd=self._directory(parent))
+        descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=self._directory(parent))
         self._directories[path] = descriptor
         if len(self._directories) > _MOST_OPEN:
             oldest = next(each for each in self._directories if each)
@@ -219,9 +222,9 @@ class FileSystem:
         with self._opened(path) as descriptor:
             size = os.fstat(descriptor).st_size
             last = size if end is None else min(end, size)
-            for low, high in _data(descriptor, start, last):
+            for low, high in ranges_with_data(descriptor, start, last):
                 for position in range(low, high, PIECE):
-                    yield position - start, _read_all(descriptor, position, min(PIECE, high - position))
+                    yield position - start, read_all(descriptor, position, min(PIECE, high - position))
 
     def digest(self, path: str, start: int = 0, end: int | None = None) -> str:
         """The digest of a file's bytes (`recovery.act.digest`)."""
@@ -261,7 +264,7 @@ class FileSystem:
                     mode,
                     status.st_uid,
                     status.st_gid,
-                    _extended(descriptor),
+                    extended_attributes(descriptor),
                 )
             finally:
                 os.close(descriptor)
@@ -277,7 +280,7 @@ class FileSystem:
         with self._wrapped("examine the file system", ""):
             if os.fstat(own).st_dev != os.fstat(others).st_dev:
                 return False
-        return _mount_of(own) == _mount_of(others)
+        return mount_of(own) == mount_of(others)
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
@@ -305,7 +308,7 @@ class FileSystem:
                     if os.geteuid() == 0:
                         os.fchown(descriptor, uid, gid)
                     os.fchmod(descriptor, mode)
-                _write(descriptor, 0, pieces, size)
+                write_pieces(descriptor, 0, pieces, size)
             finally:
                 os.close(descriptor)
 
@@ -322,7 +325,7 @@ class FileSystem:
             try:
                 if os.geteuid() == 0:
                     os.fchown(descriptor, attributes.uid, attributes.gid)
-                _set_extended(descriptor, attributes.extended)
+                set_extended_attributes(descriptor, attributes.extended)
                 os.fchmod(descriptor, attributes.mode)
                 os.utime(descriptor, ns=(attributes.mtime_ns, attributes.mtime_ns))
                 os.fsync(descriptor)
@@ -350,7 +353,7 @@ class FileSystem:
                 descriptor = open_for_writing(name, os.O_WRONLY | _FILE, directory=parent)
                 try:
                     os.ftruncate(descriptor, position)
-                    _write(descriptor, position, pieces, size)
+                    write_pieces(descriptor, position, pieces, size)
                 finally:
                     os.close(descriptor)
 
@@ -437,73 +440,6 @@ class FileSystem:
             raise StorageError(errno.EIO, "what was copied reads back differently", os.path.join(self.root, target))
         return size, wanted
 
-    def copy_tree(self, source: str) -> dict[str, StorageError]:
-        """Copy another directory, which `refuse_special` lets pass, into this one, with all attributes.
-
-        The lock and the pointer to its runs stay behind.  Gives the directories in it that are not copied, because they
-        cannot be read or hold what is not a file; and why.
-        """
-        unreadable = {}
-        with FileSystem(source) as other:
-            for name in other.names(""):
-                status = other.status(name)
-                if status is None:
-                    continue
-                try:
-                    self._copy(other, name, status)
-                except StorageError as error:
-                    if not (stat.S_ISDIR(status.st_mode) and other._is_about(error, name)):
-                        raise
-                    self.remove_tree(name)
-                    unreadable[name] = error
-            self.sync_directory("")
-            self.set_attributes("", other.attributes(""))
-        return unreadable
-
-    def _copy(self, other: FileSystem, top: str, status: os.stat_result) -> None:
-        """A file, or a directory with all that is in it."""
-        directories = []
-        is_directory = stat.S_ISDIR(status.st_mode)
-        for path, each in [(top, status), *(other.walk(top) if is_directory else ())]:
-            if stat.S_ISDIR(each.st_mode):
-                self.make_directory(path)
-                directories.append(path)
-            elif not stat.S_ISREG(each.st_mode):
-                raise NotRegularFileError(errno.EINVAL, what_it_is(each.st_mode), os.path.join(other.root, path))
-            elif path not in _NOT_COPIED:
-                self.copy_file(other, path, path)
-                self.set_attributes(path, other.attributes(path))
-        for path in sorted(directories, reverse=True):
-            self.sync_directory(path)
-            self.set_attributes(path, other.attributes(path))
-
-    def _is_about(self, error: StorageError, directory: str) -> bool:
-        """An error is about a directory of this root, or about a file in it."""
-        path, above = str(error.filename), os.path.join(self.root, directory)
-        return path == above or path.startswith(above + "/")
-
-    @staticmethod
-    def refuse_special(source: str) -> None:
-        """Raise `RecoveryRefused` if directly in a directory stands what is neither: a copy would lack it.
-
-        What stands so in a directory below keeps only that one out of the copy.
-        """
-        with FileSystem(source) as fs:
-            for name in fs.names(""):
-                status = fs.status(name)
-                if status is None or stat.S_ISREG(status.st_mode):
-                    continue
-                if not stat.S_ISDIR(status.st_mode):
-                    what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a special file"
-                    raise RecoveryRefused(
-                        f"{os.path.join(fs.root, name)} is {what}, which a copy would not hold: put the file or "
-                        "directory itself in its place, or move it out of the log directory",
-                        reason="special",
-                    )
-                with contextlib.suppress(StorageError):  # what cannot be listed is left out of the copy
-                    for _ in fs.walk(name):
-                        pass
-
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
         """Everything below a directory with its lstat, directories before what is in them."""
         if depth > _MOST_DEPTH:
@@ -542,106 +478,7 @@ class FileSystem:
         self.sync_directory(path.rpartition("/")[0])
 
 
-def _data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Ranges that hold all that is not a hole, each at a multiple of `BLOCK` from `start`, in order."""
-    position = start
-    while position < end:
-        try:
-            low = os.lseek(descriptor, position, os.SEEK_DATA)
-            high = os.lseek(descriptor, low, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
-                return
-            low, high = position, end
-        low = start + (max(low, position) - start) // BLOCK * BLOCK
-        high = min(start - (start - high) // BLOCK * BLOCK, end)
-        if low < high:
-            yield max(low, position), high
-        position = max(high, position + BLOCK)
-
-
-def _read_all(descriptor: int, position: int, length: int) -> bytes:
-    data = os.pread(descriptor, length, position)
-    while len(data) < length:
-        more = os.pread(descriptor, length - len(data), position + len(data))
-        if not more:
-            raise OSError(errno.EIO, f"the file became shorter while it was read, at byte {position + len(data)}")
-        data += more
-    return data
-
-
-def _write(descriptor: int, start: int, pieces: Iterable[Piece], size: int) -> None:
-    for position, data in pieces:
-        for at, part in without_zeros(position, data):
-            view = memoryview(part)
-            written = 0
-            while written < len(view):
-                count = os.pwrite(descriptor, view[written:], start + at + written)
-                if count <= 0:
-                    raise OSError(errno.EIO, "nothing was written")
-                written += count
-    os.ftruncate(descriptor, start + size)
-    os.fsync(descriptor)
-
-
 def _taken(pieces: Iterable[Piece], digest: ContentDigest) -> Iterator[Piece]:
     for position, data in pieces:
         digest.take(position, data)
         yield position, data
-
-
-def _mount_of(descriptor: int) -> str:
-    """The kernel's number of the mount through which a descriptor was opened; empty where it does not say."""
-    try:
-        with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
-            return next((line for line in lines if line.startswith("mnt_id:")), "")
-    except OSError:
-        return ""
-
-
-def is_kept_attribute(name: str) -> bool:
-    """Whether an extended attribute goes along with a copy: the user's own, access lists and labels.
-
-    Not those that make a file more than data (`security.capability`) or that only root's programs read (`trusted`).
-    """
-    return name.isprintable() and (name.startswith(("user.", "system.posix_acl_")) or name == "security.selinux")
-
-
-def _extended(descriptor: int) -> dict[str, str]:
-    if not hasattr(os, "listxattr"):
-        return {}
-    try:
-        return {
-            name: base64.b64encode(os.getxattr(descriptor, name)).decode("ascii")
-            for name in os.listxattr(descriptor)
-            if is_kept_attribute(name)
-        }
-    except OSError as error:
-        if error.errno == errno.ENOTSUP:
-            return {}
-        raise
-
-
-def _set_extended(descriptor: int, wanted: Mapping[str, str]) -> None:
-    found = _extended(descriptor)
-    for name, value in wanted.items():
-        if found.get(name) != value:
-            try:
-                os.setxattr(descriptor, name, base64.b64decode(value, validate=True))
-            except binascii.Error as error:
-                raise OSError(errno.EINVAL, f"the extended attribute {name} is not base64") from error
-
-
-def _make_directories(path: str) -> None:
-    """Like `os.makedirs`, with every new name flushed: what is saved in a directory is lost with the directory."""
-    if os.path.isdir(path):
-        return
-    parent = os.path.dirname(path)
-    if parent != path:
-        _make_directories(parent)
-    os.mkdir(path, 0o700)
-    descriptor = os.open(parent, _DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

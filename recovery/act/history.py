@@ -186,7 +186,7 @@ def list_runs(kept: Runs) -> tuple[RunInfo, ...]:
             found = _read(kept, place, run_id)
             if isinstance(found, RunInfo):
                 unread.append(found)
-            elif kept.is_ours(found) or kept.may_be_ours(found) or place == kept.default:
+            elif kept.is_ours(found) or kept.may_be_ours(found) or place == kept.beside:
                 read.append(found)
     read.sort(key=lambda run: (run.journal.sequence, run.run_id))
     return (*(_info(kept, run) for run in read), *sorted(unread, key=lambda each: each.run_id))
@@ -212,7 +212,7 @@ def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
     except (FormatError, LimitExceeded, StorageError, RecoveryRefused, OSError) as error:
         why = str(error)
         files, allocated = _held(place, run_id)
-    if place != kept.default:
+    if place != kept.beside:
         why += "; it is unknown which log directory it belongs to"
     return RunInfo(run_id, directory, RunState.UNREADABLE, _began(run_id), files=files, allocated_bytes=allocated,
                    why_not=why)  # fmt: skip
@@ -261,7 +261,7 @@ def _why_not(kept: Runs, run: KeptRun, state: RunState) -> str | None:
 
 
 def _why_not_ours(kept: Runs, run: KeptRun) -> str:
-    if kept.may_be_ours(run) or (run.place == kept.default and run.journal.is_beside):
+    if kept.may_be_ours(run) or (run.place == kept.beside and run.journal.is_beside):
         return "this directory does not name it: it was begun on another one, or this is a backup from before it"
     return "it carries the id of another log directory"
 

@@ -27,7 +27,8 @@ from typing import Any, NoReturn
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
 from kafkalog.log.disk.pointer import is_run_id
-from kafkalog.recovery.act.fs import Attributes, is_kept_attribute
+from kafkalog.recovery.act.descriptors import is_kept_attribute
+from kafkalog.recovery.act.fs import Attributes
 from kafkalog.recovery.decide.actions import ActionKind
 
 __all__ = [

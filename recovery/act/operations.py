@@ -12,24 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kafkalog.codec.errors import FormatError, RecoveryRefused
-from kafkalog.codec.names import READ_BY_A_BROKER
+from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.recovery.act.fs import Attributes, Facts, FileSystem, Owner
-from kafkalog.recovery.act.journal import EntryKind, FileState, Journal, Step
-from kafkalog.recovery.act.states import A_DIRECTORY, ABSENT, Cut, Place, Timeline, Tree, Uncut, Untouched, Whole
-from kafkalog.recovery.decide.actions import ActionKind
+from kafkalog.recovery.act.journal import FileState
+from kafkalog.recovery.act.states import A_DIRECTORY, ABSENT, Cut, Place, Timeline, Uncut, Whole
 from kafkalog.recovery.facts.survey import FileFacts
 
-__all__ = [
-    "FILES",
-    "STAGED",
-    "Disks",
-    "Operation",
-    "Script",
-    "describe",
-    "owner_of_new",
-    "tail_of",
-]
+__all__ = ["FILES", "STAGED", "Disks", "Operation", "need", "owner_of_new", "tail_of"]
 
 FILES, STAGED = "files", "staged"
 _FILE_MODE = 0o644
@@ -144,7 +133,8 @@ class Operation(ABC):
         return None
 
 
-def _need(holds: bool) -> None:
+def need(holds: bool) -> None:
+    """Raise `ValueError` unless something holds that a journal of ours never breaks."""
     if not holds:
         raise ValueError
 
@@ -158,7 +148,7 @@ class Move(Operation):
 
     def describe(self, timeline: Timeline) -> None:
         state = timeline.state(self.source)
-        _need(isinstance(state, Whole) and timeline.state(self.target) == ABSENT)
+        need(isinstance(state, Whole) and timeline.state(self.target) == ABSENT)
         timeline.put(self.source, ABSENT)
         timeline.put(self.target, state)
 
@@ -195,8 +185,8 @@ class MoveDirectory(Operation):
     target: Place
 
     def describe(self, timeline: Timeline) -> None:
-        _need(timeline.state(self.source) != ABSENT and timeline.state(self.target) == ABSENT)
-        _need(self.target.in_run or not self.target.path.startswith(self.source.path + "/"))
+        need(timeline.state(self.source) != ABSENT and timeline.state(self.target) == ABSENT)
+        need(self.target.in_run or not self.target.path.startswith(self.source.path + "/"))
         for place in [self.source, *timeline.below(self.source)]:
             target = Place(self.target.in_run, self.target.path + place.path[len(self.source.path) :])
             timeline.put(target, timeline.state(place))
@@ -220,7 +210,7 @@ class Link(Operation):
 
     def describe(self, timeline: Timeline) -> None:
         state = timeline.state(self.path)
-        _need(isinstance(state, Whole) and timeline.state(self.saved) == ABSENT)
+        need(isinstance(state, Whole) and timeline.state(self.saved) == ABSENT)
         timeline.put(self.saved, state)
 
     def do(self, disks: Disks) -> None:
@@ -262,8 +252,8 @@ class Replace(Operation):
 
 def _describe_replacement(timeline: Timeline, staged: Place, path: Place, saved: Place | None) -> None:
     before = timeline.state(path)
-    _need(before == (ABSENT if saved is None else timeline.state(saved)))
-    _need(saved is None or isinstance(before, Whole))
+    need(before == (ABSENT if saved is None else timeline.state(saved)))
+    need(saved is None or isinstance(before, Whole))
     timeline.put(path, timeline.state(staged))
 
 
@@ -316,7 +306,7 @@ class Drop(Operation):
         return self.path
 
     def describe(self, timeline: Timeline) -> None:
-        _need(timeline.state(self.path) == timeline.state(self.saved) != ABSENT)
+        need(timeline.state(self.path) == timeline.state(self.saved) != ABSENT)
         timeline.put(self.path, ABSENT)
 
     def do(self, disks: Disks) -> None:
@@ -336,7 +326,7 @@ class DropDirectory(Operation):
     before: FileState
 
     def describe(self, timeline: Timeline) -> None:
-        _need(timeline.state(self.path) == A_DIRECTORY)
+        need(timeline.state(self.path) == A_DIRECTORY)
         timeline.put(self.path, ABSENT)
 
     def do(self, disks: Disks) -> None:
@@ -359,7 +349,7 @@ class CutOff(Operation):
 
     def describe(self, timeline: Timeline) -> None:
         state, tail = timeline.state(self.path), timeline.state(self.tail)
-        _need(isinstance(state, Uncut) and isinstance(tail, Whole))
+        need(isinstance(state, Uncut) and isinstance(tail, Whole))
         if isinstance(state, Uncut):
             timeline.put(self.path, Cut(state.kept, state.kept_crc32c, state.size, self.tail))
 
@@ -382,142 +372,6 @@ def owner_of_new(root: FileSystem, path: str, before: FileState | None) -> Owner
     return _FILE_MODE, owner.st_uid, owner.st_gid
 
 
-@dataclass(frozen=True)
-class Script:
-    """A journal's operations and the timeline they make; `ends` is how many operations the steps up to each take."""
-
-    operations: list[Operation]
-    timeline: Timeline
-    ends: list[int]
-
-
-class _Writer:
-    def __init__(self, journal: Journal) -> None:
-        self.journal = journal
-        self.timeline = Timeline()
-        self.operations: list[Operation] = []
-
-    def add(self, operation: Operation) -> None:
-        operation.describe(self.timeline)
-        self.timeline.end_operation()
-        self.operations.append(operation)
-
-    def begin(self, place: Place, state: Whole | Uncut | Tree) -> None:
-        """A state that a step names must be the one that earlier steps have left."""
-        if self.timeline.knows(place):
-            _need(self.timeline.state(place) == state)
-        else:
-            self.timeline.begin(place, state)
-
-    def new(self, place: Place, state: Whole) -> None:
-        _need(not self.timeline.knows(place))
-        self.timeline.begin(place, state)
-
-    def surroundings(self) -> None:
-        touched = {step.path for step in self.journal.steps if step.kind is ActionKind.REMOVE_DIRECTORY}
-        for path in self.journal.directories:
-            if path and path not in touched:
-                self.timeline.begin(Place(False, path), A_DIRECTORY)
-        for path, each in self.journal.bystanders.items():
-            self.timeline.begin(Place(False, path), Untouched(each.kind, each.size, each.mtime_ns))
-
-    def step(self, number: int, step: Step) -> None:
-        same = self.journal.same_mount
-        path, saved = Place(False, step.path), Place(True, f"{FILES}/{step.path}")
-        whole = None if step.before is None else Whole(step.before.size, step.before.digest)
-        match step:
-            case Step(kind=ActionKind.REMOVE, before=FileState() as before):
-                self.begin(path, Whole(before.size, before.digest))
-                if not same:
-                    self.new(saved, Whole(before.size, before.digest))
-                self.add(Move(path, saved) if same else Drop(path, saved, before))
-            case Step(
-                kind=ActionKind.TRUNCATE, before=FileState() as before, kept_bytes=int(kept), kept_crc32c=int(crc)
-            ):
-                tail = Place(True, tail_of(step.path, kept))
-                self.begin(path, Uncut(kept, crc, before.size, before.digest))
-                self.new(tail, Whole(before.size - kept, before.digest))
-                self.add(CutOff(path, tail, kept, before))
-            case Step(kind=ActionKind.RENAME, target=str(target)):
-                if whole is not None:
-                    self.begin(path, whole)
-                self.add(Move(path, Place(False, target)))
-            case Step(kind=ActionKind.RENAME_DIRECTORY, target=str(target)):
-                self.add(MoveDirectory(path, Place(False, target)))
-            case Step(kind=ActionKind.WRITE, after=FileState() as after):
-                staged = Place(True, f"{STAGED}/{number}")
-                self.new(staged, Whole(after.size, after.digest))
-                saved_to = saved if whole is not None else None
-                self.write(path, staged, saved_to, whole, step.before, after.attributes.mtime_ns)
-            case Step(kind=ActionKind.REMOVE_DIRECTORY, before=FileState() as before, entries=Mapping() as entries):
-                self.remove_directory(path, saved, before, entries)
-            case _:
-                raise ValueError
-
-    def write(
-        self,
-        path: Place,
-        staged: Place,
-        saved: Place | None,
-        whole: Whole | None,
-        before: FileState | None,
-        mtime_ns: int,
-    ) -> None:
-        if whole is not None:
-            self.begin(path, whole)
-        if self.journal.same_mount:
-            if saved is not None:
-                self.add(Link(path, saved))
-            self.add(Replace(staged, path, saved))
-            return
-        if saved is not None and whole is not None:
-            self.new(saved, whole)
-        self.add(Install(staged, path, saved, before, mtime_ns))
-
-    def remove_directory(
-        self, path: Place, saved: Place, before: FileState, entries: Mapping[str, tuple[str, FileState | None]]
-    ) -> None:
-        if self.journal.same_mount:
-            self.begin(path, Tree(entries))
-            self.add(MoveDirectory(path, saved))
-            return
-        self.timeline.begin(path, A_DIRECTORY)
-        for name, (kind, state) in entries.items():
-            inside = Place(False, f"{path.path}/{name}")
-            _need(state is not None and kind != EntryKind.OTHER)
-            if state is not None and kind == EntryKind.FILE:
-                self.begin(inside, Whole(state.size, state.digest))
-                self.new(Place(True, f"{saved.path}/{name}"), Whole(state.size, state.digest))
-            else:
-                self.timeline.begin(inside, A_DIRECTORY)
-        for name, (kind, state) in sorted(entries.items(), reverse=True):
-            inside, copy = Place(False, f"{path.path}/{name}"), Place(True, f"{saved.path}/{name}")
-            if state is not None:
-                self.add(Drop(inside, copy, state) if kind == EntryKind.FILE else DropDirectory(inside, state))
-        self.add(DropDirectory(path, before))
-
-
 def tail_of(path: str, kept: int) -> str:
     """Where the tail of a cut file is kept, in the run's directory."""
     return f"{FILES}/{path}.tail@{kept}"
-
-
-def describe(journal: Journal, source: str) -> Script:
-    """The operations of a journal's steps; `FormatError` if they do not follow from each other."""
-    writer = _Writer(journal)
-    ends = []
-    writer.surroundings()
-    for number, step in enumerate(journal.steps):
-        try:
-            writer.step(number, step)
-        except ValueError:
-            raise FormatError(
-                f"this is not a recovery journal that kafkalog wrote: step {number + 1} ({step.kind} {step.path}) does "
-                "not follow from the steps before it",
-                source=source,
-            ) from None
-        ends.append(len(writer.operations))
-    for name in READ_BY_A_BROKER:
-        if not writer.timeline.knows(Place(False, name)):
-            writer.timeline.begin(Place(False, name), ABSENT)
-    return Script(writer.operations, writer.timeline, ends)

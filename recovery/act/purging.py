@@ -105,7 +105,7 @@ def purge(
 def _needs_pointer(kept: Runs) -> bool:
     """Whether a run that is left is found, or known for this directory's, by the pointer file."""
     return any(
-        run.state is RunState.UNREADABLE or run.is_unfinished or os.path.dirname(run.directory) != kept.default
+        run.state is RunState.UNREADABLE or run.is_unfinished or os.path.dirname(run.directory) != kept.beside
         for run in list_runs(kept)
     )
 
@@ -159,7 +159,7 @@ def _why_not(kept: Runs, run: RunInfo) -> str | None:
     if run.state is RunState.UNREADABLE:
         if not os.path.isdir(run.directory) or os.path.islink(run.directory):
             return f"{run.directory} is not a kafkalog directory"
-        if place != kept.default or document_of(place, run.run_id) in (JOURNAL, UNDOING):
+        if place != kept.beside or document_of(place, run.run_id) in (JOURNAL, UNDOING):
             return f"{run.why_not}, and it is unknown whether it is needed: remove {run.directory} yourself"
     if run.is_others and run.state not in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED):
         return "it carries the id of another log directory"

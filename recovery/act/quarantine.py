@@ -118,7 +118,11 @@ class Runs:
 
     def __init__(self, root: str, place: str | None = None, *, moved: bool = False) -> None:
         self.root = os.path.realpath(root)
-        self.default = self.root + ".recovery"
+        beside = self.root + ".recovery"
+        self.default = os.path.realpath(beside)
+        """where a run goes if nobody says otherwise"""
+        self.beside = beside if self.default == beside else None
+        """the same, unless a link leads away from there: what is kept elsewhere has to be proven this directory's"""
         self.moved = moved
         self._pointer = read_pointer(self.root)
         remembered = self._pointer.places if self._pointer is not None else ()
@@ -195,7 +199,7 @@ class Runs:
     def begin(self, root: FileSystem, run_id: str, place: str) -> None:
         """Leave in the log directory that a run, or its undo, is at work on it: before its journal says so."""
         known = self._pointer or Pointer(self.owner_of_new)
-        places = known.places if place in (self.default, *known.places) else (*known.places, place)
+        places = known.places if place in (self.beside, *known.places) else (*known.places, place)
         unfinished = {run.run_id for run in self.unfinished()}
         at_work = (*(each for each in known.at_work if each in unfinished and each != run_id), run_id)
         self._leave(root, Pointer(known.owner, places, at_work))
@@ -297,7 +301,7 @@ class Runs:
         """
         if run.name in _AT_WORK and run.run_id not in self.at_work:
             return self.moved and self.may_be_ours(run)
-        if run.place == self.default:
+        if run.place == self.beside:
             return run.journal.is_beside or run.journal.owner == self.owner
         return run.journal.owner == self.owner or (
             self.may_be_ours(run) and (self.moved or run.name in (CLOSING, PREPARING))
@@ -313,7 +317,7 @@ class Runs:
         for place in self._places:
             for run_id in run_ids_in(place):
                 run = self._read(place, run_id)
-                is_near = run is not None and (place == self.default or run.journal.root == self.root)
+                is_near = run is not None and (place == self.beside or run.journal.root == self.root)
                 if run is not None and is_near and run.name in _AT_WORK and not self.is_ours(run):
                     found.append(run)
         return found

@@ -12,9 +12,10 @@ from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.recovery.act.apply import refuse_newcomers
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import MANIFEST, EntryKind
-from kafkalog.recovery.act.operations import STAGED, Disks, describe
+from kafkalog.recovery.act.operations import STAGED, Disks
 from kafkalog.recovery.act.quarantine import KeptRun, Runs
 from kafkalog.recovery.act.runner import refuse_others_files, refuse_out_of_order
+from kafkalog.recovery.act.script import describe
 from kafkalog.recovery.act.states import (
     A_DIRECTORY,
     ABSENT,

@@ -15,10 +15,11 @@ from kafkalog.recovery.act.belonging import mount_of
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
 from kafkalog.recovery.act.machine_id import machine_id
-from kafkalog.recovery.act.operations import Disks, describe
+from kafkalog.recovery.act.operations import Disks
 from kafkalog.recovery.act.permissions import refuse_without_permission
 from kafkalog.recovery.act.preparing import finish_document, prepare
 from kafkalog.recovery.act.quarantine import KeptRun, Runs, new_run_id
+from kafkalog.recovery.act.script import describe
 from kafkalog.recovery.act.space import refuse_without_room
 from kafkalog.recovery.act.states import Unexpected
 from kafkalog.recovery.decide.actions import ActionKind, Changes, RecoveryAction, marker_first
@@ -228,7 +229,7 @@ def act(
             root=root.root,
             mount=mount_of(root.root),
             owner=runs.owner_of_new,
-            is_beside=place == runs.default,
+            is_beside=place == runs.beside,
             machine=machine_id(),
             sequence=runs.next_sequence(),
             mode=str(made.mode),

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import stat
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import new_directory
+from kafkalog.log.disk.files import NotRegularFileError, what_it_is
 from kafkalog.log.disk.lock import refuse_half_done
+from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import refuse_if_locked
 from kafkalog.recovery.facts.places import PathLike, root_of
 
 __all__ = ["copy_for"]
+
+_NOT_COPIED = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 Result = TypeVar("Result")
 
@@ -32,14 +40,84 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
     destination = new_directory(target, beside=root)
     refuse_if_locked(root)
     refuse_half_done(root)
-    FileSystem.refuse_special(root)
+    _refuse_special(root)
     missing = FileSystem.missing(destination)
     copy = FileSystem.create(destination)
     try:
-        return work(destination, copy.copy_tree(root))
+        return work(destination, _copy_tree(copy, root))
     except (RecoveryRefused, StorageError, KeyboardInterrupt):  # nothing came of it: no half of a copy is left
         copy.remove_content()
         copy.remove_if_empty(missing)
         raise
     finally:
         copy.close()
+
+
+def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:
+    """Copy another directory, which `_refuse_special` lets pass, into this one, with all attributes.
+
+    The lock and the pointer to its runs stay behind.  Gives the directories in it that are not copied, because they
+    cannot be read or hold what is not a file; and why.
+    """
+    unreadable = {}
+    with FileSystem(source) as other:
+        for name in other.names(""):
+            status = other.status(name)
+            if status is None:
+                continue
+            try:
+                _copy(target, other, name, status)
+            except StorageError as error:
+                if not (stat.S_ISDIR(status.st_mode) and _is_about(other.root, error, name)):
+                    raise
+                target.remove_tree(name)
+                unreadable[name] = error
+        target.sync_directory("")
+        target.set_attributes("", other.attributes(""))
+    return unreadable
+
+
+def _copy(target: FileSystem, other: FileSystem, top: str, status: os.stat_result) -> None:
+    """A file, or a directory with all that is in it."""
+    directories = []
+    is_directory = stat.S_ISDIR(status.st_mode)
+    for path, each in [(top, status), *(other.walk(top) if is_directory else ())]:
+        if stat.S_ISDIR(each.st_mode):
+            target.make_directory(path)
+            directories.append(path)
+        elif not stat.S_ISREG(each.st_mode):
+            raise NotRegularFileError(errno.EINVAL, what_it_is(each.st_mode), os.path.join(other.root, path))
+        elif path not in _NOT_COPIED:
+            target.copy_file(other, path, path)
+            target.set_attributes(path, other.attributes(path))
+    for path in sorted(directories, reverse=True):
+        target.sync_directory(path)
+        target.set_attributes(path, other.attributes(path))
+
+
+def _is_about(root: str, error: StorageError, directory: str) -> bool:
+    """An error is about a directory of this root, or about a file in it."""
+    path, above = str(error.filename), os.path.join(root, directory)
+    return path == above or path.startswith(above + "/")
+
+
+def _refuse_special(source: str) -> None:
+    """Raise `RecoveryRefused` if directly in a directory stands what is neither: a copy would lack it.
+
+    What stands so in a directory below keeps only that one out of the copy.
+    """
+    with FileSystem(source) as fs:
+        for name in fs.names(""):
+            status = fs.status(name)
+            if status is None or stat.S_ISREG(status.st_mode):
+                continue
+            if not stat.S_ISDIR(status.st_mode):
+                what = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "a special file"
+                raise RecoveryRefused(
+                    f"{os.path.join(fs.root, name)} is {what}, which a copy would not hold: put the file or "
+                    "directory itself in its place, or move it out of the log directory",
+                    reason="special",
+                )
+            with contextlib.suppress(StorageError):  # what cannot be listed is left out of the copy
+                for _ in fs.walk(name):
+                    pass

@@ -28,6 +28,7 @@ from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.directory import Offsets
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, scan_directory, unreadable
+from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.walk.behind_damage import behind_first_damage, with_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
@@ -38,7 +39,6 @@ from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.lost_start import LocalStarts, lost_start
 from kafkalog.recovery.checks.missing_segments import missing_from, missing_segments
 from kafkalog.recovery.checks.report import PartitionReport
-from kafkalog.recovery.facts.headers import HeaderTables
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
@@ -189,7 +189,7 @@ class _PartitionVerifier:
     def _segment(self, segment: Segment, next_base: int | None) -> None:
         report = self.report
         last_offset = segment.base_offset - 1
-        self._missing.segment(segment.base_offset, next_base)
+        self._missing.segment(segment.base_offset, next_base, was_emptied=segment.was_emptied())
         with ListedSource(segment.path, segment.size) as source, ExitStack() as indexes:
             if source.size < segment.size:
                 raise StorageError.became_shorter(source.size, segment.path)

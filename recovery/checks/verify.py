@@ -20,13 +20,13 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import real, scan_directory, unreadable
+from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
 from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
-from kafkalog.recovery.facts.headers import HeaderTables
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.workers import OnRead, Workers, in_order

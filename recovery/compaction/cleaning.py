@@ -36,12 +36,12 @@ from kafkalog.recovery.broker.manager import Offsets, is_kraft, read_checkpoints
 from kafkalog.recovery.compaction.cleaner_checkpoint import CleanerCheckpoint
 from kafkalog.recovery.compaction.steps import compaction_actions
 from kafkalog.recovery.decide.actions import RecoveryAction
-from kafkalog.recovery.decide.normalize import read_high_watermarks
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
 from kafkalog.recovery.facts.workers import Workers
+from kafkalog.recovery.safe.normalize import read_high_watermarks
 
 __all__ = ["CompactedPartition", "Compaction", "CompactionRules", "plan_directory"]
 

@@ -94,7 +94,7 @@ def plan_compaction(
     * `on_progress`: called with a `ProgressState` now and then
     """
     wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
-    root, only = chosen_directories(path, wanted.select)
+    root, only = chosen_directories([path], wanted.select)
     made = _plan(root, only, wanted, Workers(1, on_progress))
     made.survey.close()
     return made
@@ -137,11 +137,11 @@ def compact(
     wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
     kept = None if quarantine is None else os.fspath(quarantine)
     if into is None:
-        root, only = chosen_directories(path, wanted.select)
+        root, only = chosen_directories([path], wanted.select)
         return _compact(root, only, wanted, kept, expected, on_progress, on_plan)
 
     def in_copy(destination: str, lacking: Mapping[str, StorageError]) -> CompactionResult:
-        root, only = chosen_directories(destination, wanted.select)
+        root, only = chosen_directories([destination], wanted.select)
         return _compact(root, only, replace(wanted, lacking=lacking), kept, None, on_progress, on_plan)
 
     return copy_for(path, into, in_copy)

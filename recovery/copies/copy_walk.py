@@ -1,8 +1,9 @@
 """One copy of a partition from its first byte to its last: every sound batch, damage passed by and noted.
 
-What counts as sound, and where a log goes on after damage, is what `salvage` holds for it: a batch must continue the
-offsets before it, and after damage it must be proven (`resync`).  Nor is a batch sound whose offset jumps ahead where
-something contradicts that (`jumps`).
+What should come next, and what is done with what does, is what every reader holds for it (`Cursor`): a repeat is passed
+over, a displaced batch is damage, and after damage a batch must be proven (`resync`).  More is asked where another copy
+may have the right offsets: a batch that reaches into those before it is damage too, and one whose offset jumps ahead
+where another copy contradicts that (`jumps`).
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.rules import Verdict, out_of_place
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.disk.files import FileSource
-from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
+from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.segment import Segment
-from kafkalog.recovery.copies.jumps import Displaced, Jumps, Wrong, first_wrong
+from kafkalog.recovery.copies.jumps import Displaced, Jumps
 from kafkalog.recovery.copies.stretches import OneBatch, Run, Stretch
-from kafkalog.recovery.damage.soundness import offset_problem
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
@@ -76,6 +77,8 @@ class CopyWalk:
         self._on_bytes = on_bytes
         self._highest = -1
         self._behind_damage = False
+        self._doubted_from: int | None = None
+        """what should have come where the batch behind one that jumped ahead went back"""
         self.jumps = Jumps()
         self.damage: Finding | None = None
         self.damaged_places = 0
@@ -99,61 +102,93 @@ class CopyWalk:
 
     def _segment(self, segment: Segment, source: FileSource, following: int | None) -> Iterator[Stretch]:
         position: int | None = 0
+        expected = max(self._highest + 1, segment.base_offset)
+        cursor = Cursor(source, segment.base_offset, following, expected=expected, limits=self._limits)
         while position is not None:
-            stop = yield from self._sound(segment, source, position, following)
+            stop = yield from self._sound(segment, source, position, cursor)
             if stop is None:
                 return
             self._note(stop.finding, following is not None)
             at = stop.finding.position or 0
-            position = None if stop.is_zero else self._resumed(segment, source, at, following)
+            position = None if stop.is_zero else self._resumed(segment.path, cursor, at)
             self._behind_damage = True
             self._tell((source.size if position is None else position) - at)
+            if position is not None:
+                cursor.resume(position)
 
-    def _resumed(self, segment: Segment, source: Source, at: int, following: int | None) -> int | None:
-        key = (segment.path, at)
+    def _resumed(self, path: str, cursor: Cursor, at: int) -> int | None:
+        key = (path, at)
         if key in self._resumes:
             return self._resumes[key]
-        expected = Expected.in_segment(self._highest + 1, following)
-        found = Resync(source).next_batch(at, expected)
+        found = cursor.search(at, self._highest + 1)
         if len(self._resumes) < _MOST_RESUMES:
             self._resumes[key] = found
         return found
 
     def _sound(
-        self, segment: Segment, source: FileSource, position: int, following: int | None
+        self, segment: Segment, source: FileSource, position: int, cursor: Cursor
     ) -> Generator[Stretch, None, _Stop | None]:
         """The sound batches from a position on, and what ends them; None where it is the file's end."""
-        base = segment.base_offset
         scanner = self._scanner(source, position)
-        for found in scanner:
-            whole = OneBatch(segment.path, found) if isinstance(found, RecordBatch) else Run(segment.path, found)
-            count = self._sound_rows(whole, base)
-            wrong = first_wrong(
-                whole, count, source, base=base, before=self._highest, following=following, known=self._displaced
-            )
-            count = count if wrong is None else wrong.number
-            if count:
-                part = whole
-                if isinstance(whole, Run) and count < len(whole):
-                    part = Run(segment.path, whole.run.part(0, count))
-                yield self._passed(part, base)
-            if count < len(whole):
-                wrong = wrong or self._problem(whole, count, base)
-                place, offset = whole.position(count), whole.row(count).first
-                return _Stop(
-                    Finding(wrong.code, Severity.ERROR, place, offset, wrong.detail, segment.path), is_zero=False
-                )
+        parts = (part for found in scanner for piece in self._apart(found, segment.path)
+                 for part in cursor.parts(piece, gaps=True))  # fmt: skip
+        for part in parts:
+            if not isinstance(part, RecordBatch):
+                yield self._passed(Run(segment.path, part), segment.base_offset)
+                continue
+            wrong = self._wrong(part, cursor, segment)
+            if wrong is not None:
+                return _Stop(replace(wrong, severity=Severity.ERROR, file=segment.path), is_zero=False)
+            if cursor.continuity.verdict is Verdict.REPEATS:
+                self._tell(part.size)
+            else:
+                yield self._passed(OneBatch(segment.path, part), segment.base_offset)
         if scanner.stop is StopReason.END:
             return None
         finding = replace(scanner.findings[-1], file=segment.path, position=scanner.valid_bytes)
         return _Stop(finding, is_zero=scanner.stop is StopReason.ZERO_TAIL)
 
-    def _problem(self, stretch: OneBatch | Run, number: int, base: int) -> Wrong:
-        row = stretch.row(number)
-        code, detail = offset_problem(row.magic, row.first, row.last, base, self._highest) or (
-            FindingCode.OFFSET_NOT_INCREASING, f"offset {row.first} after {self._highest}"
-        )  # fmt: skip
-        return Wrong(number, code, detail)
+    def _apart(self, found: BatchRun | RecordBatch, path: str) -> Iterator[BatchRun | RecordBatch]:
+        """What was found, and apart from the rest the batches that another copy disproves."""
+        if isinstance(found, RecordBatch):
+            yield found
+            return
+        number = 0
+        for position in sorted(place for file, place in self._displaced if file == path):
+            at = int(found.positions.searchsorted(position))
+            if at < len(found) and int(found.positions[at]) == position:
+                if number < at:
+                    yield found.part(number, at)
+                yield found.batch(at)
+                number = at + 1
+        if number < len(found):
+            yield found.part(number, len(found))
+
+    def _wrong(self, batch: RecordBatch, cursor: Cursor, segment: Segment) -> Finding | None:
+        """What is wrong with a batch that no other copy may take for sound, None if nothing is."""
+        header, position = batch.header, batch.position
+        first, last, before = header.first_offset, header.last_offset, self._highest
+        after = f"offset {first} after {before}" if before >= 0 else f"offset {first}"
+
+        def found(code: FindingCode, detail: str) -> Finding:
+            return Finding(code, Severity.ERROR, position, first, detail)
+
+        known = self._displaced.get((segment.path, position))
+        if known is not None:
+            return found(FindingCode.OFFSET_GAP, f"{after}, {known}")
+        problem = out_of_place(header.magic, first, last, segment.base_offset)
+        if problem is not None:
+            return found(*problem)
+        expected = cursor.expected
+        verdict = cursor.judge(batch)
+        if verdict in ENDING:
+            return replace(cursor.why, offset=first)
+        if any(each.code is FindingCode.OFFSET_DISPLACED for each in cursor.found):
+            self._doubted_from = expected
+        is_new = self._doubted_from is not None and first >= self._doubted_from
+        if first <= before and (verdict is Verdict.KEEP or is_new):
+            return found(FindingCode.OFFSET_NOT_INCREASING, after)
+        return None
 
     def _scanner(self, source: Source, position: int) -> Scanner | RunScanner:
         if not self._by_columns:
@@ -161,13 +196,6 @@ class CopyWalk:
         from kafkalog.codec.headers.run_scanner import RunScanner
 
         return RunScanner(source, position=position, check_crc=self._check_crc, limits=self._limits)
-
-    def _sound_rows(self, stretch: OneBatch | Run, base: int) -> int:
-        """How many batches of a stretch are sound where they are, from the first on."""
-        if isinstance(stretch, OneBatch):
-            row = stretch.row(0)
-            return int(offset_problem(row.magic, row.first, row.last, base, self._highest) is None)
-        return _sound_prefix(stretch.run, base, self._highest)
 
     def _passed(self, stretch: OneBatch | Run, base: int) -> Stretch:
         self.jumps.note(stretch, max(self._highest + 1, base))
@@ -190,11 +218,3 @@ class CopyWalk:
             self.damage = replace(finding, severity=severity)
             self.sound_end_offset = self.end_offset
 
-
-def _sound_prefix(run: BatchRun, base: int, highest: int) -> int:
-    """How many batches of a run are without an `offset_problem`, from the first on; `highest` is the offset before."""
-    first, last = run["base_offset"], run.last_offsets
-    fine = (first >= 0) & (last >= first) & (last >= base) & (last < NO_OFFSET_LIMIT)
-    fine[0] &= bool(first[0] > highest)
-    fine[1:] &= first[1:] > last[:-1]
-    return len(run) if fine.all() else int(fine.argmin())

@@ -2,48 +2,33 @@
 
 A batch's base offset lies outside its checksum.  One that damage has raised continues the log as far as "higher than
 the one before" goes, and would make the log longer than it is.  Offsets of a sound log jump where compaction took
-batches, and nowhere else; so a jump is damage where something contradicts it: the room that the segment's indexes or
-the next segment leave, the batches after it, or another copy that has the same batch before the jump.
+batches, and nowhere else; so a jump that the batches after it do not contradict (`Cursor`) is damage all the same where
+another copy has the same batch before the jump.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappush, heapreplace
 from typing import Protocol, TypeVar
 
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import FindingCode
-from kafkalog.codec.model import BATCH, BatchHeader
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.codec.source import Source
 from kafkalog.recovery.copies.stretches import Row, Stretch
 from kafkalog.recovery.copies.volumes import Copy
 
-__all__ = ["Displaced", "Jump", "Jumps", "Wrong", "displaced", "first_wrong", "without_disproved"]
+__all__ = ["Displaced", "Jump", "Jumps", "displaced", "without_disproved"]
 
 _MOST_ROUNDS = 8
 """How often a copy is read again because another one disproves one more of its offsets."""
 _MOST_JUMPS = 1000
 """Jumps that are noted of one copy, the widest of them."""
-_V2 = 2
 
 _Key = tuple[int, int, int]
 """Checksum, bytes and offsets of a batch but for one: what it has wherever it is."""
 
 Displaced = dict[tuple[str, int], str]
 """(file, position) of a batch -> why its offset is wrong"""
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """A batch whose offset is wrong: which one of a stretch, and why."""
-
-    number: int
-    code: FindingCode
-    detail: str
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -93,78 +78,6 @@ class Jumps:
     def from_offset(self, offset: int) -> list[Jump]:
         """Those that pass over nothing below an offset, up to which compaction may have taken batches."""
         return [jump for jump in self._found if jump.expected >= offset]
-
-
-def first_wrong(
-    stretch: Stretch, count: int, source: Source, *, base: int, before: int, following: int | None, known: Displaced
-) -> Wrong | None:
-    """The first of `count` batches with increasing offsets whose own offset is wrong, if there is one.
-
-    The stretch lies in `source`, a segment that begins at `base` and ends where the one at `following` begins; `before`
-    is the last offset before it.  `known` are batches that another copy disproves.
-    """
-    found = []
-    for (path, position), detail in known.items():
-        if path == stretch.path:
-            number = bisect_left(range(count), position, key=stretch.position)
-            if number < count and stretch.position(number) == position:
-                found.append(Wrong(number, FindingCode.OFFSET_GAP, _after(stretch, number, before, detail)))
-    bound = base + MAX_RELATIVE_OFFSET + 1 if following is None else following
-    number = count
-    if count and stretch.row(count - 1).last >= bound:
-        number = bisect_left(range(count), bound, key=lambda each: stretch.row(each).last)
-    if number < count and before < bound and _width(stretch, number, base, before) > 0:
-        if following is None:
-            code, detail = FindingCode.OFFSET_ABOVE_SEGMENT, f"in a segment that begins at {base}"
-        else:
-            code, detail = FindingCode.SEGMENT_OVERLAP, f"but the next segment begins at {following}"
-        found.append(Wrong(number, code, _after(stretch, number, before, detail)))
-    number = count - 1  # of those before it, the next one is higher
-    if number >= 0 and (width := _width(stretch, number, base, before)) > 0:
-        detail = _by_the_next(stretch, number, source, stretch.row(number).first - width)
-        if detail:
-            code = FindingCode.OFFSET_NOT_INCREASING
-            found.append(Wrong(number, code, _after(stretch, number, before, detail)))
-    return min(found, key=lambda wrong: wrong.number, default=None)
-
-
-def _after(stretch: Stretch, number: int, before: int, detail: str) -> str:
-    last = stretch.row(number - 1).last if number else before
-    place = f" after {last}" if last >= 0 else ""
-    return f"offset {stretch.row(number).first}{place}, {detail}"
-
-
-def _width(stretch: Stretch, number: int, base: int, before: int) -> int:
-    last = stretch.row(number - 1).last if number else before
-    return stretch.row(number).first - max(last + 1, base)
-
-
-def _by_the_next(stretch: Stretch, number: int, source: Source, expected: int) -> str:
-    """Why the batches after one show that it begins no later than they do; empty if they do not.
-
-    One after it that goes on where it would have ended without the jump does; or two that fit before its end.
-    """
-    row = stretch.row(number)
-    lowest = expected + row.last - row.first + 1
-    position = stretch.position(number) + row.size
-    following = _header(source, position)
-    if row.magic != _V2 or following is None or not lowest <= following.base_offset <= row.last:
-        return ""
-    if following.base_offset != lowest:
-        second = _header(source, position + following.size)
-        if second is None or not following.last_offset < second.base_offset <= row.last:
-            return ""
-    return f"but the batch after it begins at {following.base_offset}"
-
-
-def _header(source: Source, position: int) -> BatchHeader | None:
-    """The header there, if it is one of v2 and not the last bytes of a file."""
-    if position + BATCH.size > source.size:
-        return None
-    data = source.read(position, BATCH.size)
-    header = BatchHeader(*BATCH.struct.unpack(data)) if len(data) == BATCH.size else None
-    fits = header is not None and header.magic == _V2 and header.size >= BATCH.size and header.last_offset_delta >= 0
-    return header if fits else None
 
 
 def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) -> Displaced:

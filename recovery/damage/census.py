@@ -3,7 +3,7 @@
 Every log is walked with checksums from its start to its end.  After damage the walk goes on at the next batch that is
 proven to continue the log, as mode salvage does; so what is counted here is what recovery could give back at best
 without repairing anything.  Counted is what a consumer sees (`CompletedFetch`): no control records, nothing below the
-log start offset, no offset twice.
+log start offset, no offset twice.  A displaced batch counts where it claims to be, as a broker serves it (ADR 19).
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from kafkalog.codec.findings import FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
+from kafkalog.codec.rules import NO_OFFSET_LIMIT, out_of_place
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.tree import Tree
-from kafkalog.log.walk.ending import EndOfWalk, end_of_walk
-from kafkalog.log.walk.missing import MissingOffsets
-from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
+from kafkalog.log.walk.cursor import Cursor
+from kafkalog.log.walk.ending import EndOfWalk
+from kafkalog.log.walk.missing import MissingOffsets, was_emptied
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
-from kafkalog.recovery.damage.soundness import log_segments, offset_problem, with_next
+from kafkalog.recovery.damage.soundness import log_segments, with_next
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
@@ -232,11 +233,13 @@ class _Walk:
     def segment(self, base: int, path: str, next_base: int | None) -> None:
         source = self._tree.source(path)
         self._settle(base)
-        self._missing.segment(base, next_base)
+        index = f"{path.removesuffix(FileKind.LOG.value)}{FileKind.TIME_INDEX.value}"
+        times = self._tree.source(index) if index in self._tree.files else None
+        self._missing.segment(base, next_base, was_emptied=was_emptied(source.size, times))
         self._next_offset = max(self._next_offset, base)
         table = self._tree.headers(path)
         self._path, self._start, position = path, 0, 0
-        resync = Resync(source)
+        cursor = Cursor(source, base, next_base)
         for run in () if table is None else table.runs(source, source.size):
             self._run(run, source, base, next_base)
             position = run.end
@@ -247,8 +250,8 @@ class _Walk:
             self._end_span(scanner.valid_bytes)
             if scanner.stop is StopReason.END:
                 return
-            expected = Expected.in_segment(self._next_offset, next_base)
-            ended = end_of_walk(scanner, resync, expected, through_damage=True)
+            cursor.took(self._next_offset)
+            ended = cursor.ended(scanner, through_damage=True)
             damage = self._damage(path, source, ended, next_base)
             self.result.damages.append(damage)
             # by its headers it ends before the next segment begins: the rest was in another one
@@ -297,7 +300,7 @@ class _Walk:
 
     def _batch(self, batch: RecordBatch, base: int, next_base: int | None) -> None:
         first, last = _offsets(batch)
-        problem = offset_problem(batch.header.magic, first, last, base)
+        problem = out_of_place(batch.header.magic, first, last, base)
         if problem is not None:
             self._misplaced(batch, *problem)
             return

@@ -53,6 +53,16 @@ class OffsetRanges:
         number = bisect_left(self._last, first)
         return number < len(self._last) and self._first[number] <= last
 
+    def absent(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The ranges of these offsets that are not in the set."""
+        number = bisect_left(self._last, first)
+        while first <= last and number < len(self._last) and self._first[number] <= last:
+            if self._first[number] > first:
+                yield first, self._first[number] - 1
+            first, number = self._last[number] + 1, number + 1
+        if first <= last:
+            yield first, last
+
     def _coarsen(self) -> None:
         self._first, self._last = (
             self._first[::2],

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader, BatchHeader
+from kafkalog.codec.rules import Verdict, out_of_place
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.storage.content import Literal, Part, join
 from kafkalog.log.storage.tree import Tree
-from kafkalog.log.walk.ending import end_of_walk
-from kafkalog.log.walk.resync import Expected, Resync
+from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, Proof, outside_checksum, repair_at
-from kafkalog.recovery.damage.soundness import Cut, SoundLog, log_segments, offset_problem, with_next
+from kafkalog.recovery.damage.soundness import Cut, SoundLog, log_segments, with_next
 
 __all__ = ["salvage"]
 
@@ -42,6 +42,8 @@ class _Salvage:
         self._repair = repair
         self._resume = resume
         self._last: int | None = None
+        """offset of the last batch that is kept"""
+        self._cursor: Cursor
         self._epoch = -1
         self._previous_epoch: int | None = None
         """of the batch before; None if nothing sound stands right before"""
@@ -50,7 +52,8 @@ class _Salvage:
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
         """Salvage one segment; False if the log ends in it."""
         source = self._tree.source(path)
-        resync = Resync(source)
+        expected = base if self._last is None else max(self._last + 1, base)
+        self._cursor = Cursor(source, base, next_base, expected=expected)
         parts: list[Part] = []
         position = 0
         goes_on = True
@@ -64,12 +67,12 @@ class _Salvage:
                 self._note_cut(path, stop)
                 position = stop.behind
                 continue
-            mended = self._mend(source, path, stop, base)
+            mended = self._mend(source, path, stop)
             if mended is not None:
                 repaired, position = mended
                 parts += repaired
                 continue
-            resumed = self._resumed(resync, stop.position, next_base)
+            resumed = self._cursor.search(stop.position, self._cursor.next_offset) if self._resume else None
             self._note_cut(path, stop)
             if resumed is None:
                 goes_on = self._resume or stop.is_tail
@@ -96,8 +99,7 @@ class _Salvage:
             return stop
         if whole:
             return None
-        expected = Expected.in_segment(self._next_offset, next_base)
-        ended = end_of_walk(scanner, Resync(source), expected, through_damage=False)
+        ended = self._cursor.ended(scanner, through_damage=False)
         finding = ended.findings[-1]
         return _Stop(ended.position, finding.code, finding.detail, ended.is_tail)
 
@@ -108,35 +110,30 @@ class _Salvage:
         last = header.last_offset
         first = header.first_offset
         if self._repair is not None and isinstance(header, BatchHeader):
-            around = Neighbors(base if self._last is None else self._last + 1, following, next_epoch)
+            around = Neighbors(self._cursor.next_offset, following, next_epoch)
             wrong = outside_checksum(header, around, self._previous_epoch)
             if wrong is not None and wrong.proof >= self._repair:
                 is_epoch = wrong.field == "partition_leader_epoch"
                 code = FindingCode.LEADER_EPOCH_MISMATCH if is_epoch else FindingCode.OFFSET_NOT_INCREASING
                 return _Stop(position, code, wrong.field, is_tail=False, repair=(wrong, header.size))
-        problem = offset_problem(header.magic, first, last, base, -1 if self._last is None else self._last)
+        order = self._cursor.continuity
+        problem = out_of_place(header.magic, first, last, base)
         if problem is not None:
             return _Stop(position, *problem, is_tail=False)
-        if self._resume and self._is_moved(header, first, following):
-            detail = f"offset {first}, where the batches around it leave room for offset {(self._last or 0) + 1}"
-            code = FindingCode.OFFSET_NOT_INCREASING
-            return _Stop(position, code, detail, is_tail=False, behind=position + header.size)
+        behind = self._cursor.behind(header, position + header.size)
+        if self._resume and order.judge(header, *behind) is Verdict.DISPLACED:
+            detail = f"offset {first}, where the batches around it leave room for offset {self._cursor.next_offset}"
+            return _Stop(position, FindingCode.OFFSET_DISPLACED, detail, is_tail=False, behind=position + header.size)
+        if self._last is not None and first <= self._last:
+            detail = f"offset {first} after {self._last}"
+            return _Stop(position, FindingCode.OFFSET_NOT_INCREASING, detail, is_tail=False)
         self._note_gap(first)
+        order.took(last)
         self._last = last
         self._epoch = max(self._epoch, header.partition_leader_epoch)
         self._previous_epoch = _epoch_of(header)
         self.result.end_offset = last + 1
         return None
-
-    def _is_moved(self, header: AnyHeader, first: int, following: int | None) -> bool:
-        """A batch's offset is not under its checksum: the next one goes on where this one should have ended."""
-        if (
-            self._last is None
-            or not isinstance(header, BatchHeader)
-            or not self._last + 1 < first <= header.last_offset
-        ):
-            return False
-        return following == self._last + 1 + header.last_offset - first + 1
 
     _gap_from: int | None = None
 
@@ -159,13 +156,13 @@ class _Salvage:
             self.result.cut = Cut(path, stop.position, stop.code, stop.detail)
         self._gap_from = (self._last + 1) if self._last is not None else None
 
-    def _mend(self, source: Source, path: str, stop: _Stop, base: int) -> tuple[list[Part], int] | None:
+    def _mend(self, source: Source, path: str, stop: _Stop) -> tuple[list[Part], int] | None:
         """The damaged batch with one bit turned over, and the position after it; None if that is not proven."""
         found = stop.repair
         if self._repair is None:
             return None
         if found is None:  # of the first batch nothing before it tells the offset
-            expected = None if self._last is None else self._last + 1
+            expected = None if self._last is None else self._cursor.next_offset
             neighbors = Neighbors(expected, None, self._epoch if self._epoch >= 0 else None)
             found = repair_at(source, stop.position, neighbors)
         if found is None or found[0].proof < self._repair:
@@ -173,10 +170,10 @@ class _Salvage:
         repair, size = found
         repaired = repair.apply(bytes(source.read(stop.position, size)))
         header = next(iter(Scanner(BufferSource(repaired)))).header
-        least = base if self._last is None else self._last + 1
-        if not isinstance(header, BatchHeader) or header.base_offset < least:
+        if not isinstance(header, BatchHeader) or header.base_offset < self._cursor.next_offset:
             return None
         self._last = header.last_offset
+        self._cursor.took(header.next_offset)
         self._previous_epoch = header.partition_leader_epoch
         self.result.end_offset = header.next_offset
         why = (
@@ -203,15 +200,6 @@ class _Salvage:
         content, end = self._tree.files[path], stop.position + size
         byte = Literal(repaired[repair.position : repair.position + 1])  # the only one that differs
         return [*content.slice(stop.position, place).parts, byte, *content.slice(place + 1, end).parts], end
-
-    def _resumed(self, resync: Resync, damaged_at: int, next_base: int | None) -> int | None:
-        if not self._resume:
-            return None
-        return resync.next_batch(damaged_at, Expected.in_segment(self._next_offset, next_base))
-
-    @property
-    def _next_offset(self) -> int:
-        return 0 if self._last is None else self._last + 1
 
 
 def _epoch_of(header: AnyHeader) -> int | None:

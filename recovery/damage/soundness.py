@@ -6,7 +6,8 @@ merely disagrees (gaps, counts, timestamps, epochs, unreadable records) is not a
 offsets were there before (a copy, an older piece of the log), as long as later ones go on: a reader passes over them,
 and the broker keeps them.  Where none goes on, the broker would take an older offset for the log's end and hide what
 lies above it; so the log ends after its highest offset then.  An offset that the segment's indexes cannot hold
-stops a broker if lower ones follow it; the log ends before it.
+stops a broker if lower ones follow it; the log ends before it.  A broker believes the offsets of a displaced batch, and
+keeps it; so does this walk, which asks `rules.out_of_place` and no verdict (ADR 19).
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
-from kafkalog.codec.rules import MAGICS, MAX_RELATIVE_OFFSET
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, out_of_place
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
-from kafkalog.log.walk.ending import end_of_walk
-from kafkalog.log.walk.resync import NO_OFFSET_LIMIT, Expected, Resync
+from kafkalog.log.walk.cursor import Cursor
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
@@ -33,7 +33,6 @@ __all__ = [
     "bytes_above",
     "end_of_last_sound",
     "log_segments",
-    "offset_problem",
     "sound_prefix",
     "with_next",
 ]
@@ -103,28 +102,6 @@ _NONE = -1
 """No offset yet: every offset of a sound batch is higher."""
 
 
-def offset_problem(magic: int, first: int, last: int, base: int, before: int = _NONE) -> tuple[FindingCode, str] | None:
-    """Why a batch with these offsets is not sound in a segment that begins at `base`, after offset `before`."""
-    if magic not in MAGICS:
-        return FindingCode.MAGIC_UNKNOWN, f"magic {magic}"
-    if last < first or first < 0:
-        return FindingCode.LAST_OFFSET_DELTA_INVALID, f"offsets {first} to {last}"
-    if last < base:
-        return FindingCode.OFFSET_BELOW_SEGMENT, f"offset {last} in a segment that begins at {base}"
-    if first <= before:
-        return FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {before}"
-    if last >= NO_OFFSET_LIMIT:
-        return FindingCode.OFFSET_ABOVE_SEGMENT, f"offset {last} in a segment that begins at {base}"
-    return None
-
-
-def _sound_batches(run: HeaderRun, base: int) -> int:
-    """How many batches of a run have offsets without an `offset_problem`, from the first one on."""
-    first, last = run["base_offset"], run.last_offsets
-    fine = (last >= first) & (first >= 0) & (last >= base) & (last < NO_OFFSET_LIMIT)
-    return len(run) if fine.all() else int(fine.argmin())
-
-
 @dataclass(slots=True)
 class _Front:
     """The latest batch that reaches the highest offset so far."""
@@ -179,8 +156,8 @@ class _Walk:
         self.result.sizes[path] = scanner.valid_bytes
         if scanner.stop is StopReason.END:
             return True
-        expected = Expected.in_segment(self._highest + 1, next_base)
-        finding = end_of_walk(scanner, Resync(source), expected, through_damage=False).findings[-1]
+        cursor = Cursor(source, base, next_base, expected=max(self._highest + 1, base))
+        finding = cursor.ended(scanner, through_damage=False).findings[-1]
         self._cut(path, scanner.valid_bytes, finding.code, finding.detail)
         return False
 
@@ -190,7 +167,7 @@ class _Walk:
             return False
         last = header.last_offset
         first = header.first_offset
-        problem = offset_problem(header.magic, first, last, base)
+        problem = out_of_place(header.magic, first, last, base)
         if problem is not None:
             self._cut(path, position, *problem)
             return False
@@ -241,7 +218,9 @@ class _Walk:
 
     def _run(self, path: str, run: HeaderRun, base: int) -> bool:
         """Take in many batches; False if one of them is not sound, or where the walk is to end."""
-        count = _sound_batches(run, base)
+        from kafkalog.codec.headers.continuity import in_place
+
+        count = in_place(run, base)
         if self._until is not None and self._until.path == path:
             number = run.number_at(self._until.position)
             count = count if number is None else min(count, number)

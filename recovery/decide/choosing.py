@@ -15,10 +15,10 @@ from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, Counted, Result, Units
-from kafkalog.recovery.decide.safe import SafeResult
 from kafkalog.recovery.decide.ways import How, Measured, RecoveryWay, Unit, WayName, recommended, total
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["CopiesOf", "compare_ways"]
 

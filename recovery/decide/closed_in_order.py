@@ -17,9 +17,9 @@ from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, FileKind, parse_partition_directory
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.recovery.decide.counting import are_counted
-from kafkalog.recovery.decide.normalize import Checkpoints, read_high_watermarks
-from kafkalog.recovery.decide.safe import InOrder, no_checks
 from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
+from kafkalog.recovery.safe.recovery import InOrder, no_checks
 
 if TYPE_CHECKING:
     from kafkalog.recovery.checks.partition import Beside

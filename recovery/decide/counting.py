@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding, Severity
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState, parse_partition_directory
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
 from kafkalog.recovery.checks.lost_start import LocalStarts
 from kafkalog.recovery.checks.missing_segments import missing_segments
 from kafkalog.recovery.damage.census import Census, census
 from kafkalog.recovery.damage.soundness import log_segments
-from kafkalog.recovery.decide.normalize import Checkpoints, partitions_of, read_high_watermarks
-from kafkalog.recovery.decide.safe import SafeResult
 from kafkalog.recovery.decide.ways import Measured, Unit, logs_of, measure
 from kafkalog.recovery.decide.written_to import written
 from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of, read_high_watermarks
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["Comparer", "Counted", "Result", "Units", "are_counted", "count_apart"]
 
@@ -68,15 +68,23 @@ class Result:
 
 
 class Units:
-    """The topic-partitions of a tree that a broker would have a log of, by what its checkpoints say of them."""
+    """The topic-partitions of a tree whose records count, by what its checkpoints say of them.
+
+    A `-future` copy beside its replica holds nothing by itself, and what waits for deletion is meant to go.
+    """
 
     def __init__(self, tree: Tree, cluster_metadata: bool) -> None:
         self._points, self._watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
         self._local_starts = LocalStarts(tree.directories, self._points.log_starts)
-        self._directories: dict[tuple[str, int], list[str]] = {}
-        for directory, name in partitions_of(tree, cluster_metadata):
-            if name.state is DirectoryState.LIVE:
-                self._directories.setdefault((name.topic, name.partition), []).append(directory)
+        self._directories: dict[tuple[str, int, str], list[str]] = {}
+        found = partitions_of(tree, cluster_metadata)
+        live = {(name.topic, name.partition) for _directory, name in found if name.state is DirectoryState.LIVE}
+        for directory, name in found:
+            topic_partition, state = (name.topic, name.partition), name.state
+            if state is DirectoryState.LIVE:
+                self._directories.setdefault((*topic_partition, ""), []).append(directory)
+            elif state is DirectoryState.STRAY or (state is DirectoryState.FUTURE and topic_partition not in live):
+                self._directories[*topic_partition, directory] = [directory]
 
     def all(self, tree: Tree) -> list[Unit]:
         """All of them."""
@@ -84,23 +92,26 @@ class Units:
 
     def among(self, tree: Tree, directories: Iterable[str]) -> list[Unit]:
         """Those of some directories, in a tree that may hold nothing else."""
-        names = (parse_partition_directory(each) for each in directories)
-        keys = dict.fromkeys((name.topic, name.partition) for name in names if name is not None)
-        return [self._unit(tree, key) for key in keys if key in self._directories]
+        names = set(directories)
+        return [self._unit(tree, key) for key, found in self._directories.items() if not names.isdisjoint(found)]
 
     def in_order(self, units: Iterable[Unit]) -> list[Unit]:
         """As `all` has them."""
-        found = {(unit.topic, unit.partition): unit for unit in units}
+        found = {unit.key: unit for unit in units}
         return [found[key] for key in self._directories]
 
-    def _unit(self, tree: Tree, key: tuple[str, int]) -> Unit:
-        directories = self._directories[key]
+    def _unit(self, tree: Tree, key: tuple[str, int, str]) -> Unit:
+        topic, partition, put_away = key
+        directories, named = self._directories[key], (topic, partition)
+        if put_away:  # the checkpoints speak of the replica, if there is one
+            return Unit(topic, partition, tuple(directories), 0, None, is_live=False)
         return Unit(
-            *key,
+            topic,
+            partition,
             tuple(sorted(directories, key=len)),
-            0 if key[0] == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(key, 0), 0),
-            self._watermarks.get(key),
-            written(tree, directories, key, self._points, self._local_starts),
+            0 if topic == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(named, 0), 0),
+            self._watermarks.get(named),
+            written(tree, directories, named, self._points, self._local_starts),
         )
 
 
@@ -176,7 +187,7 @@ class Comparer:
         return [
             finding
             for unit in units
-            if (found := self.originals[unit.name]) is not None and len(unit.directories) == 1
+            if (found := self.originals[unit.name]) is not None and len(unit.directories) == 1 and unit.is_live
             for finding in missing_segments(
                 unit.name,
                 [*unit.written.lost_start, *found.missing],
@@ -264,7 +275,7 @@ class Comparer:
 
     def others(self, unit: Unit) -> tuple[int, ...]:
         """Other brokers that were in sync when the metadata beside the log was written."""
-        in_sync = self.topics.in_sync.get((unit.topic, unit.partition), ())
+        in_sync = self.topics.in_sync.get((unit.topic, unit.partition), ()) if unit.is_live else ()
         return tuple(each for each in in_sync if each != self.topics.node_id)
 
 

@@ -1,8 +1,8 @@
-"""Everything that a plan needs to know of one topic-partition, found out in one go by a process of its own.
+"""Everything that a plan needs to know of one topic-partition, found out in one go, here or by another process.
 
 The broker's start, safe recovery and the counts of what both keep are one after the other for a whole log directory;
-of one topic-partition none of them needs another.  A process that is given it once reads its files once, and sends back
-only what is different from the survey.
+of one topic-partition none of them needs another.  Who is given it once reads its files once, and gives back only what
+is different from the survey.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import Forecast, Started
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.decide.counting import Counted, Units, are_counted, count_apart
-from kafkalog.recovery.decide.safe import InOrder, Recovered, SafeRecovery, SafeResult
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.workers import Group, Workers
+from kafkalog.recovery.safe.recovery import InOrder, Recovered, SafeRecovery
+from kafkalog.recovery.safe.result import SafeResult
 
-__all__ = ["Examination", "examine_apart"]
+__all__ = ["Examination", "examine"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class _Examined:
     counted: list[Counted]
 
 
-def examine_apart(
+def examine(
     tree: Tree,
     rules: Rules,
     topic_id: Callable[[str], str | None],
@@ -51,13 +52,13 @@ def examine_apart(
     *,
     counts: bool,
 ) -> Examination | None:
-    """Examine each topic-partition in one of several processes; None where one process is better.
+    """Examine each topic-partition by itself; None where the log directory has to be started as a whole.
 
     The arguments are those of `recover_safely`; `sizes` are of the files by path; `counts`: count as `compare_ways`.
     """
     workers.begin("what Kafka and recovery would do", sizes)
     forecast = Forecast(tree.copy(), rules)
-    if not workers.is_worthwhile(forecast.groups) or not forecast.is_divisible:
+    if not forecast.is_divisible:
         return None
     recovery = SafeRecovery(tree, rules, topic_id, is_in_order)
     if not recovery.takes_the_root_as_it_is:
@@ -65,7 +66,7 @@ def examine_apart(
     logs = (size for path, size in sizes.items() if path.endswith(FileKind.LOG.value))
     units = Units(tree, rules.cluster_metadata) if counts and are_counted(logs) else None
 
-    def examine(group: Group) -> _Examined:
+    def examine_one(group: Group) -> _Examined:
         kafka = forecast.load(tree.part(*group))
         has_started = kafka.outcome == Outcome.LOADED
         recovery.knows(kafka if has_started else None)
@@ -76,7 +77,7 @@ def examine_apart(
             counted = [count_apart(unit, before, kafka, own, rules.facts) for unit in units.among(before, group)]
         return _Examined(forecast.started(group, kafka), recovered, counted)
 
-    found = list(workers.each(forecast.groups, examine))
+    found = list(workers.each(forecast.groups, examine_one))
     counted = [each for one in found for each in one.counted]
     is_counted = units is not None and all(one.started is not None for one in found)
     return Examination(

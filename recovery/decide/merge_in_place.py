@@ -28,10 +28,10 @@ from kafkalog.log.storage.content import Content, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
 from kafkalog.recovery.copies.preview import of_one_partition
-from kafkalog.recovery.decide.normalize import Checkpoints, partitions_of
-from kafkalog.recovery.decide.safe import SafeResult
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey, facts_of
+from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["copies_of", "merge_in_place", "refuse_no_copies"]
 

@@ -13,15 +13,16 @@ from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.choosing import compare_ways
-from kafkalog.recovery.decide.examination import Examination, examine_apart
-from kafkalog.recovery.decide.normalize import topic_ids
-from kafkalog.recovery.decide.safe import InOrder, SafeResult, recover_safely
+from kafkalog.recovery.decide.examination import Examination, examine
 from kafkalog.recovery.decide.set_aside import set_aside
 from kafkalog.recovery.decide.ways import Unit
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.workers import Workers
+from kafkalog.recovery.safe.normalize import topic_ids
+from kafkalog.recovery.safe.recovery import InOrder, recover_safely
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["Outcomes", "find_out"]
 
@@ -87,18 +88,18 @@ class _Examining:
 
     def copies_of(self, unit: Unit) -> list[str]:
         """The directories of a partition among the other copies that were given."""
-        if not self._copies or len(unit.directories) > 1:
+        if not self._copies or len(unit.directories) > 1 or not unit.is_live:
             return []
         from kafkalog.recovery.decide.merge_in_place import copies_of  # merges: most plans know no other copy
 
         return copies_of(unit.topic, unit.partition, self._found.root, self._copies)
 
     def apart(self, workers: Workers, *, counts: bool) -> Examination | None:
-        """Everything in one go, a topic-partition at a time, where several processes are worthwhile."""
+        """Everything in one go, a topic-partition at a time, where that is possible."""
         if self._rules.mode in (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE):
             return None
         tree = self._found.tree()
-        return examine_apart(tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts)
+        return examine(tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts)
 
     def recovered(
         self, tree: Tree, rules: Rules, workers: Workers | None = None, forecast: BrokerResult | None = None

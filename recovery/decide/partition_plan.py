@@ -9,8 +9,8 @@ from kafkalog.codec.names import DirectoryState, parse_partition_directory, pars
 from kafkalog.codec.scan import Scanner
 from kafkalog.recovery.broker.manager import PartitionResult
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
-from kafkalog.recovery.decide.normalize import read_high_watermarks
 from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.safe.normalize import read_high_watermarks
 
 __all__ = ["PartitionPlan", "partition_plans"]
 

@@ -33,7 +33,6 @@ from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, Recove
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import told_by_checks
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
-from kafkalog.recovery.decide.normalize import Checkpoints, read_high_watermarks
 from kafkalog.recovery.decide.outcomes import Outcomes
 from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_plans
 from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decided, refusal_in_every_mode, refusal_of
@@ -43,6 +42,7 @@ from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
+from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 
 _NEVER_TOUCHED = frozenset({LOCK_FILE})
 

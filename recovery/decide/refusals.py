@@ -21,12 +21,12 @@ from kafkalog.codec.names import (
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
-from kafkalog.recovery.decide.safe import SafeResult
 from kafkalog.recovery.decide.set_aside import why_not_set_aside
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.unreadable import refusal_of_unreadable
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = [
     "CHECKPOINTS",

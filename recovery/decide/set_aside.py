@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.decide.normalize import partitions_of
-from kafkalog.recovery.decide.safe import SafeResult
 from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.safe.normalize import partitions_of
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["set_aside", "why_not_set_aside"]
 

@@ -136,7 +136,11 @@ class LostRange:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A topic-partition: its live directories (two only where both claim it), and what the checkpoints say of it."""
+    """A topic-partition: its live directories (two only where both claim it), and what the checkpoints say of it.
+
+    A directory that was put away by name (`-stray`, or `-future` where there is no other) is one by itself: what is in
+    it can be had back.
+    """
 
     topic: str
     partition: int
@@ -146,10 +150,18 @@ class Unit:
     written: Written = field(default_factory=Written)
     """what must have been in its log, as the files beside it tell"""
 
+    is_live: bool = True
+    """a broker serves it under this name"""
+
     @property
     def name(self) -> str:
         """As its first directory is called."""
         return self.directories[0]
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """Topic and partition, and the directory that was put away by name."""
+        return self.topic, self.partition, "" if self.is_live else self.name
 
 
 @dataclass(slots=True, kw_only=True)
@@ -401,10 +413,14 @@ def _count_damaged(
             result.is_exact = False
             result.uncounted += 1
         elif end >= start and not gone.covers(start, end):
-            lost += records
-            if not damage.is_exact:
+            absent = list(left.offsets.absent(start, end))
+            there = end - start + 1 - sum(last - first + 1 for first, last in absent)  # what a copy has put in
+            if not damage.is_exact or (there and records != end - start + 1):
                 result.is_exact, result.is_estimate = False, True
-            gone.add(start, end)
+            records = max(records - there, 0)
+            lost += records
+            for first, last in absent:
+                gone.add(first, last)
             if damage.is_readable and not _stays(damage, kept):
                 result.sound_lost += records
     result.records_lost = lost
@@ -416,8 +432,8 @@ def _never_there(unit: Unit, original: Census, left: Census, gone: OffsetRanges)
     a segment is gone.
     """
     for first, last in (*original.missing, *unit.written.lost_start):
-        if last >= unit.log_start and not left.offsets.touches(first, last):
-            yield max(first, unit.log_start), last
+        if last >= unit.log_start:
+            yield from left.offsets.absent(max(first, unit.log_start), last)
     behind = max([left.end_offset, unit.log_start, unit.written.begins, *(last + 1 for _first, last in gone)])
     reached = max(unit.high_watermark or 0, unit.written.end)
     if behind < reached:

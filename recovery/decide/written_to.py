@@ -17,7 +17,7 @@ from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.checks.lost_start import LocalStarts, lost_start
 from kafkalog.recovery.damage.soundness import log_segments
-from kafkalog.recovery.decide.normalize import Checkpoints
+from kafkalog.recovery.safe.normalize import Checkpoints
 
 __all__ = ["Written", "written"]
 

@@ -12,7 +12,7 @@ from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import exists, scan_directory
 
-__all__ = ["PathLike", "chosen_directories", "holding", "root_of"]
+__all__ = ["PathLike", "by_log_directory", "chosen_directories", "holding", "root_of"]
 
 PathLike = str | os.PathLike[str]
 Path = TypeVar("Path", bound=PathLike)
@@ -79,9 +79,24 @@ def holding(paths: Sequence[Path], select: Chosen) -> list[Path]:
     ]
 
 
-def chosen_directories(path: PathLike, select: Chosen) -> tuple[str, frozenset[str] | None]:
-    """As `root_of`, with the partition directories that are meant."""
-    root, only = root_of(path)
+def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
+    """The paths of each log directory together, in the order of its first; one that means none is by itself."""
+    found: dict[str, list[Path]] = {}
+    for path in paths:
+        try:
+            root = root_of(path)[0]
+        except (KafkaLogError, OSError):
+            root = str(path)  # who acts on it will say so
+        found.setdefault(root, []).append(path)
+    return list(found.values())
+
+
+def chosen_directories(paths: Sequence[PathLike], select: Chosen) -> tuple[str, frozenset[str] | None]:
+    """As `root_of`, with the partition directories that are meant; all of the paths are of one log directory."""
+    places = [root_of(path) for path in paths]
+    root = places[0][0]
+    named = [only for _root, only in places if only is not None]
+    only = frozenset().union(*named) if len(named) == len(places) else None
     if select == ALL:
         return root, only
     names = only or [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]

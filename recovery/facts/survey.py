@@ -20,8 +20,8 @@ from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.codec.source import Source
 from kafkalog.log.disk.files import Entry, ListedSource, exists, scan_directory, what_it_is
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
+from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.facts.headers import HeaderTables
 from kafkalog.recovery.facts.scratch import SCRATCH, Scratch
 
 __all__ = ["LINKED_DIRECTORY", "FileFacts", "Survey", "facts_of", "survey"]

@@ -22,13 +22,13 @@ from kafkalog.codec.text import (
 )
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.content import ContentSource, Slice
+from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
 from kafkalog.recovery.copies.merge_segments import Piece
 from kafkalog.recovery.facts.broker_settings import LogSettings
-from kafkalog.recovery.facts.headers import HeaderTables
 
 __all__ = ["own_file", "write_partition"]
 

@@ -27,11 +27,12 @@ from kafkalog.codec.quorum_state import QuorumState, encode_quorum_state
 from kafkalog.log.storage.content import Content, Literal, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, RecoveryAction, difference
-from kafkalog.recovery.decide.safe import SafeResult, recover_safely
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.quorum.request import QuorumRequest
+from kafkalog.recovery.safe.recovery import recover_safely
+from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["NewMetadata", "actions_of", "broken_snapshots", "content_elsewhere", "make_metadata"]
 

@@ -28,11 +28,12 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.log.storage.content import ContentSource, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem
-from kafkalog.recovery.decide.safe import SafeResult, recover_safely
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
+from kafkalog.recovery.safe.recovery import recover_safely
+from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.recovery.undeleting.remains import Remains, each_place, remains_in
 from kafkalog.recovery.undeleting.undeletion import PutBack
 from kafkalog.recovery.undeleting.wanted import Wanted

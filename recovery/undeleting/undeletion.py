@@ -32,12 +32,13 @@ from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.act.transaction import Keeping, transaction
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
-from kafkalog.recovery.decide.normalize import Checkpoints
 from kafkalog.recovery.decide.refusals import refuse_unsafe
-from kafkalog.recovery.decide.safe import SafeResult, recover_safely
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.safe.normalize import Checkpoints
+from kafkalog.recovery.safe.recovery import recover_safely
+from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.recovery.undeleting.remains import (
     Remains,
     RemainsKind,

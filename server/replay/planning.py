@@ -17,7 +17,7 @@ from kafkalog.codec.names import INDEX_KINDS, LEADER_EPOCH_CHECKPOINT, PARTITION
 from kafkalog.codec.unknown import unknown
 from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.disk.files import PathLike
-from kafkalog.log.writing.writer import check_topic
+from kafkalog.log.writing.topics import check_topic
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.replay.retention import Settings, settings_for

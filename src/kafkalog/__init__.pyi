@@ -172,11 +172,9 @@ from kafkalog.recovery.quorum.run import QuorumResult as QuorumResult
 from kafkalog.recovery.quorum.run import plan_quorum as plan_quorum
 from kafkalog.recovery.quorum.run import recover_quorum as recover_quorum
 from kafkalog.recovery.quorum.voters import QuorumMember as QuorumMember
-from kafkalog.recovery.run import RecoveryResult as RecoveryResult
-from kafkalog.recovery.run import UndoResult as UndoResult
+from kafkalog.recovery.results import RecoveryResult as RecoveryResult
 from kafkalog.recovery.run import plan as plan
 from kafkalog.recovery.run import recover as recover
-from kafkalog.recovery.run import undo as undo
 from kafkalog.recovery.triage.logs import ReplicaLog as ReplicaLog
 from kafkalog.recovery.triage.memory import KnownReplicas as KnownReplicas
 from kafkalog.recovery.triage.outcome import FollowerLoss as FollowerLoss
@@ -195,6 +193,8 @@ from kafkalog.recovery.undeleting.undeletion import UndeleteResult as UndeleteRe
 from kafkalog.recovery.undeleting.undeletion import Undeletion as Undeletion
 from kafkalog.recovery.undeleting.undeletion import plan_undelete as plan_undelete
 from kafkalog.recovery.undeleting.undeletion import undelete as undelete
+from kafkalog.recovery.undoing import UndoResult as UndoResult
+from kafkalog.recovery.undoing import undo as undo
 
 __version__: str
 open = open_log_dir

@@ -26,7 +26,7 @@ from batches import simple
 from broker_dirs import brokers
 from fixture_data import broker_case
 from kafkalog.codec.records import records_payload
-from kafkalog.recovery.facts.headers import HeaderTables
+from kafkalog.log.storage.header_tables import HeaderTables
 
 HELD = {
     "kafkalog.cli.dump.decoders.DecoderClasses": "functions that are asked",
@@ -37,13 +37,13 @@ HELD = {
     "kafkalog.log.writing.loading.Loaded": "a log that is open",
     "kafkalog.log.directories.side_files.SideFile": "entries that are read when they are asked for",
     "kafkalog.recovery.act.apply.Located": "operations, each of which is tried by itself",
-    "kafkalog.recovery.act.operations.Script": "operations, each of which is tried by itself",
+    "kafkalog.recovery.act.script.Script": "operations, each of which is tried by itself",
     "kafkalog.log.storage.cleaning.batch_retention.BatchRetention": "a log that is being cleaned",
     "kafkalog.log.storage.cleaning.cleanable_log.CleanableLog": "a log that is open",
     "kafkalog.log.storage.loader.LoadRequest": "a function that is asked",
     "kafkalog.log.storage.loader.LoadedLog": "a tree, which reads its originals",
     "kafkalog.recovery.broker.manager.BrokerResult": "a tree, which reads its originals",
-    "kafkalog.recovery.decide.safe.SafeResult": "a tree, which reads its originals",
+    "kafkalog.recovery.safe.result.SafeResult": "a tree, which reads its originals",
     "kafkalog.recovery.decide.examination.Examination": "a tree, which reads its originals",
     "kafkalog.recovery.decide.outcomes.Outcomes": "a tree, which reads its originals",
     "kafkalog.recovery.decide.refusals.Decided": "a tree, which reads its originals",

@@ -16,13 +16,17 @@ import damage
 import kafkalog
 import reading_pairs
 from command import kafkalog as command
-from kafkalog.codec import scan
+from kafkalog.codec import scan, thresholds
 from kafkalog.codec.columnar.batch_decoder import BatchDecoder
 from kafkalog.codec.columnar.pieces import Part
 from kafkalog.codec.columnar.schema import record_schema
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.log import open_partition
+from kafkalog.spark.options import parse_options
+from kafkalog.spark.reader import LogReader
+from kafkalog.spark.schema import Layout
 from second_opinion import NO_END
 
 
@@ -69,6 +73,16 @@ def test_a_transaction_whose_end_lies_behind_damage_is_undecided(commit: bool, d
     assert reader.ended_by is not None
     assert (reader.ended_by.code, reader.ended_by.offset) == (FindingCode.TRANSACTION_UNDECIDED, first)
     assert reader.ended_by.severity is Severity.ERROR
+
+
+def test_an_undecided_transaction_is_not_forgotten_for_an_open_one_of_the_same_producer(tmp_path: Path) -> None:
+    batches = [*transaction(0, commit=True), damage.batch(5, [damage.record(0)], DATA)]
+    marker = batches[4][:-1] + b"\x10"  # headers that are not there
+    batches[4] = damage.with_crc(marker)
+    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed")
+    assert [each.offset for each in reader] == []
+    assert reader.ended_by is not None
+    assert (reader.ended_by.code, reader.ended_by.offset) == (FindingCode.TRANSACTION_UNDECIDED, 0)
 
 
 def test_one_that_is_open_without_damage_is_held_back_as_by_a_broker(tmp_path: Path) -> None:
@@ -140,13 +154,17 @@ def damaged_logs() -> dict[str, tuple[list[bytes], list[int], list[int]]]:
         "displaced": damage.put(plain[4], "base_offset", 99), "inside": inside,
     }  # fmt: skip
     found = {kind: ([*plain[:4], each, *plain[5:]], [*range(4)], rest) for kind, each in around.items()}
+    at = [0, 1, 2, 3, 5, 7, 9, 10]  # as compaction leaves them
+    cleaned = [damage.batch(offset, [damage.record(0, value=b"v")]) for offset in at]
+    cleaned[4] = damage.put(cleaned[4], "base_offset", 99)
+    found["displaced between gaps"] = cleaned, [*range(4)], [0, 1, 2, 3, 7, 9, 10]
     undecided = [plain[0], *transaction(1, commit=True), *plain[6:]]
     undecided[5] = broken(undecided[5])
     return found | {"undecided": (undecided, [0], [0, 6, 7, 8, 9])}
 
 
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "`serve`"])
-@pytest.mark.parametrize("kind", ["bytes", "magic", "displaced", "inside", "undecided"])
+@pytest.mark.parametrize("kind", ["bytes", "magic", "displaced", "displaced between gaps", "inside", "undecided"])
 def test_each_reader_says_it_in_its_way(mode: str, kind: str, tmp_path: Path) -> None:
     batches, before, rest = damaged_logs()[kind]
     offsets, told = given_by(mode, partition_of(tmp_path, batches))
@@ -155,6 +173,41 @@ def test_each_reader_says_it_in_its_way(mode: str, kind: str, tmp_path: Path) ->
         assert set(offsets) >= set(rest)
     elif "FAILFAST" not in mode:
         assert offsets == (before if MODES[mode] == "stops" else rest)
+
+
+@pytest.mark.parametrize("every", [None, 1])
+def test_a_raised_offset_where_compaction_left_gaps(every: int | None, tmp_path: Path) -> None:
+    """However it is split, along the offset index too, which knows better than the header."""
+    batches, before, _rest = damaged_logs()["displaced between gaps"]
+    directory = partition_of(tmp_path, batches)
+    at = [sum(map(len, batches[:number])) for number in range(len(batches))]
+    entries = [(number, at[place]) for place, number in ((2, 2), (5, 7), (6, 9), (7, 10))]
+    (directory / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *each) for each in entries))
+    reader = open_partition(directory).records()
+    assert [each.offset for each in reader] == before
+    options = {"path": str(directory)} | ({} if every is None else {"maxPartitionBytes": str(every)})
+    source = LogReader(parse_options(options), Layout(("offset",), None))
+    with pytest.raises(FormatError, match="offset 99 where 4 should come, and 7 follows"):
+        _ = [batch for task in source.partitions() for batch in source.read(task)]
+
+
+@pytest.mark.parametrize("enough", [0, thresholds.ENOUGH_BYTES])
+def test_batches_that_come_too_late_are_told_and_not_given(
+    enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's consumer drops what lies below the offset that it wants next: `CompletedFetch`."""
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    plain = [damage.batch(number, [damage.record(0)]) for number in range(5)]
+    directory = partition_of(tmp_path, [plain[0], plain[2], plain[1], *plain[3:]])
+    reader = open_partition(directory).records()
+    assert [each.offset for each in reader] == [0, 2, 3, 4]
+    listed: list[Finding] = []
+    table = open_partition(directory).to_arrow(["offset"], findings=listed).read_all()
+    assert table["offset"].to_pylist() == [0, 2, 3, 4]
+    for findings in (reader.findings, listed, kafkalog.verify(directory).findings):
+        told = [each for each in findings if each.code is FindingCode.OFFSET_DISPLACED]
+        assert [(each.severity, each.position, each.offset) for each in told] == [(Severity.WARNING, len(plain[0]), 2)]
+    assert command("verify", directory).code == 1
 
 
 def test_records_larger_than_a_part_are_not_held_until_the_end() -> None:

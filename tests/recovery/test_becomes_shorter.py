@@ -15,10 +15,10 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.storage.log_file import LogFile
 from kafkalog.recovery.checks.partition import header_tables
 from kafkalog.recovery.damage.census import census
-from kafkalog.recovery.facts.headers import HeaderTables
 from kafkalog.recovery.facts.survey import survey
 
 

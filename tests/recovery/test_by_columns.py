@@ -26,16 +26,16 @@ from kafkalog.codec.limits import KIB
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log.storage.content import Content
+from kafkalog.log.storage.header_tables import HeaderTables
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.summary import summarize
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.damage.soundness import sound_prefix
-from kafkalog.recovery.decide.safe import recover_safely
 from kafkalog.recovery.facts import headers
 from kafkalog.recovery.facts.broker_settings import LogSettings
-from kafkalog.recovery.facts.headers import HeaderTables
 from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.safe.recovery import recover_safely
 
 NOW_MS = 1_700_000_100_000
 DIRECTORY = "t-0"

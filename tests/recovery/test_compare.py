@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog.recovery.copies.copy_walk as copy_walk
-from batches import message, records_batch
+from batches import message, record, records_batch
 from command import Finished
 from command import kafkalog as run
 from fixture_data import broker_case, replica_roles, unpack_replicas
@@ -376,6 +376,23 @@ def test_a_directory_that_cannot_be_read_does_not_stop_the_others(
     assert by_broker(found, "tale")[NEW].high_watermark == 120, "the rest of its volume is as it was"
     assert by_broker(found, "equal")[NEW].error is not None
     assert equal.best is not None
+
+
+@pytest.mark.usefixtures("execution")
+def test_what_is_there_twice_is_no_damage_and_what_comes_too_late_is(tmp_path: Path) -> None:
+    made = [records_batch(record(0, value=b"%d" % number)) for number in range(5)]
+    plain = [offset.to_bytes(8, "big") + each[8:] for offset, each in enumerate(made)]
+    orders = {"whole": [0, 1, 2, 3, 4], "twice": [0, 1, 2, 1, 3, 4], "late": [0, 2, 1, 3, 4]}
+    for name, order in orders.items():
+        directory = tmp_path / name / "t-0"
+        directory.mkdir(parents=True)
+        (directory / f"{0:020}.log").write_bytes(b"".join(plain[number] for number in order))
+    (found,) = compare(*(tmp_path / name / "t-0" for name in orders)).partitions
+    whole, twice, late = found.copies
+    assert (whole.damage, twice.damage) == (None, None)
+    assert (whole.records, twice.records, late.records) == (5, 5, 4)
+    assert late.damage is not None
+    assert (late.damage.code, late.damage.offset) == (FindingCode.OFFSET_NOT_INCREASING, 1)
 
 
 def test_links_are_not_followed(volumes: dict[int, Path], tmp_path: Path) -> None:

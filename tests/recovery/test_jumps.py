@@ -89,7 +89,7 @@ def test_a_raised_offset_of_one_copy_alone_is_told_by_what_follows(tmp_path: Pat
     (found,) = compare(*copies).partitions
     for copy in found.copies:
         assert copy.damage is not None
-        assert copy.damage.code is FindingCode.OFFSET_NOT_INCREASING
+        assert copy.damage.code is FindingCode.OFFSET_DISPLACED
         assert copy.log_end_offset == COUNT * RECORDS
     assert merge_preview(copies).gaps == [(6, 8)]
 

@@ -10,16 +10,21 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import kafkalog
 from command import kafkalog as command
-from fixture_data import replica_roles, unpack_replicas
+from fixture_data import recovery_case, replica_roles, unpack_replicas
 from kafkalog import Log, RecoveryRefused, UsageError
 from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
+from kafkalog.log import open_partition
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL
+from kafkalog.recovery.damage.offset_ranges import OffsetRanges
+from kafkalog.recovery.decide.ways import WayName
 from stopping import Stopped, failing_at
 from trees import first_difference, stamps
 
@@ -213,3 +218,34 @@ def test_the_way_says_what_it_needs(volumes: Path) -> None:
     damage(min((damaged / "equal-0").glob("*.log")))
     (way,) = (each for each in plan(damaged, copies=[copy]).choice.by_partition["equal-0"] if each.way == "merge")
     assert needs_of(way) == ["--mode", "merge", "--copy", str(copy / "equal-0")]
+
+
+def test_what_a_copy_puts_into_a_part_of_the_damage_is_not_lost(tmp_path: Path) -> None:
+    """Both copies are damaged in the same place, this one more: merging keeps more than any other way, and says so."""
+    case, other = recovery_case("random_mix/012"), recovery_case("random_mix/036")
+    root, copy = case.unpack_before(tmp_path / "logs"), other.unpack_before(tmp_path / "copy")
+    shutil.copy(root / "t-0" / "partition.metadata", copy / "t-0")
+    made = plan(root, copies=[copy])
+    ways = {way.way: way.measured for way in made.choice.ways}
+    assert made.choice.recommended is not None
+    assert made.choice.recommended.way is WayName.MERGE
+    before = {record.offset for record in open_partition(root / "t-0").records()}
+    recover(root, mode="merge", copies=[copy])
+    after = {record.offset for record in open_partition(root / "t-0").records()}
+    lost = {offset for each in ways[WayName.MERGE].lost for offset in range(each.first, (each.last or each.first) + 1)}
+    assert lost
+    assert not lost & after
+    assert len(after) == ways[WayName.MERGE].records_kept
+    assert len(after) > (ways[WayName.SALVAGE].records_kept or 0) > len(before)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5))), st.integers(0, 40), st.integers(0, 20))
+def test_what_is_absent_from_ranges(added: list[tuple[int, int]], first: int, more: int) -> None:
+    ranges = OffsetRanges()
+    there: set[int] = set()
+    for begins, length in added:
+        ranges.add(begins, begins + length)
+        there |= set(range(begins, begins + length + 1))
+    absent = list(ranges.absent(first, first + more))
+    wanted = [offset for offset in range(first, first + more + 1) if offset not in there]
+    assert [offset for low, high in absent for offset in range(low, high + 1)] == wanted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,18 @@ def test_the_end_of_a_segment_counts_as_well(root: Path) -> None:
     assert found == {key: [row] for key in found}
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_log_that_was_emptied_is_missing_be_it_the_first(root: Path, number: int) -> None:
+    bases = [int(path.stem) for path in sorted((root / "stock-41-0").glob("*.log"))]
+    (root / "stock-41-0" / f"{bases[number]:020d}.log").write_bytes(b"")
+    found = answers(root)
+    (row,) = found["verify"]
+    assert row[3] == bases[number]
+    assert f"offsets {bases[number]} to {bases[number + 1] - 1} are missing" in row[2]
+    assert found == {key: [row] for key in found}
+    assert plan(root).choice.own_by_partition["stock-41-0"].records_lost
+
+
 def test_what_is_below_the_log_start_is_not_missing(root: Path) -> None:
     _first, last = remove(root / "stock-41-0", 1)
     (root / "log-start-offset-checkpoint").write_text(f"0\n1\nstock-41 0 {last + 1}\n")
@@ -152,7 +165,9 @@ def test_gaps_and_damage() -> None:
     assert found(*begin, *middle, segment(20), batches(21, 29)) == []
     assert found(*begin, *middle, MissingOffsets.damaged, *end) == []
     assert found(segment(0, 7), batches(3, 6), segment(7), batches(7, 9)) == []  # records below were deleted
-    assert found(segment(0, 7), segment(7), batches(7, 9)) == []
+    assert found(segment(0, 7), segment(7), batches(7, 9)) == []  # all of it may have been compacted
+    emptied = partial(MissingOffsets.segment, base=0, next_base=7, was_emptied=True)
+    assert found(emptied, segment(7), batches(7, 9)) == [(0, 6)]
     assert found(*begin, MissingOffsets.damaged, segment(20, 40), batches(20, 29), segment(40)) == [(30, 39)]
 
 

@@ -16,6 +16,7 @@ from fixture_data import recovery_case
 from kafkalog import KafkaLogError, Log, Producer
 from kafkalog.recovery import recover
 from kafkalog.recovery.act.journal import JOURNAL
+from recovery_cases import unpacked_cases
 from recovery_settings import given
 from stopping import cut_short
 from trees import first_difference, stamps
@@ -105,6 +106,35 @@ def test_a_refusal_changes_nothing(
         assert first_difference(dict(now), dict(held)) == "", (before, name)
         compared += 1
     measured(f"refusals after {before}, nothing of the directory or its quarantine changed", compared)
+
+
+@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.sweep)])
+def test_a_log_that_is_not_opened_for_writing_stays_as_it_is(
+    every: int, measured: Callable[[str, int], None]
+) -> None:
+    """Every recorded damage: what a broker would throw half way through loading is known before anything is done."""
+    declined = 0
+    for case in unpacked_cases(every):
+        root = case.before
+        for partition in sorted(path.parent for path in root.glob("*/partition.metadata")):
+            before = stamps(root)
+            try:
+                Log.open(partition).close()
+            except KafkaLogError:
+                assert first_difference(dict(stamps(root)), dict(before)) == "", case.name
+                declined += 1
+    measured("recorded logs that were not opened for writing, every byte and time left", declined)
+    assert declined
+
+
+def test_an_index_is_never_rebuilt_by_cutting_its_log(tmp_path: Path) -> None:
+    """A broker does not start on the last batch, whose checksum is right: what to do about that is for `recover`."""
+    root = recovery_case("end_offset/legacy-v1-zstd-bits-last-clean").unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    finished = kafkalog("index", "rebuild", "--yes", root)
+    assert finished.code == 3
+    assert "recover the log first" in finished.err
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
 
 
 def test_a_build_into_several_partitions_of_which_one_is_damaged_writes_none(tmp_path: Path) -> None:

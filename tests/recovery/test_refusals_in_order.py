@@ -16,11 +16,11 @@ from kafkalog.recovery import Mode
 from kafkalog.recovery.decide.outcomes import find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.refusals import REFUSALS, Decided, refusal_of
-from kafkalog.recovery.decide.safe import no_checks
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.run import RecoveryOptions, plan_one
+from kafkalog.recovery.safe.recovery import no_checks
 from recovery_settings import given
 
 ORDER = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import shlex
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 
 from command import kafkalog
 from elsewhere import PLACES, quarantine_at
-from fixture_data import recovery_cases
+from fixture_data import recovery_case, recovery_cases
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.recovery import recover, undo
@@ -159,11 +161,58 @@ def test_undo_of_a_partition_is_of_that_partition(tmp_path: Path) -> None:
 def test_a_directory_that_is_named_twice(again: str, tmp_path: Path) -> None:
     root = directory(tmp_path / "logs")
     (tmp_path / "link").symlink_to(root)
-    before = stamps(tmp_path)
-    finished = kafkalog("recover", "--yes", root, f"{tmp_path}/{again}", *SETTINGS)
-    assert finished.code == 64
-    assert "named twice" in finished.err
-    assert first_difference(stamps(tmp_path), before) == ""
+    finished = kafkalog("recover", "--yes", root, f"{tmp_path}/{again}", *SETTINGS, "--json")
+    assert finished.code == 2
+    assert [each["path"] for each in finished.objects] == [str(root)]
+    assert not kafkalog("plan", root, *SETTINGS, "--json").objects[0]["changes"], "all of it was recovered"
+
+
+@pytest.mark.parametrize("state", ["stray", "future"])
+def test_what_was_put_away_by_name_is_not_dropped_without_consent(state: str, tmp_path: Path) -> None:
+    """`undelete --hold` calls a deleted partition `-stray`, so that nobody removes it: recovery does not either."""
+    root = recovery_case("log_dir/future-dir-with-damage").unpack_before(tmp_path / "logs")
+    (away,) = root.glob("t-1.*-future")
+    away = away.rename(away.with_name(away.name.replace("-future", f"-{state}")))
+    readable = len(kafkalog("dump", "--all", "--json", away).objects)
+    assert readable == 84
+    before = stamps(root)
+    with pytest.raises(RecoveryRefused, match="84 records that can still be read") as declined:
+        recover(root)
+    assert declined.value.reason == "loss"
+    assert first_difference(stamps(root), before) == ""
+    recover(root, mode="salvage")
+    assert len(kafkalog("dump", "--all", "--json", away).objects) == readable
+
+
+@pytest.mark.parametrize("names", [["t-0", "t-1"], ["t-1", "t-0"], [".", "t-1"]])
+def test_partitions_of_one_directory_are_planned_for_together(names: list[str], tmp_path: Path) -> None:
+    root = directory(tmp_path / "logs", "t-1")
+    paths = [root / name for name in names]
+    planned = kafkalog("plan", *paths, *SETTINGS, "--json")
+    (report,) = planned.objects
+    assert {each["name"] for each in report["partitions"]} == {"t-0", "t-1"}
+    assert planned.code == 1
+    assert kafkalog("recover", *paths, *SETTINGS, "--dry-run", "--json").objects == [report]
+    done = kafkalog("recover", "--yes", "--accept-loss", *paths, *SETTINGS, "--json")
+    assert (done.code, len(done.objects)) == (2, 1)
+    assert not kafkalog("plan", root, *SETTINGS, "--json").objects[0]["changes"]
+
+
+def test_a_recommended_command_works_on_what_was_asked_about(tmp_path: Path) -> None:
+    """On a copy, with the quarantine that was named; and for the partitions that were."""
+    root = recovery_case("bit_flip/body-middle").unpack_before(tmp_path / "logs")
+    shutil.copytree(root / "t-0", root / "t-1")
+    before = stamps(root)
+    declined = kafkalog("recover", "--yes", "--into", tmp_path / "new", "--quarantine", tmp_path / "kept", root)
+    assert declined.code == 3
+    (command, _with_loss) = [shlex.split(line) for line in declined.out.splitlines() if line.startswith("  kafkalog ")]
+    assert kafkalog(*command[1:]).code == 0
+    assert first_difference(stamps(root), before) == ""
+    assert (tmp_path / "new" / "t-0").is_dir()
+    assert list((tmp_path / "kept").iterdir())
+    planned = kafkalog("plan", root / "t-0", root / "t-1")
+    (command, _with_loss) = [shlex.split(line) for line in planned.out.splitlines() if line.startswith("  kafkalog ")]
+    assert command[2:4] == [str(root / "t-0"), str(root / "t-1")]
 
 
 def test_no_directory_is_changed_if_another_has_no_quarantine(tmp_path: Path) -> None:

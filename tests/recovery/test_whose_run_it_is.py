@@ -211,6 +211,24 @@ def test_a_copy_made_at_any_moment_spends_nothing(
     measured(f"calls on a copy of a directory, quarantine {place}, that were declined and spent nothing", declined)
 
 
+def test_a_quarantine_to_which_a_link_leads_belongs_to_one_directory_too(tmp_path: Path) -> None:
+    """An operator put it on another disk; a copy of the directory and of the link leads to the same place."""
+    root, place = LOSSY.unpack_before(tmp_path / "logs"), tmp_path / "big"
+    before = stamps(root)
+    place.mkdir()
+    (tmp_path / "logs.recovery").symlink_to(place)
+    run_id = recover(root, accept_loss=True, **given(LOSSY)).run_id
+    assert run_id is not None
+    copy = copy_tree(root, tmp_path / "copy")
+    (tmp_path / "copy.recovery").symlink_to(place)
+    for work in (
+        lambda: undo(copy), lambda: undo(copy, moved=True), lambda: purge(copy, [run_id]), lambda: recover(copy),
+    ):  # fmt: skip
+        unchanged_by(work, copy, place, reason="copy")
+    assert undo(root).run_id == run_id
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+
+
 def test_what_was_cut_short_asks_again_for_the_consent_that_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,6 @@ import kafkalog
 from broker_dirs import brokers, own_copy
 from fixture_data import broker_case
 from kafkalog.codec.errors import UsageError
-from kafkalog.recovery import run
 from kafkalog.spark import recover_many, verify_many
 from trees import contents
 
@@ -59,7 +58,7 @@ def test_recover_many_recovers_each_and_every_run_can_be_undone(spark: SparkSess
     for path, row, content in zip(fleet, rows, before, strict=False):
         assert Path(row.quarantine).is_dir()
         assert json.loads(row.report)["run_id"] == row.run_id
-        run.undo(path, row.run_id)
+        kafkalog.undo(path, row.run_id)
         assert contents(path) == content
 
 

@@ -140,11 +140,19 @@ def test_no_cut_is_made_where_offsets_do_not_increase(claimed: int) -> None:
 
 
 def test_a_batch_that_claims_more_offsets_than_it_may_have_records_makes_few_tasks() -> None:
-    spans = (span(0, 100, 0, 2**31), span(100, 200, 2**31, 2**31 + 10))
+    spans = (span(0, 1 << 20, 0, 2**31), span(1 << 20, (1 << 20) + 100, 2**31, 2**31 + 10))
     *some, last = ranges_of(spans, 2**18)
     assert len(some) == 4
     assert [end_offset for *_, end_offset in some] == [start_offset for *_, start_offset, _ in [*some[1:], last]]
     assert (last[1], last[3]) == (200, NO_END)
+
+
+def test_what_a_damaged_message_claims_makes_few_tasks() -> None:
+    """A compressed message of magic 1 does not say how many are in it: a raised offset claims all below it."""
+    spans = (span(0, 34, 20, 21), span(34, 137, 21, 1_001_023), span(137, 174, 1_001_023, 1_001_023))
+    (segment,) = [SegmentFacts("/x", 0, spans, is_last=True)]
+    tasks = plan([PartitionFacts("t", 0, (segment,), 0)], 1 << 20, max_records=3)
+    assert len(tasks) < 2000
 
 
 def test_small_partitions_share_tasks_up_to_a_most_of_records_too() -> None:

@@ -39,8 +39,6 @@ class Entry:
     """every record can be read"""
     repeats: bool = False
     """it ends below what was there: opened, as a consumer does, and hardly ever wanted"""
-    following: int | None = None
-    """the offset with which the next header begins, right checksum or not"""
 
     @property
     def delta(self) -> int | None:
@@ -88,7 +86,7 @@ def entry_at(data: bytes, position: int) -> Entry | None:
     covered = tree.header.sizeof() if check.field not in header else _behind(tree, check.field)
     if check.function(whole[covered:]) != header[check.field]:
         return None
-    return _opened(tree, header, whole, position, data[position + size : position + size + _MAGIC_AT + 1])
+    return _opened(tree, header, whole, position)
 
 
 def _behind(tree: Whole, name: str) -> int:
@@ -101,12 +99,10 @@ def _behind(tree: Whole, name: str) -> int:
     raise AssertionError(name)
 
 
-def _opened(tree: Whole, header: Container, whole: bytes, position: int, behind: bytes) -> Entry:
+def _opened(tree: Whole, header: Container, whole: bytes, position: int) -> Entry:
     first = header.base_offset if header.magic not in (0, 1) else header.offset
     last = first + header.last_offset_delta if header.magic not in (0, 1) else first
     found = Entry(position, len(whole), header, first, last)
-    if len(behind) > _MAGIC_AT:
-        found.following = int.from_bytes(behind[:8], "big", signed=True)
     if header.magic not in (0, 1, 2) or (header.magic == 2 and header.records_count == 0):
         return found  # of no records nothing is read (`DefaultRecordBatch`)
     try:
@@ -114,6 +110,10 @@ def _opened(tree: Whole, header: Container, whole: bytes, position: int, behind:
     except LayoutError:
         found.is_whole = False
         found.rows = list(_before_fault(header, whole, first))
+        return found
+    inner = (values.messages or []) if header.magic < 2 else []
+    if header.magic == 1 and inner and 0 != first < inner[-1].offset:
+        found.is_whole = False  # which Kafka declines too (`AbstractLegacyRecordBatch.DeepRecordsIterator`)
         return found
     found.rows = list(_rows(values, first))
     return found
@@ -128,7 +128,7 @@ def _rows(values: Container, first: int) -> Iterator[Row]:
         yield first, values.key, values.value
         return
     inner = values.messages
-    shift = first - inner[-1].offset if values.magic == 1 and inner else 0
+    shift = first - inner[-1].offset if values.magic == 1 and inner and first else 0
     for each in inner:
         yield each.offset + shift, each.key, each.value
 
@@ -176,12 +176,31 @@ class _Walked:
     reached: int = 0
 
 
-def judged(entry: Entry, expected: int, reached: int, base: int, next_base: int | None, *, is_at_end: bool) -> str:
+def _begins(data: bytes, position: int, next_base: int | None) -> int | None:
+    """The offset of the header at a position; at the end that of the next segment."""
+    if position >= len(data):
+        return next_base
+    is_whole = position + _MAGIC_AT < len(data)
+    return int.from_bytes(data[position : position + 8], "big", signed=True) if is_whole else None
+
+
+def _second(data: bytes, position: int, next_base: int | None) -> int | None:
+    """The offset of the header after the one at a position."""
+    size = _OVERHEAD + int.from_bytes(data[position + 8 : position + _OVERHEAD], "big", signed=True)
+    is_header = position + _OVERHEAD <= len(data) and size >= _SMALLEST
+    return _begins(data, position + size, next_base) if is_header else None
+
+
+def judged(entry: Entry, expected: int, reached: int, base: int, next_base: int | None, data: bytes) -> str:
     """keep, repeats, displaced, or stop, of an entry where `expected` should come in a segment."""
     if entry.header.magic not in (0, 1, 2) or entry.last - base > _MOST:
         return "stop"
-    delta, following = entry.delta, next_base if is_at_end else entry.following
+    end = entry.position + entry.size
+    delta, following, second = entry.delta, _begins(data, end, next_base), _second(data, end, next_base)
     if delta is not None and delta >= 0 and entry.first != expected:
+        fits = following is not None and expected + delta < following < entry.first
+        if fits and following is not None and second is not None and following < second <= entry.last:
+            return "displaced"  # two that follow one another fit where this one left a gap
         if following == expected + delta + 1:
             return "displaced"
         if next_base is not None and entry.first > expected and entry.last >= next_base:
@@ -214,8 +233,7 @@ def walked(log: Log) -> _Walked:
                     return found
                 found.stop = "bytes"
                 return found
-            is_at_end = position + entry.size == len(data)
-            verdict = judged(entry, expected, found.reached, base, next_base, is_at_end=is_at_end)
+            verdict = judged(entry, expected, found.reached, base, next_base, data)
             if verdict in ("stop", "displaced"):
                 found.stop = verdict
                 return found

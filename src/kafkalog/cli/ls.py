@@ -129,7 +129,7 @@ def _missing(segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
     missing = MissingOffsets()
     following: list[int | None] = [each.segment.base_offset for each in segments[1:]]
     for each, next_base in zip(segments, [*following, None], strict=False):
-        missing.segment(each.segment.base_offset, next_base)
+        missing.segment(each.segment.base_offset, next_base, was_emptied=each.segment.was_emptied())
         if each.first_offset is not None and each.last_offset is not None:
             missing.batches(each.first_offset, each.last_offset, has_gaps=each.has_gaps)
         if each.stop is not StopReason.END:

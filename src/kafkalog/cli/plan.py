@@ -16,14 +16,14 @@ from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import command_words, options_of, planning_options
+from kafkalog.cli.settings import NOTHING_GIVEN, Given, given_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.duplicates import tell_duplicates
-from kafkalog.recovery.facts.places import holding
+from kafkalog.recovery.facts.places import by_log_directory, holding
 from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
 
 __all__ = ["command", "make_all", "show"]
@@ -43,11 +43,11 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
     options = replace(options, rules=replace(options.rules, topics=topics))
     plans: list[Plan | Unplanned] = []
     with RecoveryProgress("planning") as progress:
-        for path in paths:
+        for path, *also in by_log_directory(paths):
             try:
                 if path in failed:
                     raise failed[path]
-                plans.append(plan_one(path, options, jobs=jobs, on_progress=progress.update))
+                plans.append(plan_one(path, options, also=also, jobs=jobs, on_progress=progress.update))
             except (StorageError, RecoveryRefused, UsageError) as error:
                 if isinstance(error, UsageError) and path not in failed:
                     raise
@@ -56,11 +56,11 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
     return [next(told) if isinstance(made, Plan) else made for made in plans]
 
 
-def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Sequence[str] = ()) -> int:
+def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Given = NOTHING_GIVEN) -> int:
     """Make plans and print them; the exit code.
 
     That is 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if something was found, would be
-    changed or waits to be completed, else 0.  `words` are the options given, for the commands that are recommended.
+    changed or waits to be completed, else 0.  `words` are for the commands that are recommended.
     """
     outcome = Outcome.CLEAN
     for made in make_all(paths, options, jobs):
@@ -100,4 +100,4 @@ def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: An
     could not be read, 3 if a directory is refused as a whole, else 1.
     """
     options = options_of(given)
-    return show(holding(paths, options.select), options, job_count(jobs), as_json, command_words(given))
+    return show(holding(paths, options.select), options, job_count(jobs), as_json, given_words(given))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkalog.cli.advice_words import told
 from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.settings import NOTHING_GIVEN, Given
 from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.codec.wording import counted
@@ -127,12 +128,12 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
     )
 
 
-def print_plan(plan: Plan, given: Sequence[str] = ()) -> None:
+def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
     """The forecast, a table of the partitions that change, a sum, and the ways there are.
 
-    `given` are options that every recommended command repeats.
+    `given` is what every recommended command repeats.
     """
-    full = "--full" in given or plan.mode not in (Mode.SAFE, Mode.STRICT)
+    full = "--full" in given.words or plan.mode not in (Mode.SAFE, Mode.STRICT)
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
     title = f"plan for {escape_controls(plan.root)} in mode {plan.mode}"
     _print_changing(title, changing, plan.choice.own_by_partition)

@@ -18,21 +18,15 @@ from kafkalog.cli.output import escape_controls, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.result_text import print_result
-from kafkalog.cli.settings import command_words, options_of, planning_options
+from kafkalog.cli.settings import given_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
 from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
-from kafkalog.recovery.facts.places import holding
-from kafkalog.recovery.run import (
-    RecoveryOptions,
-    log_directory_of,
-    nothing_done,
-    recover_all,
-    recover_into,
-    refuse_any_declined,
-)
+from kafkalog.recovery.facts.places import by_log_directory, holding
+from kafkalog.recovery.results import nothing_done, refuse_any_declined
+from kafkalog.recovery.run import RecoveryOptions, log_directory_of, recover_all, recover_into
 
 __all__ = ["command"]
 
@@ -98,7 +92,7 @@ def command(
         })  # fmt: skip
     options, threads = options_of(given), job_count(jobs)
     paths = tuple(holding(paths, options.select))
-    words = command_words(given)
+    words = given_words(given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved)
     acted_on = paths if into is None else (into,)
     shown = paths if into is None else ()
     acting = Acting[Plan](
@@ -141,9 +135,11 @@ def _agreed(
     acting: Acting[Plan], paths: Sequence[str], wanted: RecoveryOptions, jobs: int, quarantine: str | None
 ) -> list[Plan | None]:
     """The plans to which somebody has agreed; None for a directory of which a run is to be completed."""
-    unfinished = {path: _unfinished(path, quarantine) for path in paths}
+    directories = by_log_directory(paths)
+    unfinished = [_unfinished(each[0], quarantine) for each in directories]
     options = replace(wanted, mark_clean=False)
-    made_all = plan_command.make_all([path for path in paths if not unfinished[path]], options, jobs)
+    to_plan = [path for each, runs in zip(directories, unfinished, strict=True) if not runs for path in each]
+    made_all = plan_command.make_all(to_plan, options, jobs)
     for made in made_all:
         if isinstance(made, Plan):
             acting.planned(made)
@@ -151,14 +147,14 @@ def _agreed(
         if isinstance(each, Unplanned) and each.error is not None:
             raise each.error
     refuse_any_declined(acting.plans, accept_loss=wanted.accept_loss)
-    to_complete = [run.run_id for runs in unfinished.values() for run in runs]
+    to_complete = [run.run_id for runs in unfinished for run in runs]
     if to_complete:
         acting.agree(f"Complete what was cut short, run {', '.join(to_complete)}?")
     changing = [made.root for made in acting.plans if made.changes or wanted.mark_clean]
     if changing:
         acting.agree(f"Do this to {', '.join(map(escape_controls, changing))}?")
     waiting = iter(acting.plans)
-    return [None if unfinished[path] else next(waiting) for path in paths]
+    return [None if runs else next(waiting) for runs in unfinished]
 
 
 def _unfinished(path: str, quarantine: str | None) -> tuple[UnfinishedRun, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -21,7 +22,10 @@ from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.run import RecoveryOptions
 
-__all__ = ["CLUSTER_METADATA", "command_words", "options_of", "parse_settings", "planning_options", "total_bytes"]
+__all__ = [
+    "CLUSTER_METADATA", "NOTHING_GIVEN", "Given", "command_words", "given_words", "options_of", "parse_settings",
+    "planning_options", "total_bytes",
+]  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -94,8 +98,32 @@ _SINGLE = {"at": "--at", "server_properties": "--server-properties", "topic_id":
 _FLAGS = {"full": "--full", "cluster_metadata": "--cluster-metadata"}
 
 
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a command that is recommended in place of this one repeats."""
+
+    words: Sequence[str] = ()
+    """its options but for the mode and bit repair"""
+    of_acting: Sequence[str] = ()
+    """those of them that say how to act, and not on what"""
+    original: str | None = None
+    """the directory of which a copy is worked on"""
+
+
+NOTHING_GIVEN: Given = Given()
+_OF_ACTING = {"into": "--into", "quarantine": "--quarantine"}
+
+
+def given_words(given: Mapping[str, Any], paths: Sequence[str] = (), **acting: Any) -> Given:
+    """What is repeated of the options of `planning_options`, and of those that only a command has that acts."""
+    places = [(option, acting[name]) for name, option in _OF_ACTING.items() if acting.get(name)]
+    how = [word for option, place in places for word in (option, os.path.abspath(place))]
+    how += [option for name, option in (("mark_clean", "--mark-clean"), ("moved", "--moved")) if acting.get(name)]
+    return Given([*command_words(given), *how], how, os.path.abspath(paths[0]) if acting.get("into") else None)
+
+
 def command_words(given: Mapping[str, Any]) -> list[str]:
-    """The options that a command recommended in place of this one repeats: all but the mode and bit repair."""
+    """The options that say what is planned for, all but the mode and bit repair."""
     words: list[str] = []
     for name, option in _SINGLE.items():
         if given.get(name) is not None:

@@ -11,7 +11,7 @@ from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import escape_controls
 from kafkalog.recovery import undo
-from kafkalog.recovery.run import UndoResult, refuse_without_run
+from kafkalog.recovery.undoing import UndoResult, refuse_without_run
 
 __all__ = ["command"]
 

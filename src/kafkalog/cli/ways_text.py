@@ -7,9 +7,11 @@ import shlex
 from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter, escape_controls
-from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.cli.settings import NOTHING_GIVEN, Given
+from kafkalog.cli.tables import Column, Kind, natural_order, print_table
 from kafkalog.cli.way_words import needs_of, needs_text
-from kafkalog.codec.shell import shell_line, shell_word
+from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.shell import shell_line, shell_option
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
@@ -23,29 +25,42 @@ __all__ = ["commands_for", "print_ways", "sentence_of_damage_left"]
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 
 
-def commands_for(way: RecoveryWay, plan: Plan, given: Sequence[str] = ()) -> list[str]:
+def commands_for(way: RecoveryWay, plan: Plan, given: Given = NOTHING_GIVEN) -> list[str]:
     """The command lines that carry a way out; none if no command of ours does."""
     if way.way in (WayName.MERGE, WayName.SET_ASIDE):
         return [
-            shell_line(["kafkalog", "recover", os.path.join(plan.root, name), *needs_of(each), "--yes"])
+            shell_line(["kafkalog", "recover", *_of_partition(plan, given, name), *needs_of(each), "--yes"])
             for name, ways in plan.choice.by_partition.items()
             for each in ways
             if each.way is way.way
         ]
     if way.how is None:
         return []
-    return [shell_line(["kafkalog", "recover", _path(plan, given), *given, *needs_of(way), "--yes"])]
+    return [shell_line(["kafkalog", "recover", *_paths(plan, given), *given.words, *needs_of(way), "--yes"])]
 
 
-def _path(plan: Plan, given: Sequence[str]) -> str:
-    """What was asked about: the log directory, or the one partition directory of it."""
+def _of_partition(plan: Plan, given: Given, name: str) -> list[str]:
+    """The arguments that mean one partition."""
+    parsed = parse_partition_directory(name)
+    if given.original is None or parsed is None:
+        return [os.path.join(plan.root, name), *given.of_acting]
+    chosen = [*shell_option("--topic", parsed.topic), "--partition", str(parsed.partition)]
+    return [given.original, *given.of_acting, *chosen]
+
+
+def _paths(plan: Plan, given: Given) -> list[str]:
+    """What was asked about: the log directory, or those partition directories of it."""
+    if given.original is not None:
+        return [given.original]
     names = {partition.name for partition in plan.partitions} | set(plan.declined)
-    chosen = any(word.partition("=")[0] in ("--topic", "--partition", "--exclude") for word in given)
-    return os.path.join(plan.root, *names) if plan.survey.is_partial and not chosen and len(names) == 1 else plan.root
+    chosen = any(word.partition("=")[0] in ("--topic", "--partition", "--exclude") for word in given.words)
+    if chosen or not names or not plan.survey.is_partial:
+        return [plan.root]
+    return [os.path.join(plan.root, name) for name in sorted(names, key=natural_order)]
 
 
-def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
-    """Nothing where nothing is lost, whichever way is taken; `given` are options that every command repeats."""
+def print_ways(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
+    """Nothing where nothing is lost, whichever way is taken; `given` is what every command repeats."""
     ways = plan.choice.ways
     if not any(_may_lose(way.measured) for way in ways):
         return
@@ -61,7 +76,7 @@ def print_ways(plan: Plan, given: Sequence[str] = ()) -> None:
             _write_recommended(writer, plan, given, best)
 
 
-def _write_recommended(writer: LineWriter, plan: Plan, given: Sequence[str], best: RecoveryWay) -> None:
+def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: RecoveryWay) -> None:
     ways = plan.choice.ways
     writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
     meaning = _DONE if _is_done(best, plan) else best.consequence
@@ -79,8 +94,8 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Sequence[str], bes
     if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
         own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
         own += [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
-        words = shell_line([*given, *own, "--accept-loss", "--yes"])
-        proceed = f"kafkalog recover {shell_word(_path(plan, given))} {words}"
+        words = shell_line([*given.words, *own, "--accept-loss", "--yes"])
+        proceed = f"kafkalog recover {shell_line(_paths(plan, given))} {words}"
         if all(sorted(shlex.split(proceed)) != sorted(shlex.split(command)) for command in commands):
             writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
             writer.write(escape_controls(f"  {proceed}"))

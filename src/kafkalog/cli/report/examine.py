@@ -14,6 +14,7 @@ from kafkalog.cli.report.annotated import bytes_around
 from kafkalog.cli.report.asked import Asked, Watch
 from kafkalog.cli.report.facts import Damage, Directory, Planned, ReportFacts
 from kafkalog.cli.report.walked import walk_over
+from kafkalog.cli.settings import Given
 from kafkalog.cli.ways_text import commands_for
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -256,7 +257,7 @@ def _command(made: Plan, asked: Asked) -> str | None:
         return None
     best = made.choice.recommended
     if best is not None and (made.changes or best.measured.bytes_cut or best.measured.damage_left):
-        return "\n".join(commands_for(best, made, asked.words)) or None
+        return "\n".join(commands_for(best, made, Given(asked.words))) or None
     if made.changes:
         return shell_line(["kafkalog", "recover", made.root, *asked.words, "--yes"])
     return None

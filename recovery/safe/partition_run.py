@@ -1,4 +1,4 @@
-"""Mode safe: what a broker opens without changing a byte, with every sound batch that is there.
+"""One partition directory on its way to a state that a broker leaves alone.
 
 Where the broker's own result is sound and stable, that is the result.  Elsewhere the log is cut at the first batch that
 is not sound, everything beside it is rebuilt as the broker would rebuild it, and the result is put before the model of
@@ -7,46 +7,27 @@ the broker again until that changes nothing any more.  A batch that stops the br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
-from functools import cache
-from types import MappingProxyType
+from dataclasses import replace
 
 from kafkalog.codec.advice import Ask, Sentence
-from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC
-from kafkalog.codec.index_files import (
-    ABORTED_TRANSACTION,
-    ABORTED_TRANSACTION_VERSION,
-    OFFSET_ENTRY,
-    TIME_ENTRY,
-    each_slot,
-)
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
-    CLUSTER_METADATA_TOPIC_ID,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
-    DirectoryState,
-    FileKind,
     PartitionName,
-    parse_segment_file,
-    segment_file,
 )
-from kafkalog.codec.scan import Scanner
-from kafkalog.log.storage.content import Content, Slice, join
+from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.changed_files import ChangedFiles, changed_files
 from kafkalog.recovery.broker.manager import (
     BrokerResult,
     Outcome,
     PartitionResult,
     load_log_directory,
-    read_checkpoints,
     read_topic_id,
 )
 from kafkalog.recovery.damage.salvage import salvage
@@ -54,80 +35,41 @@ from kafkalog.recovery.damage.soundness import (
     Cut,
     SoundLog,
     bytes_above,
-    end_of_last_sound,
     log_segments,
     sound_prefix,
-)
-from kafkalog.recovery.decide.normalize import (
-    Change,
-    Checkpoints,
-    clear_places,
-    normalize_partition,
-    normalize_root,
-    partitions_of,
-    topic_ids,
 )
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
-from kafkalog.recovery.facts.workers import Group, Workers, groups_of
+from kafkalog.recovery.safe.log_contents import (
+    can_go_on,
+    covers,
+    has_unknown_versions,
+    hiding,
+    holds_the_same,
+    last_start,
+    logs,
+    parse_base,
+    remove_segments,
+    reset_indexes,
+    sound_logs,
+)
+from kafkalog.recovery.safe.normalize import (
+    Checkpoints,
+)
 
-__all__ = ["InOrder", "Recovered", "SafeRecovery", "SafeResult", "no_checks", "recover_safely"]
+__all__ = ["CannotSettleError", "PartitionRun"]
 
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _ROUNDS = 40
 _STARTS = 4
 _SHORTENED = 12
 """Times that a log is shortened to the last offset that was there before; then to the first."""
-InOrder = Callable[[str, int], bool]
-"""Whether checks find nothing in a partition directory, from the segment with this base offset on."""
 _FULL_INDEX = ("full index", "full time index", "newPosition > limit", "no room for its last entry")
 _LARGEST_INDEX = 1 << 30
 
 
-def no_checks(_directory: str, _first: int) -> bool:
-    """For those who want everything as a start after a crash leaves it: no partition stays as it is."""
-    return False
-
-
-@dataclass(slots=True)
-class SafeResult:
-    """The tree to leave, and what led to it."""
-
-    tree: Tree
-    partitions: list[PartitionResult] = field(default_factory=list)
-    cuts: dict[str, Cut] = field(default_factory=dict)
-    """partition directory -> where its log is cut"""
-    changes: list[Change] = field(default_factory=list)
-    """what was put out of the way, and why"""
-    repeats: dict[str, Cut] = field(default_factory=dict)
-    """partition directory -> the first batch that is kept although its offset was there before"""
-    repairs: list[Finding] = field(default_factory=list)
-    """bits that were turned over"""
-    lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """partition directory -> offset ranges that are gone inside the log that is kept"""
-    refusals: dict[str, str] = field(default_factory=dict)
-    """partition directory -> why it is left as it is"""
-    merged: frozenset[str] = frozenset()
-    """partition directories that hold what several copies held"""
-
-    def findings(self) -> list[Finding]:
-        """The reasons of cuts and changes."""
-        found = [
-            Finding(cut.code, cut.severity, cut.position, None, cut.detail, cut.path) for cut in self.cuts.values()
-        ]
-        found += [
-            Finding(each.code, each.severity, each.position, None, f"{each.detail}; it stays", each.path)
-            for each in self.repeats.values()
-        ]
-        found += self.repairs
-        found += [
-            Finding(change.code, change.severity, None, None, change.reason, change.path) for change in self.changes
-        ]
-        return found
-
-
-class _CannotSettleError(Exception):
+class CannotSettleError(Exception):
     """A partition that no cut repairs."""
 
     def __init__(self, refusal: str) -> None:
@@ -135,7 +77,7 @@ class _CannotSettleError(Exception):
         super().__init__(refusal)
 
 
-class _PartitionRun:
+class PartitionRun:
     """One partition directory on its way to a state that the broker leaves alone."""
 
     def __init__(self, tree: Tree, directory: str, name: PartitionName, points: Checkpoints, rules: Rules) -> None:
@@ -302,12 +244,13 @@ class _PartitionRun:
     def rebuilt(self) -> BrokerResult:
         """All indexes rebuilt; a log that is not sound throughout is not for this."""
         sound = sound_prefix(self.original, self.directory)
-        if sound.cut is not None:
-            raise _CannotSettleError(
-                f"{sound.cut.path} is damaged at byte {sound.cut.position} ({sound.cut.code}: {sound.cut.detail}): "
-                "recover the log first"
-            )
-        return self.settle(sound)
+        if sound.cut is None:
+            rebuilt = self.settle(sound)
+            if logs(rebuilt.tree, self.result_directory(rebuilt)) == logs(self.original, self.directory):
+                return rebuilt
+        cut = self.cut or sound.cut or sound.repeat
+        where = self.directory if cut is None else f"{cut.path}, byte {cut.position}: {cut.code}: {cut.detail}"
+        raise CannotSettleError(f"indexes are rebuilt for a log that stays as it is ({where}): recover the log first")
 
     def keepable(self, sound: SoundLog) -> SoundLog:
         """The sound part, and what may be salvaged after it."""
@@ -332,7 +275,7 @@ class _PartitionRun:
         """Each record of the metadata changes what those before it have made: a log with a gap says nothing certain."""
         up_to = salvage(self.original, self.directory, start=self.start, repair=self.rules.repair_bits, resume=False)
         if sum(found.sizes.values()) > sum(up_to.sizes.values()):
-            raise _CannotSettleError(
+            raise CannotSettleError(
                 f"{cut.path} is damaged at byte {cut.position}, and mode salvage would leave a gap there, which a "
                 f"metadata log must not have; {OTHER_COPIES}"
             )
@@ -391,7 +334,7 @@ class _PartitionRun:
             if rest is not None:
                 return rest
             tree = self.as_started_again(result)
-        raise _CannotSettleError(f"{self.directory} never reaches a stable state: every start of Kafka would change it")
+        raise CannotSettleError(f"{self.directory} never reaches a stable state: every start of Kafka would change it")
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """The repeated offset because of which the broker would not keep or not serve all of it, None if it would."""
@@ -434,7 +377,7 @@ class _PartitionRun:
             return result.tree
         again = load_again(self, result.tree, directory, self.log_start)
         if again is None:
-            raise _CannotSettleError(f"Kafka would not start on {directory}, which is no longer its own")
+            raise CannotSettleError(f"Kafka would not start on {directory}, which is no longer its own")
         tree = self.original.copy()
         for name in tree.all_names(self.directory):
             tree.delete(f"{self.directory}/{name}")
@@ -451,7 +394,7 @@ class _PartitionRun:
                 f"the topic id of {self.directory} cannot be read ({error}), and neither another partition of the "
                 "topic in this directory nor the metadata beside it knows it; name it with "
             )
-            raise _CannotSettleError(Sentence(unknown, Ask.TOPIC_ID)) from None
+            raise CannotSettleError(Sentence(unknown, Ask.TOPIC_ID)) from None
 
     def kept(self, sound: SoundLog) -> Tree:
         """The directory with the sound part of its logs."""
@@ -481,14 +424,14 @@ class _PartitionRun:
         """Cut at the batch that the broker fails at; where it is none, rebuild everything beside the logs."""
         message = result.message or ""
         if is_index_full(result):
-            raise _CannotSettleError(self.smallest_index(tree))
+            raise CannotSettleError(self.smallest_index(tree))
         error = result.error
         path = None if error is None else error.segment_path
         if error is None or error.position is None or path is None or path not in tree.files:
             if self.start > 0:
                 self.start = 0
                 return self.kept(sound_prefix(self.original, self.directory))
-            raise _CannotSettleError(f"Kafka would not start: {result.exception}: {message}")
+            raise CannotSettleError(f"Kafka would not start: {result.exception}: {message}")
         detail = f"Kafka does not start on this batch: {result.exception}: {message}"
         self.cut = Cut(path, error.position, FindingCode.BROKER_REFUSES, detail)
         tree.files[path] = tree.files[path].slice(0, error.position)
@@ -518,10 +461,11 @@ class _PartitionRun:
         return f"the indexes of {self.directory} do not fit into any segment.index.bytes"
 
     def loads_with(self, tree: Tree, size: int) -> bool:
+        """Whether a broker starts on it, and changes nothing, with indexes of this many bytes."""
         given = self.rules.settings(self.name.topic)
         tried = replace(given, segment_index_bytes=size)
         rules = replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
-        run = _PartitionRun(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
+        run = PartitionRun(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
         first = run.load(tree, recovery_point=0, log_start=self.log_start)
         return first.outcome == Outcome.LOADED and run.is_stable(first, self.log_start)
 
@@ -531,389 +475,10 @@ def is_index_full(result: BrokerResult) -> bool:
     return result.outcome != Outcome.LOADED and any(text in (result.message or "") for text in _FULL_INDEX)
 
 
-def load_again(run: _PartitionRun, tree: Tree, directory: str, log_start: int) -> BrokerResult | None:
+def load_again(run: PartitionRun, tree: Tree, directory: str, log_start: int) -> BrokerResult | None:
     """The broker on its own result, unclean and from the first segment; None if it does not start."""
     if directory != run.directory:  # a stray directory is another one's name now
         tree = tree.copy()
         tree.renamed_directories = []
     result = run.load(tree, recovery_point=run.start, log_start=log_start)
     return result if result.outcome == Outcome.LOADED else None
-
-
-def holds_the_same(tree: Tree, other: Tree, directory: str) -> bool:
-    """A directory holds the same in both trees: logs by what they are made of, other files by their bytes."""
-    names = tree.names(directory)
-    if names != other.names(directory):
-        return False
-    for path in (f"{directory}/{name}" for name in names):
-        if path.endswith(FileKind.LOG.value):
-            if tree.files[path] != other.files[path]:
-                return False
-        elif not tree.is_same(path, other, path):
-            return False
-    return True
-
-
-def logs(tree: Tree, directory: str) -> Content:
-    """All logs of a partition after each other."""
-    return join(part for _base, path in log_segments(tree, directory) for part in tree.files[path].parts)
-
-
-def sound_logs(before: Tree, sound: SoundLog) -> Content:
-    """What is sound of them."""
-    return join(part for path, size in sorted(sound.sizes.items()) for part in before.files[path].slice(0, size).parts)
-
-
-def covers(kept: Content, wanted: Content) -> bool:
-    """All bytes of original files that one content has are in the other, in whatever order."""
-    there: dict[str, list[tuple[int, int]]] = {}
-    for part in kept.parts:
-        if isinstance(part, Slice):
-            there.setdefault(part.origin, []).append((part.start, part.start + part.length))
-    for spans in there.values():
-        spans.sort()
-    return all(
-        isinstance(part, Slice) and _spans(there.get(part.origin, []), part.start, part.start + part.length)
-        for part in wanted.parts
-    )
-
-
-def _spans(spans: list[tuple[int, int]], start: int, end: int) -> bool:
-    for low, high in spans:
-        if low > start:
-            break
-        start = max(start, high)
-    return start >= end
-
-
-def hiding(tree: Tree, directory: str) -> Iterator[Cut]:
-    """Batches with an index entry that lie below offsets before them: who asks for those is led past them."""
-    for base, path in log_segments(tree, directory):
-        index = f"{directory}/{segment_file(base, FileKind.OFFSET_INDEX)}"
-        indexed = {position for _relative, position in entries_of(tree, index, OFFSET_ENTRY)}
-        highest = -1
-        for batch in Scanner(tree.source(path), check_crc=False) if indexed else ():
-            if batch.last_offset < highest and batch.position in indexed:
-                detail = f"offset {batch.last_offset} after {highest}, to which a Kafka index would lead"
-                yield Cut(path, batch.position, FindingCode.OFFSET_NOT_INCREASING, detail)
-            highest = max(highest, batch.last_offset)
-
-
-def entries_of(tree: Tree, path: str, layout: FixedLayout) -> Iterator[tuple[int, ...]]:
-    """The slots of an index, if it is there; of those in a hole, which are all zeros, only the first."""
-    if path in tree.files:
-        for _number, fields in each_slot(tree.source(path), layout, pass_holes=True):
-            yield fields
-
-
-def has_unknown_versions(tree: Tree, directory: str) -> bool:
-    """Whether an aborted transaction is listed in a version that does not exist.
-
-    Up to 4.3 Kafka looks at the first byte of the version, and starts on some of them; 4.4 starts on none.
-    """
-    listed = (name for name in tree.names(directory) if name.endswith(FileKind.TRANSACTION_INDEX.value))
-    return any(
-        fields[0] != ABORTED_TRANSACTION_VERSION
-        for name in listed
-        if parse_segment_file(name) is not None
-        for fields in entries_of(tree, f"{directory}/{name}", ABORTED_TRANSACTION)
-    )
-
-
-def can_go_on(tree: Tree, directory: str, end_offset: int) -> bool:
-    """The active segment's indexes hold nothing from the log's end on: else no append that is indexed succeeds."""
-    base, _path = log_segments(tree, directory)[-1]
-    for kind, layout in ((FileKind.OFFSET_INDEX, OFFSET_ENTRY), (FileKind.TIME_INDEX, TIME_ENTRY)):
-        path = f"{directory}/{segment_file(base, kind)}"
-        relative = 0 if kind is FileKind.OFFSET_INDEX else 1
-        if any(base + entry[relative] >= end_offset for entry in entries_of(tree, path, layout)):
-            return False
-    return True
-
-
-def parse_base(path: str) -> int:
-    """Base offset from a log's path."""
-    parsed = parse_segment_file(path.rpartition("/")[2])
-    if parsed is None:
-        raise AssertionError(path)
-    return parsed.base_offset
-
-
-def remove_segments(tree: Tree, directory: str, bases: Set[int]) -> None:
-    """Remove the files of segments, their snapshots too."""
-    for name in tree.names(directory) if bases else ():
-        parsed = parse_segment_file(name)
-        if parsed is not None and parsed.base_offset in bases and not parsed.pending:
-            tree.delete(f"{directory}/{name}")
-
-
-def reset_indexes(tree: Tree, directory: str, bases: Set[int]) -> None:
-    """Empty the indexes of segments: the broker then rebuilds them when their turn comes, and not while opening."""
-    for name in tree.names(directory) if bases else ():
-        parsed = parse_segment_file(name)
-        if parsed is not None and parsed.base_offset in bases and parsed.kind is FileKind.TRANSACTION_INDEX:
-            tree.write(f"{directory}/{name}", b"")
-    for base in sorted(bases):
-        for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
-            tree.write(f"{directory}/{segment_file(base, kind)}", b"")
-
-
-def last_start(tree: Tree, directory: str, log_start: int) -> int:
-    """The largest log start offset with which a broker keeps the log: the offset of its last record.
-
-    One at the log's end would do too, but makes the leader epochs come and go with every start.
-    """
-    segments = log_segments(tree, directory)
-    if not segments:
-        return log_start
-    end = end_of_last_sound(tree, directory)
-    return segments[-1][0] if end is None else max(end - 1, segments[0][0])
-
-
-class _Known:
-    """What the broker made of partitions when it was started on several, where each alone gives the same."""
-
-    def __init__(self, tree: Tree, changes: Sequence[Change]) -> None:
-        checkpoints = read_checkpoints(tree)
-        self._is_any = not changes and checkpoints is not None and CLEAN_SHUTDOWN_FILE not in tree.directories
-        self._points, self._starts = checkpoints or ({}, {})
-        self._forecast: BrokerResult | None = None
-        self._of: dict[str, PartitionResult] = {}
-
-    def take(self, forecast: BrokerResult | None) -> None:
-        """What it made of them is this."""
-        self._forecast = forecast
-        self._of = {}
-        if self._is_any and forecast is not None and forecast.outcome == Outcome.LOADED:
-            self._of = {each.name: each for each in forecast.partitions if each.stray is None}
-
-    def result(self, run: _PartitionRun, before: Tree) -> BrokerResult | None:
-        """That of the only directory in a tree; None where it is to be loaded."""
-        found = self._of.get(run.directory)
-        if self._forecast is None or found is None or run.name.state is not DirectoryState.LIVE:
-            return None
-        if run.name.topic == CLUSTER_METADATA_TOPIC or before.subdirectories() != [run.directory]:
-            return None
-        if (self._points.get(run.key, 0), self._starts.get(run.key, 0)) != (run.recovery_point, run.log_start):
-            return None
-        tree = self._forecast.tree.part(run.directory)
-        return BrokerResult(Outcome.LOADED, tree, self._forecast.clean, partitions=[found])
-
-
-@dataclass(slots=True)
-class Recovered:
-    """What became of one partition directory."""
-
-    directory: str
-    name: PartitionName
-    refusal: str | None = None
-    changes: list[Change] = field(default_factory=list)
-    cut: Cut | None = None
-    repeat: Cut | None = None
-    repairs: list[Finding] = field(default_factory=list)
-    lost: list[tuple[int, int]] = field(default_factory=list)
-    result: PartitionResult | None = None
-    files: ChangedFiles = field(default_factory=ChangedFiles)
-    removed_directories: list[str] = field(default_factory=list)
-    """inside it"""
-    log_start: int = 0
-    is_whole: bool = False
-    """all of its log was examined"""
-
-    @property
-    def new_directory(self) -> str:
-        """Its name afterwards."""
-        return (self.result.stray if self.result is not None else None) or self.directory
-
-
-class SafeRecovery:
-    """Safe recovery of a log directory by settled rules, one topic-partition at a time.
-
-    `topic_id` tells the id of a topic whose partitions have lost it; `is_in_order` whether a partition directory that
-    was closed in order is to stay as it is; `declined` why others are, whatever is in them.
-    """
-
-    def __init__(
-        self,
-        tree: Tree,
-        rules: Rules,
-        topic_id: Callable[[str], str | None],
-        is_in_order: InOrder = no_checks,
-        declined: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        self._rules = rules
-        self._declined = declined
-        self._is_in_order = is_in_order
-        self._result = SafeResult(tree.copy())
-        self._is_clean = CLEAN_SHUTDOWN_FILE in tree.files
-        self._result.changes += normalize_root(self._result.tree)
-        self._known = _Known(tree, self._result.changes)
-        self._points = Checkpoints.read(self._result.tree)
-        self._names = dict(partitions_of(self._result.tree, rules.cluster_metadata))
-        self._donors = cache(lambda: topic_ids(self._result.tree))  # seldom asked for
-        self._topic_id = topic_id
-        self.groups = groups_of(list(self._names))
-
-    @property
-    def takes_the_root_as_it_is(self) -> bool:
-        """Nothing in the log directory itself had to be put out of the way."""
-        return not self._result.changes
-
-    def knows(self, forecast: BrokerResult | None) -> None:
-        """What the broker makes of the same partitions by the same rules."""
-        self._known.take(forecast)
-
-    def recover(self, group: Group) -> list[Recovered]:
-        """The directories of one topic-partition; the tree stays as it is."""
-        own = self._result.tree.part(*group)
-        outcomes = []
-        for directory in group:
-            if directory in self._names:
-                outcomes.append(self._recover(own, directory))
-                if len(group) > 1:
-                    _put(own, outcomes[-1])
-        return outcomes
-
-    def part(self, outcomes: Sequence[Recovered]) -> SafeResult:
-        """The result of one topic-partition alone, its checkpoints apart."""
-        result = SafeResult(self._result.tree.part(*(each.directory for each in outcomes)))
-        for outcome in outcomes:
-            _take_over(result, outcome, Checkpoints({}, {}))
-        return result
-
-    def whole(self, recovered: Iterable[Sequence[Recovered]]) -> SafeResult:
-        """The result of all, from those of all topic-partitions."""
-        result, points = self._result, self._points
-        found = {outcome.directory: outcome for outcomes in recovered for outcome in outcomes}
-        after = Checkpoints(dict(points.recovery_points), dict(points.log_starts))
-        for directory in self._names:
-            _take_over(result, found[directory], after)
-        after.write(result.tree)
-        return result
-
-    def _id_of(self, topic: str) -> str | None:
-        """The id of a topic by its other partitions, or as the caller knows it; that of the metadata never changes."""
-        if topic == CLUSTER_METADATA_TOPIC:
-            return CLUSTER_METADATA_TOPIC_ID
-        return self._donors().get(topic) or self._topic_id(topic)
-
-    def _recover(self, tree: Tree, directory: str) -> Recovered:
-        """One directory, in a tree of its own with those of the same topic-partition."""
-        name = self._names[directory]
-        if directory in self._declined:
-            return Recovered(directory, name, self._declined[directory])
-        directories = set(tree.directories)
-        before = tree.part(directory)
-        cleared = clear_places(tree, directory)
-        left = set(tree.directories)
-        untouched = _with_copy(tree, directory, name)
-        changes = normalize_partition(tree, directory, lambda: self._id_of(name.topic))
-        run = _PartitionRun(_with_copy(tree, directory, name), directory, name, self._points, self._rules)
-        try:
-            loaded = run.run(self._is_clean, untouched, None if cleared else self._known.result(run, untouched))
-        except _CannotSettleError as error:
-            return self._as_it_is(run) or Recovered(directory, name, error.refusal)
-        new = run.result_directory(loaded)
-        files = changed_files(before, directory, loaded.tree, new)
-        stays = None if cleared or not (files or changes) else self._as_it_is(run)
-        return stays or Recovered(
-            directory,
-            name,
-            changes=cleared if run.took_theirs else [*cleared, *changes],
-            cut=run.cut,
-            repeat=run.repeat,
-            repairs=run.repairs,
-            lost=run.lost,
-            result=run.result_of(loaded),
-            removed_directories=sorted(directories - (left if run.took_theirs else set(tree.directories))),
-            files=files,
-            log_start=run.log_start,
-            is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),
-        )
-
-    def _as_it_is(self, run: _PartitionRun) -> Recovered | None:
-        """A partition that a broker closed in order, trusts and takes nothing from; and no check finds anything in it.
-
-        None if it is not such a one, or more than that is wanted.
-        """
-        if run.trusted is None or run.takes_something or self._rules.full or run.is_metadata:
-            return None
-        if run.result_directory(run.trusted) != run.directory or not self._is_in_order(run.directory, run.start):
-            return None
-        return Recovered(run.directory, run.name, result=run.result_of(run.trusted), log_start=run.given_log_start)
-
-
-def recover_safely(
-    tree: Tree,
-    rules: Rules,
-    *,
-    topic_id: Callable[[str], str | None] = lambda topic: None,
-    is_in_order: InOrder = no_checks,
-    workers: Workers | None = None,
-    forecast: BrokerResult | None = None,
-    declined: Mapping[str, str] = MappingProxyType({}),
-) -> SafeResult:
-    """The tree that safe recovery leaves of a log directory, by rules that are settled.
-
-    With their `repair_bits` single bits are corrected if proven so well, in mode `salvage` a log goes on after
-    damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id`, `is_in_order` and
-    `declined` are those of `SafeRecovery`; `forecast` is what the broker makes of the same tree by the same rules.
-    """
-    recovery = SafeRecovery(tree, rules, topic_id, is_in_order, declined)
-    recovery.knows(forecast)
-    return recovery.whole((workers or Workers()).each(recovery.groups, recovery.recover))
-
-
-def _with_copy(tree: Tree, directory: str, name: PartitionName) -> Tree:
-    """The partition's own tree; with its `-future` copy, beside which a broker does not close it."""
-    if name.state is not DirectoryState.LIVE:
-        return tree.part(directory)
-    same = (name.topic, name.partition)
-    futures = [
-        other
-        for other, parsed in partitions_of(tree)
-        if (parsed.topic, parsed.partition) == same and parsed.state is DirectoryState.FUTURE
-    ]
-    return tree.part(directory, *futures)
-
-
-def _put(tree: Tree, outcome: Recovered) -> None:
-    """Put a partition's result into a tree."""
-    if outcome.result is None:
-        return
-    for path in outcome.removed_directories:
-        tree.remove_directory(path)
-    outcome.files.put(tree, outcome.directory)
-    if outcome.new_directory != outcome.directory:
-        tree.rename_directory(outcome.directory, outcome.new_directory)
-
-
-def _take_over(result: SafeResult, outcome: Recovered, after: Checkpoints) -> None:
-    """Put a partition's result into the whole, and say in the checkpoints what is known now."""
-    if outcome.result is None:
-        result.refusals[outcome.directory] = outcome.refusal or "it cannot be recovered"
-        return
-    _put(result.tree, outcome)
-    result.changes += outcome.changes
-    result.repairs += outcome.repairs
-    if outcome.cut is not None:
-        result.cuts[outcome.directory] = outcome.cut
-    if outcome.repeat is not None:
-        result.repeats[outcome.directory] = outcome.repeat
-    if outcome.lost:
-        result.lost[outcome.directory] = outcome.lost
-    partition, name = outcome.result, outcome.name
-    result.partitions.append(partition)
-    if name.state.value or name.topic == CLUSTER_METADATA_TOPIC:
-        return
-    key = (name.topic, name.partition)
-    if partition.stray is not None:  # under its new name too it is this topic-partition to the checkpoint
-        if key in after.log_starts:
-            after.log_starts[key] = outcome.log_start
-        return
-    if outcome.is_whole:
-        after.recovery_points[key] = partition.log_end_offset
-    elif key in after.recovery_points:
-        after.recovery_points[key] = min(after.recovery_points[key], partition.log_end_offset)
-    if key in after.log_starts:
-        after.log_starts[key] = outcome.log_start

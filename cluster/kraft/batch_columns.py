@@ -1,0 +1,39 @@
+"""The headers of a metadata log, held in columns: what two copies of it are compared by."""
+
+from __future__ import annotations
+
+from array import array
+
+from kafkalog.codec.model import BatchHeader
+
+__all__ = ["BatchColumns"]
+
+
+class BatchColumns:
+    """What two copies of a log are compared by: a batch is copied as it is, so that equal headers mean equal bytes."""
+
+    __slots__ = ("base", "crc", "end", "epoch")
+
+    def __init__(self) -> None:
+        self.base, self.end, self.epoch, self.crc = array("q"), array("q"), array("i"), array("Q")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, BatchColumns):
+            return NotImplemented
+        return (self.base, self.end, self.epoch, self.crc) == (other.base, other.end, other.epoch, other.crc)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def add(self, header: BatchHeader) -> None:
+        """One more batch."""
+        self.base.append(header.base_offset)
+        self.end.append(header.next_offset)
+        self.epoch.append(header.partition_leader_epoch)
+        self.crc.append(header.crc)
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def row(self, number: int) -> tuple[int, int, int, int]:
+        """Base offset, end, epoch and checksum of a batch."""
+        return self.base[number], self.end[number], self.epoch[number], self.crc[number]

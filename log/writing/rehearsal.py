@@ -1,0 +1,68 @@
+"""Loading a log on a virtual copy of its directory first, so that nothing is done where it would end half way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from kafkalog.codec.framing import first_batch_bytes
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.source import Source
+from kafkalog.log.disk.files import FileSource, scan_directory
+from kafkalog.log.storage.header_tables import HeaderTables
+from kafkalog.log.storage.java import JavaError
+from kafkalog.log.storage.loader import LoadRequest, LogLoader
+from kafkalog.log.storage.segment import LogLossError
+from kafkalog.log.storage.tree import Tree
+
+__all__ = ["rehearse"]
+
+
+def rehearse(request: LoadRequest, *, without: str | None = None) -> None:
+    """Raise `JavaError` or `LogLossError` as loading by this request does, which is not to cut a log.
+
+    `without` is a file that is removed before.
+    """
+    path = request.directory
+    parent, name = os.path.split(path)
+    sizes = {
+        f"{name}/{entry.name}": entry.stat(follow_symlinks=False).st_size
+        for entry in scan_directory(path)
+        if entry.is_file(follow_symlinks=False) and entry.path != without
+    }
+    with _files(parent) as origin:
+        logs = {each: size for each, size in sizes.items() if each.endswith(FileKind.LOG.value)}
+        largest = max(logs, key=logs.__getitem__, default="")
+        tables = HeaderTables(sum(logs.values()), lambda: first_batch_bytes(lambda: origin(largest)))
+        tree = Tree(sizes, [name], origin, tables.of if tables.is_worthwhile else None)
+        try:
+            LogLoader(tree, replace(request, directory=name)).load()
+        except JavaError as error:
+            if error.segment_path is not None:
+                error.segment_path = os.path.join(parent, error.segment_path)
+            raise
+        except LogLossError as error:
+            raise LogLossError(os.path.join(parent, error.path), error.position) from error
+
+
+@contextmanager
+def _files(root: str) -> Iterator[Callable[[str], Source]]:
+    """Files below a directory by their paths; one stays open, since they are read one after the other."""
+    opened: dict[str, FileSource] = {}
+
+    def origin(path: str) -> Source:
+        if path not in opened:
+            close()
+            opened[path] = FileSource(os.path.join(root, path))
+        return opened[path]
+
+    def close() -> None:
+        while opened:
+            opened.popitem()[1].close()
+
+    try:
+        yield origin
+    finally:
+        close()

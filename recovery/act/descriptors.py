@@ -1,0 +1,122 @@
+"""What is done through an open descriptor: reading and writing with holes, attributes, and mounts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import errno
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from kafkalog.recovery.act.digest import BLOCK, Piece, without_zeros
+
+__all__ = [
+    "DIRECTORY_FLAGS", "extended_attributes", "is_kept_attribute", "make_directories", "mount_of", "ranges_with_data",
+    "read_all", "set_extended_attributes", "write_pieces",
+]  # fmt: skip
+
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How a directory is opened."""
+
+
+def ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Ranges that hold all that is not a hole, each at a multiple of `BLOCK` from `start`, in order."""
+    position = start
+    while position < end:
+        try:
+            low = os.lseek(descriptor, position, os.SEEK_DATA)
+            high = os.lseek(descriptor, low, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return
+            low, high = position, end
+        low = start + (max(low, position) - start) // BLOCK * BLOCK
+        high = min(start - (start - high) // BLOCK * BLOCK, end)
+        if low < high:
+            yield max(low, position), high
+        position = max(high, position + BLOCK)
+
+
+def read_all(descriptor: int, position: int, length: int) -> bytes:
+    """Exactly `length` bytes from `position` on; `OSError` where a file ends before."""
+    data = os.pread(descriptor, length, position)
+    while len(data) < length:
+        more = os.pread(descriptor, length - len(data), position + len(data))
+        if not more:
+            raise OSError(errno.EIO, f"the file became shorter while it was read, at byte {position + len(data)}")
+        data += more
+    return data
+
+
+def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int) -> None:
+    """Write pieces, holes as holes, from `start` on; then the file ends `size` bytes behind it, and is flushed."""
+    for position, data in pieces:
+        for at, part in without_zeros(position, data):
+            view = memoryview(part)
+            written = 0
+            while written < len(view):
+                count = os.pwrite(descriptor, view[written:], start + at + written)
+                if count <= 0:
+                    raise OSError(errno.EIO, "nothing was written")
+                written += count
+    os.ftruncate(descriptor, start + size)
+    os.fsync(descriptor)
+
+
+def mount_of(descriptor: int) -> str:
+    """The kernel's number of the mount through which a descriptor was opened; empty where it does not say."""
+    try:
+        with open(f"/proc/self/fdinfo/{descriptor}", encoding="ascii") as lines:
+            return next((line for line in lines if line.startswith("mnt_id:")), "")
+    except OSError:
+        return ""
+
+
+def is_kept_attribute(name: str) -> bool:
+    """Whether an extended attribute goes along with a copy: the user's own, access lists and labels.
+
+    Not those that make a file more than data (`security.capability`) or that only root's programs read (`trusted`).
+    """
+    return name.isprintable() and (name.startswith(("user.", "system.posix_acl_")) or name == "security.selinux")
+
+
+def extended_attributes(descriptor: int) -> dict[str, str]:
+    """Those that are kept, in base64; none where the file system has none."""
+    if not hasattr(os, "listxattr"):
+        return {}
+    try:
+        return {
+            name: base64.b64encode(os.getxattr(descriptor, name)).decode("ascii")
+            for name in os.listxattr(descriptor)
+            if is_kept_attribute(name)
+        }
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return {}
+        raise
+
+
+def set_extended_attributes(descriptor: int, wanted: Mapping[str, str]) -> None:
+    """Set those that are different, given in base64."""
+    found = extended_attributes(descriptor)
+    for name, value in wanted.items():
+        if found.get(name) != value:
+            try:
+                os.setxattr(descriptor, name, base64.b64decode(value, validate=True))
+            except binascii.Error as error:
+                raise OSError(errno.EINVAL, f"the extended attribute {name} is not base64") from error
+
+
+def make_directories(path: str) -> None:
+    """Like `os.makedirs`, with every new name flushed: what is saved in a directory is lost with the directory."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path)
+    if parent != path:
+        make_directories(parent)
+    os.mkdir(path, 0o700)
+    descriptor = os.open(parent, DIRECTORY_FLAGS)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,165 @@
+"""A journal read as a script: the operations that its steps stand for, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.names import READ_BY_A_BROKER
+from kafkalog.recovery.act.journal import EntryKind, FileState, Journal, Step
+from kafkalog.recovery.act.operations import (
+    FILES,
+    STAGED,
+    CutOff,
+    Drop,
+    DropDirectory,
+    Install,
+    Link,
+    Move,
+    MoveDirectory,
+    Operation,
+    Replace,
+    need,
+    tail_of,
+)
+from kafkalog.recovery.act.states import A_DIRECTORY, ABSENT, Place, Timeline, Tree, Uncut, Untouched, Whole
+from kafkalog.recovery.decide.actions import ActionKind
+
+__all__ = ["Script", "describe"]
+
+
+@dataclass(frozen=True)
+class Script:
+    """A journal's operations and the timeline they make; `ends` is how many operations the steps up to each take."""
+
+    operations: list[Operation]
+    timeline: Timeline
+    ends: list[int]
+
+
+class _Writer:
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.timeline = Timeline()
+        self.operations: list[Operation] = []
+
+    def add(self, operation: Operation) -> None:
+        operation.describe(self.timeline)
+        self.timeline.end_operation()
+        self.operations.append(operation)
+
+    def begin(self, place: Place, state: Whole | Uncut | Tree) -> None:
+        """A state that a step names must be the one that earlier steps have left."""
+        if self.timeline.knows(place):
+            need(self.timeline.state(place) == state)
+        else:
+            self.timeline.begin(place, state)
+
+    def new(self, place: Place, state: Whole) -> None:
+        need(not self.timeline.knows(place))
+        self.timeline.begin(place, state)
+
+    def surroundings(self) -> None:
+        touched = {step.path for step in self.journal.steps if step.kind is ActionKind.REMOVE_DIRECTORY}
+        for path in self.journal.directories:
+            if path and path not in touched:
+                self.timeline.begin(Place(False, path), A_DIRECTORY)
+        for path, each in self.journal.bystanders.items():
+            self.timeline.begin(Place(False, path), Untouched(each.kind, each.size, each.mtime_ns))
+
+    def step(self, number: int, step: Step) -> None:
+        same = self.journal.same_mount
+        path, saved = Place(False, step.path), Place(True, f"{FILES}/{step.path}")
+        whole = None if step.before is None else Whole(step.before.size, step.before.digest)
+        match step:
+            case Step(kind=ActionKind.REMOVE, before=FileState() as before):
+                self.begin(path, Whole(before.size, before.digest))
+                if not same:
+                    self.new(saved, Whole(before.size, before.digest))
+                self.add(Move(path, saved) if same else Drop(path, saved, before))
+            case Step(
+                kind=ActionKind.TRUNCATE, before=FileState() as before, kept_bytes=int(kept), kept_crc32c=int(crc)
+            ):
+                tail = Place(True, tail_of(step.path, kept))
+                self.begin(path, Uncut(kept, crc, before.size, before.digest))
+                self.new(tail, Whole(before.size - kept, before.digest))
+                self.add(CutOff(path, tail, kept, before))
+            case Step(kind=ActionKind.RENAME, target=str(target)):
+                if whole is not None:
+                    self.begin(path, whole)
+                self.add(Move(path, Place(False, target)))
+            case Step(kind=ActionKind.RENAME_DIRECTORY, target=str(target)):
+                self.add(MoveDirectory(path, Place(False, target)))
+            case Step(kind=ActionKind.WRITE, after=FileState() as after):
+                staged = Place(True, f"{STAGED}/{number}")
+                self.new(staged, Whole(after.size, after.digest))
+                saved_to = saved if whole is not None else None
+                self.write(path, staged, saved_to, whole, step.before, after.attributes.mtime_ns)
+            case Step(kind=ActionKind.REMOVE_DIRECTORY, before=FileState() as before, entries=Mapping() as entries):
+                self.remove_directory(path, saved, before, entries)
+            case _:
+                raise ValueError
+
+    def write(
+        self,
+        path: Place,
+        staged: Place,
+        saved: Place | None,
+        whole: Whole | None,
+        before: FileState | None,
+        mtime_ns: int,
+    ) -> None:
+        if whole is not None:
+            self.begin(path, whole)
+        if self.journal.same_mount:
+            if saved is not None:
+                self.add(Link(path, saved))
+            self.add(Replace(staged, path, saved))
+            return
+        if saved is not None and whole is not None:
+            self.new(saved, whole)
+        self.add(Install(staged, path, saved, before, mtime_ns))
+
+    def remove_directory(
+        self, path: Place, saved: Place, before: FileState, entries: Mapping[str, tuple[str, FileState | None]]
+    ) -> None:
+        if self.journal.same_mount:
+            self.begin(path, Tree(entries))
+            self.add(MoveDirectory(path, saved))
+            return
+        self.timeline.begin(path, A_DIRECTORY)
+        for name, (kind, state) in entries.items():
+            inside = Place(False, f"{path.path}/{name}")
+            need(state is not None and kind != EntryKind.OTHER)
+            if state is not None and kind == EntryKind.FILE:
+                self.begin(inside, Whole(state.size, state.digest))
+                self.new(Place(True, f"{saved.path}/{name}"), Whole(state.size, state.digest))
+            else:
+                self.timeline.begin(inside, A_DIRECTORY)
+        for name, (kind, state) in sorted(entries.items(), reverse=True):
+            inside, copy = Place(False, f"{path.path}/{name}"), Place(True, f"{saved.path}/{name}")
+            if state is not None:
+                self.add(Drop(inside, copy, state) if kind == EntryKind.FILE else DropDirectory(inside, state))
+        self.add(DropDirectory(path, before))
+
+
+def describe(journal: Journal, source: str) -> Script:
+    """The operations of a journal's steps; `FormatError` if they do not follow from each other."""
+    writer = _Writer(journal)
+    ends = []
+    writer.surroundings()
+    for number, step in enumerate(journal.steps):
+        try:
+            writer.step(number, step)
+        except ValueError:
+            raise FormatError(
+                f"this is not a recovery journal that kafkalog wrote: step {number + 1} ({step.kind} {step.path}) does "
+                "not follow from the steps before it",
+                source=source,
+            ) from None
+        ends.append(len(writer.operations))
+    for name in READ_BY_A_BROKER:
+        if not writer.timeline.knows(Place(False, name)):
+            writer.timeline.begin(Place(False, name), ABSENT)
+    return Script(writer.operations, writer.timeline, ends)

@@ -1,0 +1,87 @@
+"""What a recovery gives back, and the refusal of a plan that is not carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalog.codec.advice import Advice
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.recovery.act.runner import CompletedRuns
+from kafkalog.recovery.decide.choice import advice_on_loss, sentence_of_loss
+from kafkalog.recovery.decide.plan import Plan
+
+__all__ = ["RecoveryResult", "nothing_done", "refuse_any_declined", "refuse_declined"]
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryResult:
+    """What a recovery did; `run_id` is None if there was nothing to do."""
+
+    plan: Plan
+    run_id: str | None
+    quarantine: str | None
+    earlier: CompletedRuns = field(default_factory=CompletedRuns)
+    marker_withheld: str | None = None
+    """why no clean-shutdown marker was written, although one was asked for"""
+    notes: tuple[str, ...] = ()
+    """what is to be known of the directory and its runs: sentences"""
+
+    @property
+    def completed(self) -> tuple[str, ...]:
+        """Earlier interrupted runs that were completed first."""
+        return self.earlier.completed
+
+    @property
+    def declined(self) -> Mapping[str, str]:
+        """Partition directories that were left as they are, and why."""
+        return self.plan.declined
+
+    @property
+    def changed(self) -> bool:
+        """Whether the directory was changed."""
+        return self.run_id is not None or bool(self.completed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            **self.plan.as_dict(),
+            "changed": self.changed,
+            "run_id": self.run_id,
+            "quarantine": self.quarantine,
+            "completed_runs": list(self.completed),
+            "superseded_runs": dict(self.earlier.superseded),
+            "marker_withheld": self.marker_withheld or self.earlier.marker_withheld,
+        }
+
+
+def refuse_declined(made: Plan, *, accept_loss: bool, earlier: CompletedRuns | None = None) -> None:
+    """Raise `RecoveryRefused`, with the report, for a plan that is not carried out, or not without consent."""
+    advice: tuple[Advice, ...] = ()
+    if made.refusal is not None:
+        reason, why = "unreadable" if made.is_unreadable else "mode", made.refusal
+    elif made.needs_consent and not accept_loss:
+        reason, why, advice = "loss", sentence_of_loss(made.choice), tuple(advice_on_loss(made.choice))
+    else:
+        return
+    refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict(), advice=advice)
+    refused.is_unreadable = made.is_unreadable
+    raise refused
+
+
+def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
+    """As `refuse_declined`, for several directories: of several refusals one that names them all."""
+    refused = []
+    for made in plans:
+        try:
+            refuse_declined(made, accept_loss=accept_loss)
+        except RecoveryRefused as declined:
+            refused.append(declined.about(made.root) if len(plans) > 1 else declined)
+    if refused:
+        raise RecoveryRefused.of_several(refused)
+
+
+def nothing_done(made: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
+    """The result of a plan that is not carried out."""
+    return RecoveryResult(made, None, None, earlier or CompletedRuns())
