@@ -10,14 +10,14 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
 from kafkalog.server.answers import Answer, Change, Later
-from kafkalog.server.catalog import Catalog, Topic
+from kafkalog.server.catalog import Catalog, Permitted, Served, Topic
 from kafkalog.server.connection import Connection
 from kafkalog.server.deferring import Deferring
 from kafkalog.server.error_codes import Code
@@ -47,6 +47,9 @@ _TICK_S = 0.1
 _COSTLY = ("Metadata", "DescribeTopicPartitions", "DescribeLogDirs", "DescribeConfigs", "ListGroups", "DescribeGroups",
            "OffsetFetch")  # fmt: skip
 """Requests of few bytes that may ask for much."""
+_OF_THE_CLUSTER = ("DescribeQuorum", "DescribeClientQuotas", "DescribeUserScramCredentials",
+                   "ListPartitionReassignments", "ListConfigResources", "DescribeLogDirs")  # fmt: skip
+"""Which nobody may describe who may read some topics only, as with a broker's rules."""
 _MANY = 1000
 """Partitions, of which a request for all is not answered between two others."""
 _LISTING_SHARE = 10
@@ -58,6 +61,9 @@ _FIRST_BYTES = 1 << 19
 """In a request before SASL is done (`sasl.server.max.receive.size`)."""
 
 
+_Handlers = dict[str, Callable[[Request, Connection], Answer]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
     """How to serve; where is said apart."""
@@ -67,6 +73,8 @@ class ServerOptions:
     tls: ssl.SSLContext | None = None
     users: Mapping[str, str] = field(default_factory=dict)
     """passwords of SASL/PLAIN by name; none is needed where there are none"""
+    permitted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """topics that a user may read, see `Permitted`; all, where nothing is said"""
     advertised: tuple[str, int] | None = None
     """where clients find this server, if it is not where it listens; port 0 is that of listening"""
     refresh_seconds: float = 1.0
@@ -135,19 +143,18 @@ class Server:
         self._coordinator = Coordinator(partial(self._network.changed, Change.GROUPS), self._is_of_consumers)
         self._consumer_groups = ConsumerGroups(catalog, self._coordinator.has_members)
         self._fetch = FetchHandler(catalog, self._deferring.walk, self._deferring.computed)
-        self._offsets = ListOffsetsHandler(catalog)
         self._sasl = SaslHandler(options.users, options.limits.request_bytes, self._complain)
-        self._handlers = self._all_handlers(MetadataHandler(catalog, self.advertised),
-                                            GroupHandler(catalog, self._coordinator, self._consumer_groups,
-                                                         commits))  # fmt: skip
+        self._handlers = self._all_handlers(catalog)
+        self._handlers_of: dict[str | None, _Handlers] = {
+            user: self._all_handlers(Permitted(catalog, patterns)) for user, patterns in options.permitted.items()
+        }
         self._keeper = threading.Thread(target=self._keep, name="kafkalog-server-keeper", daemon=True)
 
-    def _all_handlers(
-        self, metadata: MetadataHandler, groups: GroupHandler
-    ) -> dict[str, Callable[[Request, Connection], Answer]]:
-        epochs, configs = LeaderEpochHandler(self._catalog), ConfigsHandler(self._catalog)
-        admin, producers = AdminHandler(self._catalog), ProducersHandler(self._catalog)
-        quorum = QuorumHandler(self._catalog)
+    def _all_handlers(self, catalog: Served) -> _Handlers:
+        metadata, offsets = MetadataHandler(catalog, self.advertised), ListOffsetsHandler(catalog)
+        groups = GroupHandler(catalog, self._coordinator, self._consumer_groups, self._commits)
+        epochs, configs = LeaderEpochHandler(catalog), ConfigsHandler(catalog)
+        admin, producers, quorum = AdminHandler(catalog), ProducersHandler(catalog), QuorumHandler(catalog)
         return {
             "ApiVersions": lambda request, _: api_versions(request, self._catalog.cluster),
             "SaslHandshake": self._sasl.handshake,
@@ -156,8 +163,8 @@ class Server:
             "DescribeTopicPartitions": lambda request, _: metadata.describe_topic_partitions(request),
             "DescribeCluster": lambda request, _: metadata.describe_cluster(request),
             "FindCoordinator": lambda request, _: metadata.find_coordinator(request),
-            "Fetch": self._fetch.fetch,
-            "ListOffsets": self._list_offsets,
+            "Fetch": self._fetch.of(catalog).fetch,
+            "ListOffsets": partial(self._list_offsets, offsets),
             "OffsetForLeaderEpoch": lambda request, _: epochs.offset_for_leader_epoch(request),
             "DescribeConfigs": lambda request, _: configs.describe_configs(request),
             "ListConfigResources": lambda request, _: configs.list_config_resources(request),
@@ -198,7 +205,10 @@ class Server:
     def _answer(self, request: Request, connection: Connection) -> Answer:
         if request.body.get("isolation_level", 0) not in (0, 1):
             return _without_isolation(request)
-        handler = self._handlers.get(request.api.name)
+        handlers = self._handlers_of.get(connection.user, self._handlers)
+        if handlers is not self._handlers and request.api.name in _OF_THE_CLUSTER:
+            return refusal(request, Code.CLUSTER_AUTHORIZATION_FAILED)
+        handler = handlers.get(request.api.name)
         if handler is not None:
             return handler(request, connection)
         if request.api.name == "Produce" and request.body["acks"] == 0:
@@ -215,10 +225,10 @@ class Server:
 
         return self._deferring.large(data, connection, answer)
 
-    def _list_offsets(self, request: Request, connection: Connection) -> Answer:
-        if self._offsets.is_quick(request):
-            return self._offsets.list_offsets(request)
-        return self._deferring.slowly(request, connection, self._offsets.find_offsets)
+    def _list_offsets(self, offsets: ListOffsetsHandler, request: Request, connection: Connection) -> Answer:
+        if offsets.is_quick(request):
+            return offsets.list_offsets(request)
+        return self._deferring.slowly(request, connection, offsets.find_offsets)
 
     def _of_groups(self, answer: Callable[[Request], Fields]) -> Callable[[Request, Connection], Answer]:
         def answered(request: Request, connection: Connection) -> Answer:
@@ -271,6 +281,7 @@ class Server:
         if self._keeper.is_alive():
             self._keeper.join()
         self._deferring.stop()
+        self._commits.close()
 
     def __enter__(self) -> Self:
         self.start()

@@ -10,6 +10,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.errors import KafkaLogError, StorageError
@@ -24,7 +25,7 @@ from kafkalog.log.disk.holders import told_held_by_others
 from kafkalog.server.files import OpenLogs
 from kafkalog.server.served_log import ServedLog
 
-__all__ = ["NO_TOPIC_ID", "Catalog", "Cluster", "Entity", "Topic"]
+__all__ = ["NO_TOPIC_ID", "Catalog", "Cluster", "Entity", "Permitted", "Served", "Topic"]
 
 NO_TOPIC_ID = "A" * 22
 """16 zeros: the topic has none."""
@@ -224,6 +225,81 @@ class Catalog:
         """The log of a partition, if it is here."""
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(partition)
+
+    def permits(self, _topic: str) -> bool:
+        """Whether one may know of a topic of that name."""
+        return True
+
+
+class Served(Protocol):
+    """What a client is served: a catalog, or the part of it that its user may read."""
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """By name."""
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Topic id -> name."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """Who the directories belong to."""
+
+    @property
+    def metadata(self) -> Partition | None:
+        """The log of the cluster's metadata."""
+
+    def log(self, topic: str, partition: int) -> ServedLog | None:
+        """The log of a partition, if it is here."""
+
+    def permits(self, topic: str) -> bool:
+        """Whether one may know of a topic of that name, if there is one."""
+
+
+class Permitted:
+    """The topics of a catalog that a user may read: names, or their beginnings with `*` behind (`PatternType`)."""
+
+    def __init__(self, catalog: Catalog, patterns: Sequence[str]) -> None:
+        self._catalog = catalog
+        self._literal = frozenset(each for each in patterns if not each.endswith("*"))
+        self._prefixes = tuple(each[:-1] for each in patterns if each.endswith("*"))
+        self._seen: tuple[Mapping[str, Topic], dict[str, Topic], dict[str, str]] = {}, {}, {}
+
+    def permits(self, topic: str) -> bool:
+        """Whether a topic of that name may be read."""
+        return topic in self._literal or topic.startswith(self._prefixes)
+
+    @property
+    def topics(self) -> Mapping[str, Topic]:
+        """Those that may be read, by name."""
+        return self._look()[1]
+
+    def _look(self) -> tuple[Mapping[str, Topic], dict[str, Topic], dict[str, str]]:
+        topics, seen = self._catalog.topics, self._seen
+        if seen[0] is not topics:
+            found = {name: each for name, each in topics.items() if self.permits(name)}
+            seen = self._seen = topics, found, {each.id: name for name, each in found.items()}
+        return seen
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Their ids -> names."""
+        return self._look()[2]
+
+    @property
+    def cluster(self) -> Cluster:
+        """As it is."""
+        return self._catalog.cluster
+
+    @property
+    def metadata(self) -> Partition | None:
+        """Not theirs to know."""
+        return None
+
+    def log(self, topic: str, partition: int) -> ServedLog | None:
+        """The log of a partition that may be read."""
+        return self._catalog.log(topic, partition) if self.permits(topic) else None
 
 
 def _metadata_of(inventory: Inventory) -> Partition | None:

@@ -68,6 +68,7 @@ class Connection:
         self.later: tuple[Request, Later] | None = None
         """a promise that the client is waiting for"""
         self.authenticated = False
+        self.user: str | None = None
         self.mechanism: str | None = None
         self.closing = False
         """whether it ends with the present response"""

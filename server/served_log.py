@@ -102,6 +102,8 @@ class ServedLog:
             kept = {_stamp(each) for each in partition.segments}
             self._listed = partition
             known, self._bounds = self._bounds is not None, None
+            if _has_other_bytes(before, partition):  # what was read of it may not be there any more
+                self._walk, self._committed = CommittedWalk(self._limits), None
         for segment in before.segments:
             if _stamp(segment) not in kept:
                 self._files.forget_replaced(segment.path)
@@ -159,12 +161,13 @@ class ServedLog:
     def finding_committed(self) -> Sliced[Committed]:
         """The same in slices; who comes later goes on where others have come to."""
         while True:
-            with self._walk.lock:
+            walk = self._walk
+            with walk.lock:
                 bounds = self.bounds()
                 found = self._committed
                 if found is None or found.end != bounds.end:
-                    found = self._walk.go(bounds.partition, bounds.end)
-                    if found is not None:
+                    found = walk.go(bounds.partition, bounds.end)
+                    if found is not None and walk is self._walk:
                         self._committed = found
                         self._tell_of_open(found, bounds.partition)
             if found is not None:
@@ -436,6 +439,13 @@ def _up_to(
 
 def _stamp(segment: Segment) -> tuple[str, int, int]:
     return segment.path, segment.size, segment.modified_ns
+
+
+def _has_other_bytes(before: Partition, now: Partition) -> bool:
+    """Whether a file was changed other than by what was added to it."""
+    known = {each.path: each for each in now.segments}
+    pairs = ((each, known[each.path]) for each in before.segments if each.path in known)
+    return any(new.size < old.size or (new.size == old.size and _stamp(new) != _stamp(old)) for old, new in pairs)
 
 
 def _stamps(partition: Partition) -> object:

@@ -23,6 +23,7 @@ __all__ = ["Workers", "finished"]
 T = TypeVar("T")
 _SLICE_S = 0.02
 
+
 def finished(result: T | Sliced[T]) -> Sliced[T]:
     """What was computed at once, or is in slices."""
     if isinstance(result, Generator):

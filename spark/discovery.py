@@ -26,6 +26,7 @@ from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.left_out import check_left_out
 from kafkalog.spark.options import ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
+from kafkalog.spark.told import LOGGER
 
 __all__ = [
     "Range",
@@ -214,6 +215,13 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
         followed = Follower(transactions=True).look(partition)
         undecided = () if followed.first_open_offset is None else (followed.first_open_offset,)
         view = view.committed(followed.aborted, undecided)
+        if view.end_offset < end:
+            LOGGER.warning(
+                "%s: read_committed ends at offset %d, where a transaction is open; nothing is read from there on, "
+                "records of other producers included",
+                partition.name or partition.path,
+                view.end_offset,
+            )
     if view.start_offset >= view.end_offset:
         return None
     exact = options.max_records_per_partition is not None
@@ -247,9 +255,7 @@ def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
         return found
     kept = [span for span in found if span.end > begin.start]
     if kept and kept[0].start < begin.start:
-        kept[0] = replace(
-            kept[0], start=begin.start, first_offset=begin.first_offset, expected=begin.expected
-        )
+        kept[0] = replace(kept[0], start=begin.start, first_offset=begin.first_offset, expected=begin.expected)
     return kept
 
 

@@ -78,6 +78,8 @@ class ConsumerView:
     """markers that cannot be read"""
     undecided: Finding | None = None
     """why it ends before what was asked for, where that is because of damage"""
+    open_transaction: str | None = None
+    """the same, where a transaction is open"""
 
     def committed(
         self,
@@ -120,7 +122,10 @@ def consumer_view(
     if isolation_level == READ_UNCOMMITTED:
         return view
     found = partition.transactions(limits=limits)
-    return view.committed(found.aborted, found.open_first_offsets.values(), found.findings, found.undecided)
+    committed = view.committed(found.aborted, found.open_first_offsets.values(), found.findings, found.undecided)
+    if committed.end_offset == view.end_offset or committed.undecided is not None:
+        return committed
+    return replace(committed, open_transaction=found.why_it_ends())
 
 
 class Selection:

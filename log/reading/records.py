@@ -133,6 +133,11 @@ class RecordReader:
             return self.findings[-1]
         return self._ended_by
 
+    @property
+    def open_transaction(self) -> str | None:
+        """Why `read_committed` ends before what was asked for, where a transaction is open: as a broker serves it."""
+        return self._view.open_transaction
+
     def _end_by(self, finding: Finding) -> None:
         self._ended_by = finding
         self.findings.append(finding)

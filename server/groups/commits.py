@@ -62,7 +62,7 @@ class CommitsFile:
             raise UsageError(f"{folder} is not a directory; {path} cannot be made in it")
         refuse_inside(os.path.realpath(folder), path)
         descriptor, _ = fs.lock_file(self.path + ".lock")  # the file itself is another one with each commit
-        weakref.finalize(self, os.close, descriptor)
+        self.close = weakref.finalize(self, os.close, descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -111,6 +111,11 @@ class Commits:
         self._reading = Lock()
         self._here = _ByGroup({} if file is None else file.load())
         self._recorded: tuple[object, _ByGroup, tuple[Group, ...]] | None = None
+
+    def close(self) -> None:
+        """Others may keep theirs in the file from now on."""
+        if self._file is not None:
+            self._file.close()
 
     def recorded_groups(self) -> tuple[Group, ...]:
         """Groups as the files have them; may take its time."""

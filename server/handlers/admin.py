@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from kafkalog.server.catalog import Catalog, Entity
+from kafkalog.server.catalog import Entity, Served
 from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.wire import Fields, Request
 
@@ -23,7 +23,7 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 class AdminHandler:
     """Answers from the catalog alone."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
 
     def describe_log_dirs(self, request: Request) -> Fields:

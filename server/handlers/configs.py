@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.server.catalog import Catalog
+from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code
 from kafkalog.server.handlers.metadata import missing_code
 from kafkalog.server.wire import Fields, Request
@@ -21,7 +21,7 @@ _FIRST_WITH_KINDS = 1
 class ConfigsHandler:
     """Answers from the KRaft image; a broker's own settings are in no file here."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
 
     def describe_configs(self, request: Request) -> Fields:
@@ -39,7 +39,7 @@ class ConfigsHandler:
             message = f"resources of kind {kind} are unknown"
             return {**answer, "error_code": Code.INVALID_REQUEST, "error_message": message}
         if kind == _TOPIC and name not in self._catalog.topics:
-            return {**answer, "error_code": missing_code(name)}
+            return {**answer, "error_code": missing_code(self._catalog, name)}
         wanted = None if keys is None else frozenset(keys)
         settings = self._catalog.cluster.configs.get(f"{_KEPT_KINDS[kind]}:{name}", {})
         answer["configs"] = [

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.log.walk.sliced import Sliced
 from kafkalog.server.answers import Answer, Change, Later, Polled
-from kafkalog.server.catalog import Catalog
+from kafkalog.server.catalog import Served
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
 from kafkalog.server.files import FileRange, NoneLeftError
-from kafkalog.server.handlers.leader_epochs import epoch_error
+from kafkalog.server.handlers.leader_epochs import absent_code, epoch_error
 from kafkalog.server.handlers.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -82,15 +83,21 @@ class _Found:
 class FetchHandler:
     """`walk` is given what is to be looked for in a log; a change is announced when it is found.
 
-    `computed` gives a promise of what would hold up others here.
+    `computed` gives a promise of what would hold up others here.  Those of several users share their bounds.
     """
 
-    def __init__(self, catalog: Catalog, walk: Callable[[ServedLog, Sliced[object]], None], computed: Computed) -> None:
+    def __init__(self, catalog: Served, walk: Callable[[ServedLog, Sliced[object]], None], computed: Computed) -> None:
         self._catalog = catalog
         self._walk = walk
         self._computed = computed
         self.sessions = Sessions()
         self._waiting = Budget(_MOST_WAITING)
+
+    def of(self, catalog: Served) -> FetchHandler:
+        """The same for who may read a part of it."""
+        found = copy(self)
+        found._catalog = catalog  # noqa: SLF001 - its own
+        return found
 
     def fetch(self, request: Request, connection: Connection) -> Answer:
         """The answer, or a promise of one where there are less than the wanted bytes."""
@@ -180,7 +187,7 @@ class FetchHandler:
             return _Found(Code.UNKNOWN_TOPIC_ID, aborted=[])
         log = self._catalog.log(name, key[1])
         if log is None:
-            return _Found(Code.UNKNOWN_TOPIC_OR_PARTITION, aborted=[])
+            return _Found(absent_code(self._catalog, name), aborted=[])
         code = epoch_error(log, asked.leader_epoch)
         if code is not Code.NONE:
             return _Found(code)

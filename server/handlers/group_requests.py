@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 from kafkalog.cluster.groups.groups import Group as RecordedGroup
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.server.catalog import Catalog
+from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.groups.commits import Commit, Commits, TooManyCommitsError
 from kafkalog.server.groups.consumer_groups import ConsumerGroups
 from kafkalog.server.groups.coordinator import Coordinator
 from kafkalog.server.groups.group import Group, State
+from kafkalog.server.handlers.leader_epochs import absent_code
 from kafkalog.server.wire import Fields, Request
 
 __all__ = ["GroupHandler"]
@@ -28,7 +29,7 @@ class GroupHandler:
     """Answers from the files, and what clients have done here."""
 
     def __init__(
-        self, catalog: Catalog, coordinator: Coordinator, consumer_groups: ConsumerGroups, commits: Commits
+        self, catalog: Served, coordinator: Coordinator, consumer_groups: ConsumerGroups, commits: Commits
     ) -> None:
         self._catalog = catalog
         self._coordinator = coordinator
@@ -50,7 +51,7 @@ class GroupHandler:
                 if name is None:
                     codes[key] = Code.UNKNOWN_TOPIC_ID
                 elif known is None or not 0 <= each["partition_index"] < known.partition_count:
-                    codes[key] = Code.UNKNOWN_TOPIC_OR_PARTITION
+                    codes[key] = absent_code(self._catalog, name)
                 elif code is not Code.NONE:
                     continue
                 elif len(each["committed_metadata"] or "") > _LONGEST_METADATA:
@@ -120,7 +121,8 @@ class GroupHandler:
             numbers: dict[str, list[int]] = {}
             for topic, number in sorted(known):
                 numbers.setdefault(topic, []).append(number)
-            asked = [{"name": name, "partition_indexes": each} for name, each in numbers.items()]
+            asked = [{"name": name, "partition_indexes": each} for name, each in numbers.items()
+                     if self._catalog.permits(name)]  # fmt: skip
             if version >= _FIRST_WITH_IDS:
                 ids = {name: topic.id for name, topic in self._catalog.topics.items()}
                 asked = [{"topic_id": ids[each["name"]], **each} for each in asked if each["name"] in ids]
@@ -129,6 +131,8 @@ class GroupHandler:
     def _fetched_of(self, topic: Fields, known: Mapping[tuple[str, int], Commit]) -> list[Fields]:
         name = self._name(topic)
         code = Code.NONE if name is not None else Code.UNKNOWN_TOPIC_ID
+        if name is not None and not self._catalog.permits(name):
+            known, code = {}, Code.TOPIC_AUTHORIZATION_FAILED
         return [_fetched(number, known.get((name or "", number)), code) for number in topic["partition_indexes"]]
 
     def list_groups(self, request: Request) -> Fields:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.server.catalog import Catalog
+from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code
 from kafkalog.server.served_log import ServedLog, epoch_end
 from kafkalog.server.wire import Fields, Request
 
-__all__ = ["LeaderEpochHandler", "epoch_error"]
+__all__ = ["LeaderEpochHandler", "absent_code", "epoch_error"]
 
 _UNKNOWN = -1
+
+
+def absent_code(catalog: Served, topic: str) -> Code:
+    """Why a partition is not there for a client."""
+    return Code.UNKNOWN_TOPIC_OR_PARTITION if catalog.permits(topic) else Code.TOPIC_AUTHORIZATION_FAILED
 
 
 def epoch_error(log: ServedLog, current: int) -> Code:
@@ -23,7 +28,7 @@ def epoch_error(log: ServedLog, current: int) -> Code:
 class LeaderEpochHandler:
     """Answers from the leader epochs of the logs."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
 
     def offset_for_leader_epoch(self, request: Request) -> Fields:
@@ -39,7 +44,7 @@ class LeaderEpochHandler:
         answer = {"partition": number, "error_code": Code.NONE, "leader_epoch": _UNKNOWN, "end_offset": _UNKNOWN}
         log = self._catalog.log(topic, number)
         if log is None:
-            return {**answer, "error_code": Code.UNKNOWN_TOPIC_OR_PARTITION}
+            return {**answer, "error_code": absent_code(self._catalog, topic)}
         code = epoch_error(log, asked.get("current_leader_epoch", _UNKNOWN))
         if code is not Code.NONE:
             return {**answer, "error_code": code}

@@ -10,9 +10,9 @@ from collections import Counter
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.walk.sliced import Sliced, run_slices
-from kafkalog.server.catalog import Catalog
+from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code
-from kafkalog.server.handlers.leader_epochs import epoch_error
+from kafkalog.server.handlers.leader_epochs import absent_code, epoch_error
 from kafkalog.server.served_log import ServedLog
 from kafkalog.server.wire import Fields, Request
 
@@ -26,7 +26,7 @@ _UNKNOWN = -1
 class ListOffsetsHandler:
     """Answers from the logs."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
 
     def is_quick(self, request: Request) -> bool:
@@ -63,7 +63,7 @@ class ListOffsetsHandler:
             return {**answer, "error_code": Code.UNSUPPORTED_VERSION}
         log = self._catalog.log(topic, number)
         if log is None:
-            return {**answer, "error_code": Code.UNKNOWN_TOPIC_OR_PARTITION}
+            return {**answer, "error_code": absent_code(self._catalog, topic)}
         code = epoch_error(log, asked.get("current_leader_epoch", _UNKNOWN))
         if code is not Code.NONE:
             return {**answer, "error_code": code}

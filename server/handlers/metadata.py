@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kafkalog.server.catalog import NO_TOPIC_ID, Catalog, Topic
+from kafkalog.server.catalog import NO_TOPIC_ID, Served, Topic
 from kafkalog.server.error_codes import Code
 from kafkalog.server.wire import Fields, Request
 
@@ -31,7 +31,7 @@ Address = tuple[str, int]
 class MetadataHandler:
     """`address` is where clients find this server."""
 
-    def __init__(self, catalog: Catalog, address: Address) -> None:
+    def __init__(self, catalog: Served, address: Address) -> None:
         self._catalog = catalog
         self._host, self._port = address
 
@@ -75,7 +75,7 @@ class MetadataHandler:
                 return _missing(None, topic_id, Code.UNKNOWN_TOPIC_ID)
         topic = self._catalog.topics.get(name)
         if topic is None:
-            return _missing(name, topic_id, missing_code(name))
+            return _missing(name, topic_id, missing_code(self._catalog, name))
         return self._topic(topic)
 
     def _topic(self, topic: Topic) -> Fields:
@@ -119,7 +119,7 @@ class MetadataHandler:
                 return topics, {"topic_name": name, "partition_index": first}
             topic = self._catalog.topics.get(name)
             if topic is None:
-                topics.append(_missing(name, NO_TOPIC_ID, missing_code(name)))
+                topics.append(_missing(name, NO_TOPIC_ID, missing_code(self._catalog, name)))
                 first = 0
                 continue
             first = min(first, topic.partition_count)
@@ -168,8 +168,10 @@ class MetadataHandler:
         return {"coordinators": [{**here, "key": key} for key in request.body["coordinator_keys"]]}
 
 
-def missing_code(name: str) -> Code:
-    """Why a topic of that name is not there."""
+def missing_code(catalog: Served, name: str) -> Code:
+    """Why a topic of that name is not there, which who may not read it is not told."""
+    if not catalog.permits(name):
+        return Code.TOPIC_AUTHORIZATION_FAILED
     legal = _LEGAL.match(name) and name not in (".", "..")
     return Code.UNKNOWN_TOPIC_OR_PARTITION if legal else Code.INVALID_TOPIC_EXCEPTION
 

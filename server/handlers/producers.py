@@ -8,7 +8,7 @@ from threading import Lock
 from kafkalog.cluster.transactions.producers import Producer, read_producers
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.log.walk.sliced import Sliced
-from kafkalog.server.catalog import Catalog
+from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.handlers.metadata import missing_code
 from kafkalog.server.served_log import Bounds
@@ -25,7 +25,7 @@ _REMEMBERED = 100
 class ProducersHandler:
     """Answers from the logs; a partition is a slice of the work."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
         self._known: OrderedDict[tuple[str, int], tuple[Bounds, list[Fields]]] = OrderedDict()
         self._lock = Lock()
@@ -46,11 +46,11 @@ class ProducersHandler:
                           "active_producers": []}  # fmt: skip
         log = self._catalog.log(topic, number)
         if log is None:
-            code = missing_code(topic)
+            code = missing_code(self._catalog, topic)
             message: str | None = None  # of a partition that a known topic does not have, a broker says nothing
-            if code is not Code.UNKNOWN_TOPIC_OR_PARTITION:
+            if code is Code.INVALID_TOPIC_EXCEPTION:
                 message = f"Topic name is invalid: {brief(topic)}"
-            elif topic not in self._catalog.topics:
+            elif topic not in self._catalog.topics and code is Code.UNKNOWN_TOPIC_OR_PARTITION:
                 message = _NOT_HERE
             return {**answer, "error_code": code, "error_message": message}
         try:

@@ -9,7 +9,7 @@ from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.quorum_state import NO_DIRECTORY
 from kafkalog.codec.text import encode_uuid
-from kafkalog.server.catalog import Catalog
+from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code
 from kafkalog.server.wire import Fields, Request
 
@@ -22,7 +22,7 @@ _THE_PARTITION = [(CLUSTER_METADATA_TOPIC, [0])]
 class QuorumHandler:
     """Answers from the one metadata log there is; nobody follows it any more, so that its end is all that is known."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Served) -> None:
         self._catalog = catalog
         self._lock = Lock()
         self._read: tuple[object, QuorumLog] | None = None

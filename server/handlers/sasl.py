@@ -82,8 +82,9 @@ class SaslHandler:
         if not self._users or connection.mechanism is None or connection.authenticated:
             message = "SaslAuthenticate without a handshake, or where nobody asked for it"
             return {**nothing, "error_code": Code.ILLEGAL_SASL_STATE, "error_message": message}
-        if self._knows(request.body["auth_bytes"]):
-            connection.authenticated = True
+        user = self._known(request.body["auth_bytes"])
+        if user is not None:
+            connection.authenticated, connection.user = True, user
             connection.largest = self._largest
             return {**nothing, "error_code": Code.NONE}
         connection.closing = True
@@ -93,14 +94,15 @@ class SaslHandler:
         delay = self._failures.another(connection.host)
         return Later(lambda is_over: refused if is_over else None, int(delay * 1000), Change(0))
 
-    def _knows(self, data: bytes) -> bool:
+    def _known(self, data: bytes) -> str | None:
         parts = data.split(b"\0")
         if len(parts) != 3:
-            return False
+            return None
         authorization, name, password = parts
         if authorization not in (b"", name):
-            return False
-        expected = self._users.get(name.decode("utf-8", "surrogateescape"))
+            return None
+        user = name.decode("utf-8", "surrogateescape")
+        expected = self._users.get(user)
         # an unknown name takes as long as a wrong password
         same = hmac.compare_digest(password, (expected or "").encode())
-        return same and expected is not None
+        return user if same and expected is not None else None

@@ -39,7 +39,6 @@ _BATCH_ROOM = 1024
 JOURNAL_SUFFIX, UNFINISHED_SUFFIX = ".journal", ".unfinished"
 
 
-
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
     """What was done; `maps` are of whole partitions, what earlier runs had replayed included."""

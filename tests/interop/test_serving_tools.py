@@ -98,12 +98,13 @@ ANSWERED = [
     (f"{TOOLS}.LogDirsCommand", ("--describe",), ['"partition":"stock-1-1"', '"isFuture":false']),
     (f"{TOOLS}.reassign.ReassignPartitionsCommand", ("--list",), ["No partition reassignments found"]),
     (f"{TOOLS}.ClusterTool", ("cluster-id",), ["Cluster ID: "]),
+    (f"{TOOLS}.MetadataQuorumCommand", ("describe", "--status"), ["LeaderId:", "HighWatermark:", "CurrentVoters:"]),
+    (f"{TOOLS}.MetadataQuorumCommand", ("describe", "--replication"), ["LogEndOffset", "Leader"]),
     (f"{TOOLS}.FeatureCommand", ("describe",), []),
     (f"{TOOLS}.BrokerApiVersionsCommand", (), ["ConsumerGroupHeartbeat(68): 0 to 1 [usable: 1]"]),
 ]  # fmt: skip
 DECLINED = [
     (f"{TOOLS}.AclCommand", ("--list",), "SecurityDisabledException"),
-    (f"{TOOLS}.MetadataQuorumCommand", ("describe", "--status"), "does not support DESCRIBE_QUORUM"),
     (f"{TOOLS}.TransactionsCommand", ("list",), "does not support LIST_TRANSACTIONS"),
     (f"{TOOLS}.TopicCommand", ("--create", "--topic", "t"), "Authorization"),
     (f"{TOOLS}.TopicCommand", ("--delete", "--topic", "stock-1"), "Authorization"),

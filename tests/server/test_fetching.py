@@ -168,6 +168,21 @@ def test_what_is_written_between_a_listing_and_a_look_is_there_with_the_next_one
         assert served.read(3, 1000, 4, at_least_one=True).range is not None
 
 
+def test_what_was_found_of_transactions_is_looked_for_again_where_files_were_replaced(tmp_path: Path) -> None:
+    """A restored file has as many bytes as the damaged one had."""
+    root = own_copy(TXN, tmp_path / "data")
+    sound = Catalog([root]).topics["orders-20"].partitions[0].find_committed()
+    path = max((root / "orders-20-0").glob("*.log"), key=lambda each: each.stat().st_size)
+    data = path.read_bytes()
+    path.write_bytes(data[:61] + bytes(len(data) - 61 - 200) + data[-200:])
+    catalog = Catalog([root])
+    log = catalog.topics["orders-20"].partitions[0]
+    assert log.find_committed() != sound
+    path.write_bytes(data)
+    catalog.refresh()
+    assert log.find_committed() == sound
+
+
 def test_new_segments_and_deleted_ones(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     with written(directory, segment_bytes=400) as log, serving(directory, options=QUICK) as server:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,10 +18,10 @@ import pytest
 
 from broker_dirs import brokers, expected_records
 from command import kafkalog as command
-from fixture_data import broker_case
+from fixture_data import broker_case, replica_roles, unpack_replicas
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.codec.errors import RecoveryRefused, UsageError
-from kafkalog.log import open_all
+from kafkalog.log import open_all, open_partition
 from kafkalog.server.replay import ReplayOptions, plan_replay, replay
 from kafkalog.server.replay.groups import moved_offsets
 from kafkalog.server.replay.offset_map import OffsetMap, Run
@@ -127,6 +129,21 @@ def test_what_ends_anywhere_goes_on_there(
         expected = expected_records(broker_case("4.1.1", "txn"), "read_committed")
         wanted = [key for key in expected if key[0][:2] != "__"]
         assert sorted((row["topic"], row["partition"], row["offset"]) for row in rows) == sorted(wanted)
+
+
+def test_what_a_divergence_has_lost_is_written_under_another_name(tmp_path: Path) -> None:
+    """By the command that `compare` prints: exactly the records that the copy alone has."""
+    root = unpack_replicas(tmp_path / "volumes")
+    roles = replica_roles()
+    told = command("compare", *(root / f"broker-{each}" for each in roles["brokers"]), "--topic", "tale").out
+    (printed,) = re.findall(r"under another name: kafkalog (.*? HOST:PORT \S+)\. ", told)
+    volume = root / f"broker-{roles['old_leader']}"
+    kept = [each.value for each in open_partition(volume / "tale-0").records(start_offset=90)]
+    with mock_cluster(["tale-lost"]) as bootstrap:
+        words = shlex.split(printed.replace("HOST:PORT", bootstrap))
+        assert command(*words, "--yes", "--map", tmp_path / "map.parquet").code == 2
+        assert [each.value() for each in consumed(bootstrap, "tale-lost", 0)] == kept
+    assert len(kept) == 40
 
 
 def test_what_is_there_already_is_not_touched(tmp_path: Path) -> None:

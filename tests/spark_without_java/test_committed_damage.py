@@ -42,6 +42,26 @@ def read(path: Path, level: str, mode: str) -> list[int]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
+def test_where_an_open_transaction_ends_committed_data_is_told(
+    level: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As information: a broker ends there too."""
+    with kafkalog.Log.open(tmp_path / "t-0", SMALL) as log:
+        log.append([b"first"])
+        log.append([b"open"], producer=kafkalog.ProducerState(3, 0, 0, True))
+        log.append([b"last"])
+    for end, is_told in ((None, level == "read_committed"), (1, False)):
+        records = kafkalog.open_partition(tmp_path / "t-0").records(isolation_level=level, end_offset=end)
+        assert len(list(records)) == (1 if is_told or end else 3)
+        assert records.findings == []
+        told = records.open_transaction or ""
+        assert ("read_committed ends at offset 1, where a transaction of producer 3 is open" in told) == is_told
+    assert read(tmp_path, level, "FAILFAST") == ([0] if level == "read_committed" else [0, 1, 2])
+    told = "t-0: read_committed ends at offset 1, where a transaction is open"
+    assert (told in caplog.text) == (level == "read_committed")
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_damage_is_an_error(path: Path, level: str) -> None:
     with pytest.raises(FormatError, match="crc_mismatch"):
         read(path, level, "FAILFAST")

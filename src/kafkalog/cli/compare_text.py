@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from kafkalog.cli.output import LineWriter, escape_controls
 from kafkalog.cli.tables import Column, print_table
+from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
 
@@ -153,6 +155,8 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
             f"{subject} diverges: both have {until} in common, and after it {own}, "
             f"up to offset {copy.log_end_offset - 1}; Kafka would remove them to follow {other}.{read}"
         )
+        if copy.records_cut:
+            yield f"They can be written under another name: {_replay_of(partition, copy, past.offset)}."
     elif copy.high_watermark is not None and copy.high_watermark > best.log_end_offset:
         yield (
             f"The high watermark of {partition.label(copy)} was {copy.high_watermark}: consumers may have read more "
@@ -184,6 +188,15 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
         yield f"{subject} begins at offset {copy.log_start_offset}, {other} at {best.log_start_offset}."
     if difference.cleaned:
         yield f"{difference.cleaned} batches differ only by compaction, which is not a difference between the logs."
+
+
+def _replay_of(partition: PartitionComparison, copy: CopyReport, start: int) -> str:
+    """The command that writes what a copy alone has into a live cluster."""
+    topic = partition.topic
+    return shell_line([
+        "kafkalog", "replay", "--topic", topic, "--partition", str(partition.partition), "--start-offset", str(start),
+        "--rename", f"{topic}={topic}-lost", "--bootstrap-server", "HOST:PORT", os.path.dirname(copy.path) or ".",
+    ])  # fmt: skip
 
 
 def _not(count: int) -> str:

@@ -71,7 +71,9 @@ class _Address(_AddressType):
 @click.option("--tls-certificate", metavar="FILE", help="Serve with TLS: the certificate, and those that vouch for it.")
 @click.option("--tls-key", metavar="FILE", help="The key of the certificate [in the same file].")
 @click.option("--tls-client-ca", metavar="FILE", help="Admit only clients whose certificate one of these vouches for.")
-@click.option("--users", metavar="FILE", help="Ask for SASL/PLAIN: a properties file, name=password.")
+@click.option("--users", metavar="FILE",
+              help="Ask for SASL/PLAIN: a properties file, name=password, and name.topics=a,b-* where that is all that "
+              "somebody may read.")  # fmt: skip
 @click.option("--insecure", is_flag=True,
               help="Let everybody read who reaches an address of this machine beyond loopback.")  # fmt: skip
 @click.option("--max-connections", metavar="N", type=Whole(1, 100_000), default=1000, show_default=True,
@@ -128,7 +130,7 @@ def command(
         raise UsageError("--tls-key and --tls-client-ca need --tls-certificate")
     check_addresses(listen, advertise)
     certificates = None if tls_certificate is None else Certificates(tls_certificate, tls_key, tls_client_ca)
-    passwords = users_of(users, _complain) if users is not None else {}
+    passwords, permitted = users_of(users, _complain) if users is not None else ({}, {})
     descriptors = descriptors_for(max_connections)
     if descriptors.connections < max_connections:
         _complain(
@@ -153,6 +155,7 @@ def command(
         limits=NetworkLimits(connections=descriptors.connections, request_bytes=max_request_bytes),
         tls=None if certificates is None else certificates.context,
         users=passwords,
+        permitted=permitted,
         advertised=advertise,
         refresh_seconds=refresh,
         commits_file=CommitsFile(offsets_file) if offsets_file is not None else None,

@@ -19,6 +19,8 @@ __all__ = ["Certificates", "check_access", "check_addresses", "users_of"]
 
 _LARGEST_PEM = 16 << 20
 _USER = re.compile(rb"\s*(?:\\.|[^\s=:\\])+\s*=\s*\S")
+_TOPICS = ".topics"
+_PATTERN = re.compile(r"[a-zA-Z0-9._-]*\*?\Z")
 _NAMED = 5
 """topics that a refusal names"""
 
@@ -121,8 +123,11 @@ def _reason(error: ssl.SSLError) -> str:
     return (error.reason or "nothing in it is one").lower().replace("_", " ")
 
 
-def users_of(path: str, complain: Callable[[str], None]) -> dict[str, str]:
-    """Passwords by name; that others can read the file is told."""
+def users_of(path: str, complain: Callable[[str], None]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Passwords, and the topics that a user may read (`name.topics=a,b-*`), by name.
+
+    That others can read the file is told.
+    """
     try:
         data = read_small(path, DEFAULT_LIMITS.checkpoint_bytes)
         users = decode_properties(data)
@@ -135,4 +140,19 @@ def users_of(path: str, complain: Callable[[str], None]) -> dict[str, str]:
             raise UsageError(f"{path}: line {number} is not name=password")
     if stat.S_IMODE(os.stat(path).st_mode) & (stat.S_IRGRP | stat.S_IROTH):
         complain(f"others on this machine can read the passwords in {path} (chmod 600 changes that)")
-    return dict(users)
+    named = {name: name.removesuffix(_TOPICS) for name in users if name.endswith(_TOPICS)}
+    permitted = {user: _patterns(path, user, users[name]) for name, user in named.items() if user in users}
+    passwords = {name: each for name, each in users.items() if name.removesuffix(_TOPICS) not in permitted or
+                 not name.endswith(_TOPICS)}  # fmt: skip
+    for name in sorted(set(named) & set(passwords)):
+        raise UsageError(f"{path}: {name} says what {named[name]} may read, who has no password")
+    return passwords, permitted
+
+
+def _patterns(path: str, user: str, text: str) -> tuple[str, ...]:
+    found = tuple(each.strip() for each in text.split(",") if each.strip())
+    for each in found:
+        if not _PATTERN.match(each):
+            told = "that names no topic, nor the beginning of one with * behind"
+            raise UsageError(f"{path}: {user} may read {each!r}: {told}")
+    return found
