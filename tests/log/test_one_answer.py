@@ -210,7 +210,7 @@ def test_batches_that_come_too_late_are_told_and_not_given(
     assert command("verify", directory).code == 1
 
 
-def test_a_batch_whose_length_is_wrong_is_no_torn_tail_though_what_follows_claims_what_cannot_be(tmp_path: Path) -> None:
+def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(tmp_path: Path) -> None:
     """It is whole with one bit of its length turned over, and what was written after it has a right checksum."""
     plain = [damage.batch(number, [damage.record(0)]) for number in range(4)]
     plain[2] = damage.put(plain[2], "batch_length", damage.get(plain[2], "batch_length") ^ 1 << 27)
