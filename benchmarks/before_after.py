@@ -24,7 +24,10 @@ from pathlib import Path
 from support.corpora import Shape, partition
 
 import kafkalog
+from kafkalog.cli.main import run as command
 from kafkalog.codec import Codec
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import BufferSource
 from kafkalog.log import open_partition
 
 SAME = 0.05
@@ -65,6 +68,45 @@ def reading(shapes: dict[str, Shape]) -> Iterator[tuple[str, Work]]:
         yield f"records(), {name}", timed(lambda opened=opened: sum(1 for _ in opened.records()))
 
 
+def with_gaps(scratch: Path, shape: Shape) -> Path:
+    """A partition of which every fifth batch is gone, as compaction leaves it."""
+    whole = partition(shape, SIZE)
+    directory = scratch / "gaps" / whole.name
+    directory.mkdir(parents=True)
+    for log in whole.glob("*.log"):
+        data = log.read_bytes()
+        kept = [each for number, each in enumerate(Scanner(BufferSource(data))) if number % 5]
+        (directory / log.name).write_bytes(b"".join(each.data for each in kept))
+    return directory
+
+
+def between_gaps(scratch: Path) -> Iterator[tuple[str, Work]]:
+    """What walks over headers, and columns, where offsets are missing."""
+    directory = with_gaps(scratch, Shape(records=1, value_bytes=170))
+    opened = open_partition(directory)
+    yield "ls, 256 B batches with gaps", timed(lambda: command(["ls", str(directory)]))
+    for threads in (1, 2):
+        yield (
+            f"to_arrow, 256 B batches with gaps, threads={threads}",
+            timed(lambda threads=threads: [
+                batch.num_rows for batch in opened.to_arrow(COLUMNS, threads=threads)
+            ]),
+        )  # fmt: skip
+
+
+def dumping(scratch: Path, shape: Shape) -> Iterator[tuple[str, Work]]:
+    """A file of columns, without and with what headers of batches say."""
+    directory, target = partition(shape, SIZE), scratch / "out" / "records.parquet"
+    target.parent.mkdir()
+
+    def dump(*more: str) -> float:
+        target.unlink(missing_ok=True)
+        return timed(lambda: command(["dump", str(directory), "--parquet", str(target), *more]))()
+
+    yield "dump --parquet", dump
+    yield "dump --parquet --metadata", lambda: dump("--metadata")
+
+
 def recovering(scratch: Path, name: str, shape: Shape) -> Iterator[tuple[str, Work]]:
     """A segment without its indexes recovered, copying it not measured, and verified."""
     directory = partition(shape, SIZE)
@@ -101,6 +143,8 @@ def rows(scratch: Path) -> Iterator[tuple[str, Work]]:
         "magic 1": Shape(magic=1), "magic 0": Shape(magic=0), "lz4, magic 1": Shape(magic=1, codec=Codec.LZ4),
         **{codec.label: Shape(codec=codec) for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)},
     })  # fmt: skip
+    yield from between_gaps(scratch)
+    yield from dumping(scratch, Shape())
     yield from recovering(scratch, "16 KiB batches", Shape())
     yield from recovering(scratch, "256 B batches", Shape(records=1, value_bytes=170))
     yield "Log.append, 100 batches of 100", writing(scratch)

@@ -22,7 +22,7 @@ from kafkalog.codec.model import (
 
 __all__ = [
     "LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "NO_OFFSET_LIMIT", "Continuity", "Verdict", "ends_reading",
-    "highest_offset", "is_displaced", "out_of_place",
+    "gap", "highest_offset", "is_displaced", "out_of_place",
 ]  # fmt: skip
 
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -90,6 +90,11 @@ def is_displaced(first: Any, delta: Any, expected: Any, following: Any) -> Any:
     there twice is followed by one that goes on from before it.
     """
     return (first != expected) & (delta >= 0) & (following == expected + delta + 1)
+
+
+def gap(before: int, first: int) -> tuple[FindingCode, str]:
+    """What is said of a batch that does not begin right behind the one before it."""
+    return FindingCode.OFFSET_GAP, f"offsets {before + 1} to {first - 1} are not there"
 
 
 def highest_offset(base_offset: int, next_segment: int | None) -> int:
@@ -206,7 +211,7 @@ class Continuity:
         if before is not None and first <= before:
             found.append((FindingCode.OFFSET_NOT_INCREASING, f"offset {first} after {before}"))
         elif before is not None and first != before + 1 and isinstance(header, BatchHeader):
-            found.append((FindingCode.OFFSET_GAP, f"offsets {before + 1} to {first - 1} are not there"))
+            found.append(gap(before, first))
         if NO_PARTITION_LEADER_EPOCH != epoch < self.leader_epoch:
             detail = f"leader epoch {epoch} after {self.leader_epoch}"
             found.append((FindingCode.LEADER_EPOCH_DECREASES, detail))

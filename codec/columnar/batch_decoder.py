@@ -65,7 +65,7 @@ class BatchDecoder:
                     return
                 raw, position = found
                 done += 1
-                rows = [(header, record) for record in records_of(header, [raw])]
+                rows = [(part.batch, record) for record in records_of(header, [raw])]
                 yield self._plain.columns([row for row in rows if part.low <= to_int64(row[1].offset) < part.high])
         if position != size:
             fault = RecordFault(FindingCode.RECORDS_TRAILING_BYTES, position)

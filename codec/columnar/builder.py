@@ -50,12 +50,16 @@ class RecordBatchBuilder:
         """Rows so far."""
         return self.buffers.count(Filled.ROWS)
 
-    def add_headers(self, headers: Table, rows: Int64s) -> None:
-        """Note what columns need of the headers of batches that were decoded, and how many rows each has."""
+    def add_headers(self, headers: Table, rows: Int64s, window_start: int = 0) -> None:
+        """Note what columns need of the headers of batches that were decoded, and how many rows each has.
+
+        Their positions count from `window_start`.
+        """
         if self._of_batch:
             self._rows_of_batch.append(rows)
             for name, values in self._of_batch.items():
-                values.append(np.array(self.value_of_batch(name)(headers)))
+                found = np.array(self.value_of_batch(name)(headers))
+                values.append(found + window_start if COLUMNS[name].is_place else found)
 
     def build(self) -> pa.RecordBatch:
         """What was decoded, as an Arrow batch; starts over."""
@@ -72,13 +76,16 @@ class RecordBatchBuilder:
 
     def of_rows(self, name: str) -> npt.NDArray[Any]:
         """A column that follows from the headers of the batches."""
-        values = np.concatenate(self._of_batch[name]).astype(TYPES[name].to_pandas_dtype())
+        values = np.concatenate(self._of_batch[name])
+        if COLUMNS[name].words is None:
+            values = values.astype(TYPES[name].to_pandas_dtype())
         return np.repeat(values, np.concatenate(self._rows_of_batch))
 
     def _column(self, name: str, column: Column) -> pa.Array:
         buffers, rows = self.buffers, self.rows
         if name in self._of_batch:
-            return pa.array(self.of_rows(name))
+            words = column.words
+            return pa.array(self.of_rows(name)) if words is None else words().take(pa.array(self.of_rows(name)))
         if not column.buffers:
             return self.repeated(name, self._constants[name])
         if name == "headers":

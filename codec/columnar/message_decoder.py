@@ -101,7 +101,7 @@ class MessageDecoder:
         buffers.ensure(int(found[MessageSet.COUNT].sum()), int(sizes.sum()))
         rows = np.zeros(len(addresses), np.int64)
         done: int = _decode_sets(addresses, run.table, found, low, high, buffers.addresses, buffers.filled, rows)
-        self._builder.add_headers(run.table[:, :done], rows[:done])
+        self._builder.add_headers(run.table[:, :done], rows[:done], run.window_start)
         return done
 
     def _fitting(self, counts: Int64s, sizes: Int64s) -> int:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from kafkalog.codec.columnar.pieces import Fault, Part, Piece, to_int64
 from kafkalog.codec.columnar.schema import COLUMNS
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.model import AnyHeader, Record
+from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import decode_batch, decode_payload
 
@@ -26,16 +26,15 @@ class PlainDecoder:
 
     def decode(self, parts: Sequence[Part]) -> Iterator[Piece]:
         """Rows of all parts in order; a fault comes after the rows before it."""
-        rows: list[tuple[AnyHeader, Record]] = []
+        rows: list[tuple[RecordBatch, Record]] = []
         for part in parts:
             batch = part.batch
             if batch.magic < 2:
                 decoded = decode_batch(batch, limits=self._limits)
             else:
                 decoded = decode_payload(batch, part.payload, self._limits, PLAIN)
-            header = batch.header
             rows.extend(
-                (header, record) for record in decoded.records if part.low <= to_int64(record.offset) < part.high
+                (batch, record) for record in decoded.records if part.low <= to_int64(record.offset) < part.high
             )
             if decoded.finding is not None:
                 yield self.columns(rows)
@@ -43,16 +42,19 @@ class PlainDecoder:
                 yield Fault(batch, decoded.finding)
         yield self.columns(rows)
 
-    def columns(self, rows: Sequence[tuple[AnyHeader, Record]]) -> pa.RecordBatch:
-        """The columns of some records, each with the header of its batch."""
+    def columns(self, rows: Sequence[tuple[RecordBatch, Record]]) -> pa.RecordBatch:
+        """The columns of some records, each with its batch."""
         arrays = [self._column(field, rows) for field in self._schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, field: pa.Field, rows: Sequence[tuple[AnyHeader, Record]]) -> pa.Array:
-        value = COLUMNS[field.name].of_record
+    def _column(self, field: pa.Field, rows: Sequence[tuple[RecordBatch, Record]]) -> pa.Array:
+        column = COLUMNS[field.name]
+        if column.is_place:
+            return pa.array([batch.position for batch, _ in rows], field.type)
+        value = column.of_record
         if value is None:
             return pa.repeat(pa.scalar(self._given[field.name], field.type), len(rows))
-        values = [value(header, record) for header, record in rows]
+        values = [value(batch.header, record) for batch, record in rows]
         if len(values) == 1 and isinstance(values[0], memoryview):
             return _where_it_is(values[0]).cast(field.type)
         return pa.array(values, field.type)

@@ -63,6 +63,8 @@ class Order:
     """offsets from here on are not wanted"""
     flags: int
     """bits of the attributes that somebody else has to examine"""
+    position: int = 0
+    """where the window begins in the file"""
 
 
 class RunDecoder:
@@ -115,7 +117,9 @@ class RunDecoder:
         headers, builder = self._headers, self.builder
         decompressor, viewed = self._decompressor(), self._viewed(window)
         while True:
-            count, total, lacking = self._decode_more(address + start, len(window) - start, order, decompressor, viewed)
+            count, total, lacking = self._decode_more(
+                address + start, len(window) - start, order, start, decompressor, viewed
+            )
             if count:
                 last = headers[:, count - 1]
                 start += int(last[HeaderColumn.POSITION] + last[HeaderColumn.BATCH_LENGTH]) + LOG_OVERHEAD.size
@@ -133,9 +137,9 @@ class RunDecoder:
                 return start, False
 
     def _decode_more(
-        self, address: int, size: int, order: Order, decompressor: Int64s, viewed: Int64s
+        self, address: int, size: int, order: Order, start: int, decompressor: Int64s, viewed: Int64s
     ) -> tuple[int, int, int]:
-        """As the kernel `decode_window`, from the bytes at an address on."""
+        """As the kernel `decode_window`, from the bytes at an address on, which is byte `start` of the window."""
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         rows = np.empty(headers.shape[1], np.int64)
         capacity = buffers.capacity
@@ -150,7 +154,7 @@ class RunDecoder:
             for used, number in ((Viewed.OF_WINDOW, Viewed.WINDOW_NUMBER), (Viewed.OF_MEMORY, Viewed.MEMORY_NUMBER)):
                 if viewed[used]:
                     buffers.keep(int(viewed[number]))
-        self.builder.add_headers(headers[:, :count], rows[:count])
+        self.builder.add_headers(headers[:, :count], rows[:count], order.position + start)
         return count, total, lacking
 
     def _decompressor(self) -> Int64s:
@@ -259,5 +263,5 @@ class RunDecoder:
             addresses, sizes, run.table, start, lows, high, self._limits.headers_per_record, buffers.addresses,
             buffers.filled, rows, np.empty_like(buffers.filled),
         )  # fmt: skip
-        self.builder.add_headers(run.table[:, start : start + done], rows[:done])
+        self.builder.add_headers(run.table[:, start : start + done], rows[:done], run.window_start)
         return done

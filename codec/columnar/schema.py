@@ -19,14 +19,17 @@ from kafkalog.codec.columnar.pieces import to_int64, to_microseconds
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.kernels.tables import ArrowBuffer, HeaderColumn, MessageColumn, Table
 from kafkalog.codec.model import (
+    CODEC_MASK,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
     AnyHeader,
     Record,
     TimestampType,
+    codec_label,
 )
 
 __all__ = ["COLUMNS", "COPY", "DEFAULT_COLUMNS", "TYPES", "VIEW", "Column", "copied", "record_schema"]
@@ -46,7 +49,7 @@ class Column:
 
     type: pa.DataType
     of_record: Callable[[AnyHeader, Record], object] | None = None
-    """the readable way: the value of a record of a batch"""
+    """the readable way: the value of a record, given the header of its batch"""
     buffers: tuple[ArrowBuffer, ...] = ()
     """what kernels fill, where the value is in the bytes of the record"""
     views: tuple[ArrowBuffer, ...] = ()
@@ -55,6 +58,10 @@ class Column:
     """where it is in the header: an array with the value of each batch, from a table of `HeaderColumn`"""
     of_message: Callable[[Table], Any] | None = None
     """the same from a table of `MessageColumn`, for what magic 0 and 1 have in the header of an entry"""
+    words: Callable[[], pa.Array] | None = None
+    """where `of_batch` and `of_message` give numbers: what each of them stands for"""
+    is_place: bool = False
+    """the position of the batch in the file: tables have that in a window, and no header has it"""
     without: object = _STORED
     """the value in magic 0 and 1, which have no such field"""
 
@@ -151,6 +158,37 @@ COLUMNS: dict[str, Column] = {
         of_record=lambda _, record: record.sequence,
         buffers=(ArrowBuffer.SEQUENCE,),
         without=NO_SEQUENCE,
+    ),
+    "isTransactional": Column(
+        type=pa.bool_(),
+        of_record=lambda header, _: header.is_transactional,
+        of_batch=lambda batches: batches[HeaderColumn.ATTRIBUTES] & TRANSACTIONAL_FLAG != 0,
+        without=False,
+    ),
+    "compresscodec": Column(
+        type=pa.string(),
+        of_record=lambda header, _: codec_label(header.codec),
+        of_batch=lambda batches: batches[HeaderColumn.ATTRIBUTES] & CODEC_MASK,
+        of_message=lambda messages: messages[MessageColumn.ATTRIBUTES] & CODEC_MASK,
+        words=lambda: pa.array([codec_label(codec) for codec in range(CODEC_MASK + 1)], pa.string()),
+    ),
+    "magic": Column(
+        type=pa.int8(),
+        of_record=lambda header, _: header.magic,
+        of_batch=lambda batches: batches[HeaderColumn.MAGIC],
+        of_message=lambda messages: messages[MessageColumn.MAGIC],
+    ),
+    "baseOffset": Column(
+        type=pa.int64(),
+        of_record=lambda header, _: header.first_offset,
+        of_batch=lambda batches: batches[HeaderColumn.BASE_OFFSET],
+        of_message=lambda messages: messages[MessageColumn.OFFSET],
+    ),
+    "position": Column(
+        type=pa.int64(),
+        of_batch=lambda batches: batches[HeaderColumn.POSITION],
+        of_message=lambda messages: messages[MessageColumn.POSITION],
+        is_place=True,
     ),
 }  # fmt: skip
 TYPES: dict[str, pa.DataType] = {name: column.type for name, column in COLUMNS.items()}

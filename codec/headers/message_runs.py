@@ -38,7 +38,8 @@ class MessageRun:
         """of `MessageColumn`, whose positions are those in `window`"""
         self.window = window
         """the bytes that the entries lie in"""
-        self._window_start = window_start
+        self.window_start = window_start
+        """where `window` begins in the file"""
 
     def __len__(self) -> int:
         return int(self.table.shape[1])
@@ -60,22 +61,22 @@ class MessageRun:
     @property
     def end(self) -> int:
         """Position after the last entry, in the file."""
-        return int(self._window_start + self.table[MessageColumn.POSITION, -1] + self.sizes[-1])
+        return int(self.window_start + self.table[MessageColumn.POSITION, -1] + self.sizes[-1])
 
     def part(self, start: int, end: int) -> MessageRun:
         """The entries from number `start` up to, not including, `end`."""
-        return MessageRun(self.table[:, start:end], self.window, self._window_start)
+        return MessageRun(self.table[:, start:end], self.window, self.window_start)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> MessageRun:
         """Only the entries that a mask selects."""
-        return MessageRun(self.table[:, chosen], self.window, self._window_start)
+        return MessageRun(self.table[:, chosen], self.window, self.window_start)
 
     def batch(self, number: int) -> RecordBatch:
         """One of them, as the readable walk gives it."""
         column: list[int] = self.table[:, number].tolist()
         start, header = column[MessageColumn.POSITION], LegacyHeader(*column[: MessageColumn.POSITION])
         data = memoryview(self.window)[start : start + header.size]
-        return RecordBatch(header, start + self._window_start, data)
+        return RecordBatch(header, start + self.window_start, data)
 
 
 def message_run(window: bytes | memoryview, position: int, *, largest: int, check: bool) -> MessageRun | None:

@@ -63,6 +63,11 @@ class BatchRun:
         return self["base_offset"] + self["last_offset_delta"]
 
     @property
+    def window_start(self) -> int:
+        """Where `window` begins in the file."""
+        return self._window_start
+
+    @property
     def window(self) -> bytes | memoryview:
         """The bytes that the batches lie in."""
         return self._window

@@ -200,7 +200,9 @@ class SliceReader:
         selection = self._selection
         if not selection.is_in_order(self._cursor):
             return 0, False
-        order = Order(selection.next_offset, self._cursor.highest, selection.end_offset, selection.flags)
+        order = Order(
+            selection.next_offset, self._cursor.highest, selection.end_offset, selection.flags, position
+        )  # fmt: skip
         taken, enough, complete = self._assembler.add_window(window, order)
         self._complete += complete
         if taken:

@@ -71,9 +71,12 @@ def end_of_walk(
         through_damage or (stop is StopReason.TORN_TAIL and not has_later)
     ):
         resumed = resync.next_batch(position, expected, end=end)
-    if stop not in _TAILS or (resumed is None and not has_later):
+    behind = resumed
+    if behind is None and stop is StopReason.TORN_TAIL and not has_later:
+        behind = resync.behind_mended(position)  # which may be no batch to go on with, but one that was written later
+    if stop not in _TAILS or (behind is None and not has_later):
         return EndOfWalk(position, stop, tuple(walk.findings), resumed)
-    more = "another segment follows" if resumed is None else f"a sound batch begins at byte {resumed}"
+    more = "another segment follows" if behind is None else f"a sound batch begins at byte {behind}"
     findings = (_as_damage(finding, more) for finding in walk.findings)
     return EndOfWalk(position, StopReason.CORRUPT, tuple(findings), resumed)
 

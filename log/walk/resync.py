@@ -190,6 +190,16 @@ class Resync:
             position = behind
         return None
 
+    def behind_mended(self, position: int) -> int | None:
+        """Where a batch with a right checksum begins behind one that is whole with another length; None if none does.
+
+        Its header may say what cannot be: it is there all the same, and the log does not end inside the one before.
+        """
+        end = self._mended_end(position)
+        if end is None or end >= self._source.size:
+            return None
+        return None if next(iter(Scanner(self._source, position=end, limits=self._limits)), None) is None else end
+
     def _mended_end(self, position: int) -> int | None:
         """Where a batch ends whose checksum is right if one bit of its length is turned over; None if none is."""
         if position not in self._mended:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.findings import Finding, StopReason
+from kafkalog.codec.findings import Finding, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
@@ -20,7 +20,7 @@ from kafkalog.codec.model import (
     TimestampType,
     codec_label,
 )
-from kafkalog.codec.rules import Verdict
+from kafkalog.codec.rules import Verdict, gap
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.disk.files import FileSource
@@ -85,14 +85,14 @@ def summarize(
         cursor = Cursor(source, segment.base_offset, next_segment, limits=limits)
         scanner = _scanner(source, limits)
         for found in scanner:
-            for each in cursor.parts(found, gaps=False):
+            for each in cursor.parts(found, gaps=True):
                 if isinstance(each, RecordBatch):
                     is_in_place = cursor.judge(each) is not Verdict.DISPLACED
                     facts.findings.extend(finding.in_file(segment.path) for finding in cursor.found)
                     facts.batch(each, is_in_place=is_in_place)
                     size = each.size
                 else:
-                    facts.run(each)
+                    facts.run(each, segment.path)
                     size = each.end - int(each.positions[0])
                 if on_bytes is not None:
                     on_bytes(size)
@@ -146,8 +146,8 @@ class _Facts:
         if header.max_timestamp >= 0:
             self._times(_first_timestamp(batch), header.max_timestamp)
 
-    def run(self, run: BatchRun) -> None:
-        """Take note of many v2 batches, their offsets increasing."""
+    def run(self, run: BatchRun, path: str) -> None:
+        """Take note of many v2 batches, their offsets increasing; only gaps are found there."""
         attributes, largest = run["attributes"], run["max_timestamp"]
         for codec in Codec:
             count = int((attributes & CODEC_MASK == codec).sum())
@@ -155,14 +155,25 @@ class _Facts:
                 self.codecs[codec.label] += count
         self.magics[int(run["magic"][0])] += len(run)
         first, last = run["base_offset"], run.last_offsets
+        if self.last is not None and int(first[0]) > self.last + 1:
+            self._gap(self.last, int(first[0]), int(run.positions[0]), path)
         self._seen(int(first[0]), int(last[-1]))
-        self.has_gaps = self.has_gaps or bool((first[1:] != last[:-1] + 1).any())
-        begin = largest.copy()
+        numbers = (first[1:] != last[:-1] + 1).nonzero()[0]
+        if len(numbers):
+            self.has_gaps = True
+            columns = last[numbers], first[numbers + 1], run.positions[numbers + 1]
+            for before, begin, position in zip(*(each.tolist() for each in columns), strict=True):
+                self._gap(before, begin, position, path)
+        begun = largest.copy()
         plain = (attributes & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (run["base_timestamp"] >= 0)
-        begin[plain] = run["base_timestamp"][plain]
+        begun[plain] = run["base_timestamp"][plain]
         known = largest >= 0
         if known.any():
-            self._times(int(begin[known].min()), int(largest[known].max()))
+            self._times(int(begun[known].min()), int(largest[known].max()))
+
+    def _gap(self, before: int, first: int, position: int, path: str) -> None:
+        code, detail = gap(before, first)
+        self.findings.append(Finding(code, Severity.INFO, position, first, detail, path))
 
     def _seen(self, first: int, last: int) -> None:
         if self.first is None:

@@ -210,6 +210,17 @@ def test_batches_that_come_too_late_are_told_and_not_given(
     assert command("verify", directory).code == 1
 
 
+def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(tmp_path: Path) -> None:
+    """It is whole with one bit of its length turned over, and what was written after it has a right checksum."""
+    plain = [damage.batch(number, [damage.record(0)]) for number in range(4)]
+    plain[2] = damage.put(plain[2], "batch_length", damage.get(plain[2], "batch_length") ^ 1 << 27)
+    plain[3] = damage.with_crc(damage.put(plain[3], "records_count", 5))
+    reader = open_partition(partition_of(tmp_path, plain)).records()
+    assert [each.offset for each in reader] == [0, 1]
+    assert reader.ended_by is not None
+    assert reader.ended_by.code is FindingCode.BATCH_SIZE_INVALID
+
+
 def test_records_larger_than_a_part_are_not_held_until_the_end() -> None:
     schema = record_schema(["offset", "value"], "view")
     decoder = BatchDecoder(schema, "t", 0, DEFAULT_LIMITS, 10, 1 << 10)

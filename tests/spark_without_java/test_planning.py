@@ -115,10 +115,10 @@ def offsets_of(sizes: list[list[int]], piece: Piece) -> list[int]:
     return [offset for offset in offsets if piece.slice.start_offset <= offset < piece.slice.end_offset]
 
 
-def ranges_of(spans: tuple[Span, ...], most: int) -> list[tuple[int, int, int, int]]:
+def ranges_of(spans: tuple[Span, ...], most: int, target: int = 1000) -> list[tuple[int, int, int, int]]:
     """Bytes and offsets of each piece of one segment."""
     segment = SegmentFacts("0.log", 0, spans, True)
-    tasks = plan([PartitionFacts("t", 0, (segment,), 0)], 1000, max_records=most)
+    tasks = plan([PartitionFacts("t", 0, (segment,), 0)], target, max_records=most)
     slices = [piece.slice for piece in all_pieces(tasks)]
     return [(each.start, each.end, each.start_offset, each.end_offset) for each in slices]
 
@@ -140,11 +140,11 @@ def test_no_cut_is_made_where_offsets_do_not_increase(claimed: int) -> None:
 
 
 def test_a_batch_that_claims_more_offsets_than_it_may_have_records_makes_few_tasks() -> None:
-    spans = (span(0, 1 << 20, 0, 2**31), span(1 << 20, (1 << 20) + 100, 2**31, 2**31 + 10))
-    *some, last = ranges_of(spans, 2**18)
+    spans = (span(0, 1 << 15, 0, 2**31), span(1 << 15, (1 << 15) + 100, 2**31, 2**31 + 10))
+    *some, last = ranges_of(spans, 2**18, 1 << 20)
     assert len(some) == 4
     assert [end_offset for *_, end_offset in some] == [start_offset for *_, start_offset, _ in [*some[1:], last]]
-    assert (last[1], last[3]) == (200, NO_END)
+    assert (last[1], last[3]) == ((1 << 15) + 100, NO_END)
 
 
 def test_what_a_damaged_message_claims_makes_few_tasks() -> None:

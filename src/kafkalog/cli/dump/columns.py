@@ -8,11 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from kafkalog.cli.dump.bounds import Bounds
-from kafkalog.cli.dump.record_lines import metadata_words
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.options.common import job_count
-from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS, TYPES, record_schema
+from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS, record_schema
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.log import Partition, Segment
@@ -22,23 +21,15 @@ __all__ = ["ColumnsSink", "columns_schema"]
 
 _MOST_ROWS = 65_536
 _MOST_BYTES = 16 * MIB
-_OF_ARROW = ("leaderEpoch", "producerId", "producerEpoch", "sequence")
-"""`--metadata` as far as `to_arrow` has it"""
-_OF_BATCH = {
-    "isTransactional": pa.bool_(),
-    "compresscodec": pa.string(),
-    "magic": pa.int8(),
-    "baseOffset": pa.int64(),
-    "position": pa.int64(),
-}
+_METADATA = (
+    "leaderEpoch", "producerId", "producerEpoch", "sequence", "isTransactional", "compresscodec", "magic", "baseOffset",
+    "position",
+)  # fmt: skip
 
 
 def columns_schema(*, with_metadata: bool) -> pa.Schema:
     """The columns of the file."""
-    if not with_metadata:
-        return record_schema()
-    more = [pa.field(name, kind) for name, kind in _OF_BATCH.items()]
-    return pa.schema([*record_schema((*DEFAULT_COLUMNS, *_OF_ARROW)), *more])
+    return record_schema((*DEFAULT_COLUMNS, *_METADATA) if with_metadata else None)
 
 
 class ColumnsSink:
@@ -64,15 +55,14 @@ class ColumnsSink:
 
     def _take(self, batch: RecordBatch, record: Record) -> None:
         shown = record if self._redaction is None else self._redaction.record(record)
-        words = metadata_words(batch, record) if "position" in self._rows else {}
         for name, cells in self._rows.items():
             if name in self._place:
                 cells.append(self._place[name])
-            elif name in TYPES:
+            elif COLUMNS[name].is_place:
+                cells.append(batch.position)
+            else:
                 of_record = COLUMNS[name].of_record
                 cells.append(None if of_record is None else of_record(batch.header, shown))
-            else:
-                cells.append(words[name])
         self._held += len(shown.key or b"") + len(shown.value or b"")
         self._held += sum(len(key) + len(value or b"") for key, value in shown.headers) + 100
 
@@ -86,11 +76,12 @@ class ColumnsSink:
 
     def whole(self, walk: Walk, partition: Partition, bounds: Bounds) -> bool:
         """All records within the bounds, without an object for each; False where that does not give what is wanted."""
-        plain = walk.is_plain(bounds) and self._redaction is None and "position" not in self._rows
+        plain = walk.is_plain(bounds) and self._redaction is None
         if not plain or partition.topic is None:
             return False
         self.flush()
         reader = partition.to_arrow(
+            self._schema.names,
             start_offset=bounds.start_offset,
             end_offset=bounds.end_offset,
             isolation_level=walk.isolation_level,
