@@ -1,7 +1,7 @@
 """What an execution of the declarations offers: one header, or the records of one batch.
 
-There are two (`reference` runs the Construct trees, `plain` runs what is derived from them) and every caller may
-choose.  They must agree on every input, on values, fault and position.
+`plain` runs what is derived from the declarations, and is what everybody gets.  Another one, which the tests have, runs
+the Construct trees themselves; the two must agree on every input, on values, fault and position.
 """
 
 from __future__ import annotations

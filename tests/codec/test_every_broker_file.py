@@ -27,7 +27,7 @@ from kafkalog.codec.kraft_snapshot import read_kraft_snapshot
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.quorum_state import decode_quorum_state, encode_quorum_state
-from kafkalog.codec.reference import REFERENCE
+from reference_execution import REFERENCE
 
 Count = Counter[str]
 

@@ -31,9 +31,9 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.plain import PLAIN, record_at
 from kafkalog.codec.records import open_payload
-from kafkalog.codec.reference import REFERENCE
 from kafkalog.codec.scan import scan
 from record_bytes import RECORDS, batch, damaged, payload, record
+from reference_execution import REFERENCE
 
 Fields = tuple[int, int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
 

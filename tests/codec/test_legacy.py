@@ -22,7 +22,7 @@ from kafkalog.codec.compression import compress
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.legacy import first_offset
 from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.reference import REFERENCE
+from reference_execution import REFERENCE
 
 EXECUTIONS = [pytest.param(REFERENCE, id="reference"), pytest.param(PLAIN, id="plain")]
 CODECS = [GZIP, SNAPPY, LZ4]

@@ -23,7 +23,7 @@ from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.model import ControlRecordType
 from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.reference import REFERENCE
+from reference_execution import REFERENCE
 
 EXECUTIONS = [pytest.param(REFERENCE, id="reference"), pytest.param(PLAIN, id="plain")]
 

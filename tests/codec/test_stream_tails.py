@@ -11,8 +11,8 @@ import pytest
 
 import stream_tails
 from kafka_batches import ours
-from kafkalog.codec.reference import REFERENCE
 from read_both_ways import read
+from reference_execution import REFERENCE
 
 
 @pytest.mark.sweep

@@ -19,8 +19,8 @@ from kafkalog.codec import BatchHeader, Codec, decode_batch, scan
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages, encode_raw_batch, read_raw_batch
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.reference import REFERENCE
 from peers import READERS, Producer, Seen, builds, builds_messages
+from reference_execution import REFERENCE
 
 CHUNK = 2_500
 CHUNKS = 4 if os.environ.get("KAFKALOG_SWEEP") == "ci" else 48

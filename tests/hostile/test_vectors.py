@@ -19,7 +19,7 @@ from hostile_vectors import vectors
 from kafkalog.codec import decode_batch, scan
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.plain import PLAIN
-from kafkalog.codec.reference import REFERENCE
+from reference_execution import REFERENCE
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 SOURCES = Path(__file__).resolve().parents[2] / "src"

@@ -24,7 +24,7 @@ from kafka_oracle import KafkaOracle
 from kafkalog.codec import Codec, FormatError, TimestampType, UsageError, decode_batch, scan
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode import build_batch, build_messages, down_convert, up_convert
-from kafkalog.codec.reference import REFERENCE
+from reference_execution import REFERENCE
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
 SEED = chosen_seed(837637693)
