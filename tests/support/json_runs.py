@@ -11,6 +11,7 @@ from broker_dirs import brokers, own_copy, unpacked
 from command import Finished, kafkalog
 from fixture_data import recovery_cases
 from kafkalog.log import open_all
+from kafkalog.server.replay.target import progress_topic
 from mock_cluster import mock_cluster
 from the_server import the_command
 
@@ -74,9 +75,10 @@ def replayed(scratch: Path) -> Iterator[Run]:
     """Records and offsets of groups into a cluster, which has committed for one of the groups already."""
     (directory,) = brokers("4.1.1/groups")
     topics = {each.topic for each in open_all(directory).readable() if each.topic and not each.topic.startswith("__")}
-    with mock_cluster([*topics, *(f"other.{each}" for each in topics)]) as bootstrap:  # it creates none for a client
+    made = [*topics, *(f"other.{each}" for each in topics), *map(progress_topic, ("replay", "another"))]
+    with mock_cluster(made) as bootstrap:  # it creates none for a client
         given = ("--json", "--yes", "--bootstrap-server", bootstrap, directory)
-        yield "replay", kafkalog("replay", "--map", scratch / "map.parquet", *given)
+        yield "replay", kafkalog("replay", "--id", "replay", "--map", scratch / "map.parquet", *given)
         once_more = ("--id", "another", "--without-groups", "--prefix", "other.", "--map", scratch / "other.parquet")
         yield "replay", kafkalog("replay", *once_more, *given)
 
