@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.source import Source
-from kafkalog.log.disk.files import FileSource, scan_directory
+from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.disk.one_file import OneFile
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.segment import LogLossError
@@ -32,11 +32,18 @@ def rehearse(request: LoadRequest, *, without: str | None = None) -> None:
         for entry in scan_directory(path)
         if entry.is_file(follow_symlinks=False) and entry.path != without
     }
-    with _files(parent) as origin:
-        logs = {each: size for each, size in sizes.items() if each.endswith(FileKind.LOG.value)}
-        largest = max(logs, key=logs.__getitem__, default="")
-        tables = HeaderTables(sum(logs.values()), lambda: first_batch_bytes(lambda: origin(largest)))
-        tree = Tree(sizes, [name], origin, tables.of if tables.is_worthwhile else None)
+    with OneFile() as files:
+
+        def origin(file: str) -> Source:
+            return files(os.path.join(parent, file))
+
+        @cache
+        def tables() -> HeaderTables:  # for who scans a log: what was closed in order needs none
+            logs = {each: size for each, size in sizes.items() if each.endswith(FileKind.LOG.value)}
+            largest = max(logs, key=logs.__getitem__, default="")
+            return HeaderTables(sum(logs.values()), lambda: first_batch_bytes(lambda: origin(largest)))
+
+        tree = Tree(sizes, [name], origin, lambda file, size: tables().of(file, size))
         try:
             LogLoader(tree, replace(request, directory=name)).load()
         except JavaError as error:
@@ -45,24 +52,3 @@ def rehearse(request: LoadRequest, *, without: str | None = None) -> None:
             raise
         except LogLossError as error:
             raise LogLossError(os.path.join(parent, error.path), error.position) from error
-
-
-@contextmanager
-def _files(root: str) -> Iterator[Callable[[str], Source]]:
-    """Files below a directory by their paths; one stays open, since they are read one after the other."""
-    opened: dict[str, FileSource] = {}
-
-    def origin(path: str) -> Source:
-        if path not in opened:
-            close()
-            opened[path] = FileSource(os.path.join(root, path))
-        return opened[path]
-
-    def close() -> None:
-        while opened:
-            opened.popitem()[1].close()
-
-    try:
-        yield origin
-    finally:
-        close()

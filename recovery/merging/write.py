@@ -21,7 +21,7 @@ from kafkalog.codec.text import (
     encode_offset_checkpoint,
     encode_partition_metadata,
 )
-from kafkalog.log.disk.files import FileSource
+from kafkalog.log.disk.one_file import OneFile
 from kafkalog.log.storage.content import ContentSource, Slice
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
@@ -73,8 +73,7 @@ class _Pieces:
     def __init__(self, pieces: Iterator[Piece]) -> None:
         self._pieces = pieces
         self._next = next(pieces, None)
-        self._source: FileSource | None = None
-        self._path = ""
+        self._files = OneFile()
 
     def of(self, base_offset: int) -> Iterator[tuple[int, bytes]]:
         """(position, bytes) of a segment."""
@@ -82,39 +81,23 @@ class _Pieces:
         try:
             while self._next is not None and self._next.base_offset == base_offset:
                 piece = self._next
-                source = self._opened(piece.path)
+                source = self._files(piece.path)
                 for start in range(piece.start, piece.start + piece.size, PIECE):
                     data = bytes(source.read(start, min(PIECE, piece.start + piece.size - start)))
                     yield position, data
                     position += len(data)
                 self._next = next(self._pieces, None)
         finally:
-            self._close()
-
-    def _opened(self, path: str) -> FileSource:
-        if self._source is None or self._path != path:
-            self._close()
-            self._source, self._path = FileSource(path), path
-        return self._source
-
-    def _close(self) -> None:
-        if self._source is not None:
-            self._source.close()
-            self._source = None
+            self._files.close()
 
 
 def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: LogSettings, now_ms: int) -> None:
     """Indexes, snapshots, epochs: what a broker makes of the log as it is on the disk now."""
     directory = str(log.name)
-    opened: dict[str, FileSource] = {}
+    files = OneFile()
 
     def origin(path: str) -> Source:
-        """One file stays open: they are read one after the other."""
-        if path not in opened:
-            while opened:
-                opened.popitem()[1].close()
-            opened[path] = FileSource(os.path.join(fs.root, unfinished, path.rpartition("/")[2]))
-        return opened[path]
+        return files(os.path.join(fs.root, unfinished, path.rpartition("/")[2]))
 
     written = {
         f"{directory}/{segment_file(segment.base_offset, FileKind.LOG)}": segment.size for segment in log.segments
@@ -142,8 +125,7 @@ def _write_others(log: MergedLog, fs: FileSystem, unfinished: str, settings: Log
                 pieces = ((start, bytes(source.read(start, PIECE))) for start in range(0, source.size, PIECE))
                 fs.write_new(f"{unfinished}/{name}", pieces, source.size, own_file())
     finally:
-        while opened:
-            opened.popitem()[1].close()
+        files.close()
 
 
 def _refuse_changed(tree: Tree, written: dict[str, int]) -> None:
