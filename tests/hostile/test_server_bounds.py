@@ -154,7 +154,8 @@ def check_how_many_wait(server: Server) -> None:
 def held_elements() -> int:
     """Elements of all requests that are in memory as objects."""
     gc.collect()
-    return sum(each.weight for each in gc.get_objects() if isinstance(each, Request) and each.body)
+    # isinstance() asks a weak proxy for its object's class, and that object may be gone.
+    return sum(each.weight for each in gc.get_objects() if type(each) is Request and each.body)
 
 
 SAME = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": 1}
