@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey, OffsetsState
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
@@ -45,6 +46,7 @@ class OffsetHistory:
     missing: dict[int, int]
     """partition of `__consumer_offsets` -> records that the cleaner has removed from what is left of it"""
     findings: tuple[Finding, ...]
+    logs: CoordinatorLogs
 
 
 class _Told(OffsetsState):
@@ -77,6 +79,7 @@ def read_offset_history(
     limits: Limits = DEFAULT_LIMITS,
 ) -> OffsetHistory:
     """Every change of the offsets that are meant.  Raises `StorageError` only."""
+    partitions = tuple(partitions)
     changes: list[OffsetChange] = []
     missing: dict[int, int] = {}
     findings: list[Finding] = []
@@ -94,4 +97,5 @@ def read_offset_history(
         changes += state.changes
         if gaps:
             missing[partition.partition or 0] = gaps
-    return OffsetHistory(tuple(sorted(changes, key=lambda each: each.key)), missing, tuple(findings))
+    logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
+    return OffsetHistory(tuple(sorted(changes, key=lambda each: each.key)), missing, tuple(findings), logs)

@@ -15,7 +15,7 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.checks.lost_start import LocalStarts, lost_start
+from kafkalog.log.directories.lost_start import LocalStarts, lost_start
 from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.safe.normalize import Checkpoints
 
