@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kafkalog.codec.errors import UnknownName
 
-__all__ = ["nearest", "quoted", "unknown", "unknown_number"]
+__all__ = ["nearest", "not_known", "quoted", "unknown", "unknown_number"]
 
 _LONGEST_COMPARED = 300
 """characters; Kafka's topics have at most 249"""
@@ -40,6 +40,11 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     like = nearest(name, known)
     hint = "" if like is None else f"; did you mean {quoted(like)}?"
     return UnknownName(f"there is no {kind} {quoted(name)}{hint}")
+
+
+def not_known(kind: str, name: str, why: str) -> UnknownName:
+    """The error for a name that was not found where it may have been: `nothing is known of group 'g': …`."""
+    return UnknownName(f"nothing is known of {kind} {quoted(name)}: {why}")
 
 
 def unknown_number(kind: str, number: int, known: Iterable[int]) -> UnknownName:

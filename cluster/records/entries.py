@@ -97,4 +97,5 @@ def _gone(partition: Partition, between: Sequence[tuple[int, int]]) -> Iterator[
     cleaned_to = cleaned.get((partition.name.topic, partition.name.partition), 0)
     bases = [each.base_offset for each in partition.segments]
     gone = [(max(first, cleaned_to), last) for first, last in between if last >= cleaned_to]
-    yield from missing_segments(partition.path, gone, partition.log_start_offset, bases)
+    start, sure = partition.log_start_offset, "where the cleaner has not been"
+    yield from missing_segments(partition.path, gone, start, bases, why_sure=sure)

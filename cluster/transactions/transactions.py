@@ -90,6 +90,31 @@ class TransactionalIds:
     findings: tuple[Finding, ...]
     logs: CoordinatorLogs
 
+    @property
+    def are_all(self) -> bool:
+        """Whether every partition of the coordinator's topic was read whole.
+
+        Where no metadata says how many there are, those that are here are all if they are as many as Kafka makes, or if
+        no larger number puts every id where it is.
+        """
+        logs = self.logs
+        if logs.count is not None or not logs.are_whole or not logs.read:
+            return logs.are_whole and bool(logs.read)
+        count = max(logs.read) + 1
+        places = [(each.transactional_id, each.log_partition) for each in self.ids]
+        if len(logs.read) != count or not _fits(places, count):
+            return False
+        return count == _DEFAULT_PARTITIONS or not any(_fits(places, each) for each in range(count + 1, _MOST_TRIED))
+
+    def why_unknown(self, name: str | None) -> str | None:
+        """Why a transactional id that was not found may exist, or any for None; None where there is none."""
+        if self.are_all:
+            return None
+        why = self.logs.why_unknown(name)
+        if why is None and self.logs.count is None:
+            return f"there may be more partitions of {TRANSACTION_STATE_TOPIC} than were read"
+        return why
+
 
 def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> TransactionalId:
     pairs = [
@@ -158,7 +183,7 @@ def open_transactions(
 ) -> tuple[list[OpenTransaction], list[Finding]]:
     """Open transactions of all partitions, and a finding for each that hangs."""
     by_producer = {each.producer_id: each for each in coordinator.ids}
-    whole = bool(coordinator.partitions_read) and _is_whole(coordinator)
+    whole = coordinator.are_all
     found: list[OpenTransaction] = []
     findings: list[Finding] = []
     for place in producers:
@@ -188,22 +213,6 @@ def open_transactions(
                 offset = producer.transaction_start
                 findings.append(Finding(code, Severity.WARNING, None, offset, detail, place.partition.path))
     return found, findings
-
-
-def _is_whole(coordinator: TransactionalIds) -> bool:
-    """Whether every partition of the coordinator's topic was read whole.
-
-    Where no metadata says how many there are, those that are here are all if they are as many as Kafka makes, or if
-    no larger number puts every id where it is.
-    """
-    logs = coordinator.logs
-    if logs.count is not None or not logs.are_whole:
-        return logs.are_whole
-    count = max(logs.read) + 1
-    places = [(each.transactional_id, each.log_partition) for each in coordinator.ids]
-    if len(logs.read) != count or not _fits(places, count):
-        return False
-    return count == _DEFAULT_PARTITIONS or not any(_fits(places, each) for each in range(count + 1, _MOST_TRIED))
 
 
 def _fits(places: Sequence[tuple[str, int]], count: int) -> bool:

@@ -11,7 +11,12 @@ __all__ = ["missing_segments"]
 
 
 def missing_segments(
-    directory: str, missing: Sequence[tuple[int, int]], log_start: int, bases: Iterable[int]
+    directory: str,
+    missing: Sequence[tuple[int, int]],
+    log_start: int,
+    bases: Iterable[int],
+    *,
+    why_sure: str = "and no others in this log are",
 ) -> Iterator[Finding]:
     """Findings of a partition directory; `missing` are offsets as `MissingOffsets` finds them.
 
@@ -23,6 +28,6 @@ def missing_segments(
         if last >= log_start:
             is_emptied = first in there
             why = "this segment is empty" if is_emptied else "a segment before this one is gone, or the end of it"
-            detail = f"offsets {max(first, log_start)} to {last} are missing, and no others in this log are: {why}"
+            detail = f"offsets {max(first, log_start)} to {last} are missing, {why_sure}: {why}"
             path = f"{directory}/{segment_file(first if is_emptied else last + 1, FileKind.LOG)}"
             yield Finding(FindingCode.SEGMENT_MISSING, Severity.WARNING, None, max(first, log_start), detail, path)
