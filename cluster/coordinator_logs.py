@@ -58,6 +58,9 @@ class CoordinatorLogs:
     lost: Mapping[int, str]
     """those that should be here and are not, and why that is known"""
 
+    watermarked: frozenset[int]
+    """those of which a checkpoint says how far they had come"""
+
     @property
     def are_whole(self) -> bool:
         """Whether all that are known of were read whole."""
@@ -110,7 +113,8 @@ def coordinator_logs(
         for number, finding in _lost_in(root, topic, set(read), known):
             lost[number] = finding.detail
             findings.append(finding)
-    return CoordinatorLogs(topic, count, read, lost)
+    watermarked = frozenset(each.partition or 0 for each in of_topic if _watermark(each) is not None)
+    return CoordinatorLogs(topic, count, read, lost, watermarked)
 
 
 def _short(partition: Partition, limits: Limits) -> Iterable[Finding]:
@@ -120,8 +124,8 @@ def _short(partition: Partition, limits: Limits) -> Iterable[Finding]:
         return
     root, key = os.path.dirname(partition.path), (name.topic, name.partition)
     start = (checkpoint_in(root, LOG_START_OFFSET_CHECKPOINT) or {}).get(key, 0)
-    watermark = (checkpoint_in(root, REPLICATION_OFFSET_CHECKPOINT) or {}).get(key)
-    yield from checkpoint_findings(partition, partition.log_end_offset(limits=limits), start, watermark)
+    end = partition.log_end_offset(limits=limits)
+    yield from checkpoint_findings(partition, end, start, _watermark(partition))
     if partition.segments:
         # a compacted log keeps its first segment, so without epochs, which follow the start, it is 0 or checkpointed
         epochs = [each.start_offset for each in partition.leader_epochs] or [start]
@@ -130,14 +134,17 @@ def _short(partition: Partition, limits: Limits) -> Iterable[Finding]:
         yield from () if gone is None else missing_segments(partition.path, [gone], start, bases)
 
 
+def _watermark(partition: Partition) -> int | None:
+    known = checkpoint_in(os.path.dirname(partition.path), REPLICATION_OFFSET_CHECKPOINT) or {}
+    return known.get((partition.topic or "", partition.partition or 0))
+
+
 def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
     """The first finding of a partition after which it may have held more."""
     own = [each for each in findings if each.file is not None
            and (each.file == partition.path or each.file.startswith(os.path.join(partition.path, "")))]  # fmt: skip
-    root, key = os.path.dirname(partition.path), (partition.topic or "", partition.partition or 0)
-    has_watermark = key in (checkpoint_in(root, REPLICATION_OFFSET_CHECKPOINT) or {})
     for each in own:
-        if each.code in _TAILS and has_watermark:
+        if each.code in _TAILS and _watermark(partition) is not None:
             continue  # else a finding says that the log ends below it
         if each.severity is Severity.ERROR or each.code in _HIDES:
             return f"{each.code.value} ({each.file}): {each.detail}"

@@ -183,7 +183,8 @@ def open_transactions(
 ) -> tuple[list[OpenTransaction], list[Finding]]:
     """Open transactions of all partitions, and a finding for each that hangs."""
     by_producer = {each.producer_id: each for each in coordinator.ids}
-    whole = coordinator.are_all
+    logs = coordinator.logs
+    whole = coordinator.are_all and logs.watermarked >= set(logs.read)
     found: list[OpenTransaction] = []
     findings: list[Finding] = []
     for place in producers:
@@ -193,8 +194,10 @@ def open_transactions(
                 continue
             known = by_producer.get(producer.producer_id)
             hanging: bool | None = None
-            if known is not None and coordinator.logs.is_whole(known.log_partition):
+            if known is not None and logs.is_whole(known.log_partition):
                 hanging = not (known.is_undecided and (topic, number) in known.partitions)
+                if hanging and known.log_partition not in logs.watermarked:
+                    hanging = None
             elif known is None and whole:
                 hanging = True
             begun = producer.transaction_started_at

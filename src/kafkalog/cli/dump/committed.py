@@ -25,11 +25,12 @@ def committed_of(group: str, at_hand: Sequence[Partition], findings: list[Findin
         raise UsageError(f"-G {group[:100]} needs {CONSUMER_OFFSETS_TOPIC}, and no partition of it is in the paths")
     read = read_groups(at_hand)
     found = [each for each in read.groups if each.group_id == group]
+    names = [each.group_id for each in read.groups]
     why = read.logs.why_unknown(group, read.partition_count)
     if not found and why is not None:
-        raise not_known("group", group, why)
+        raise not_known("group", group, why, names)
     if not found:
-        raise unknown("group", group, [each.group_id for each in read.groups])
+        raise unknown("group", group, names)
     if any(not read.logs.is_whole(each.log_partition) for each in found):
         findings += read.findings
     return {(each.key.topic, each.key.partition): each.offset for one in found for each in one.offsets}

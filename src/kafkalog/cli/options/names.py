@@ -50,7 +50,7 @@ def chosen_names(
         why = why_unknown(None if is_glob(each) else each)
         if why is not None:
             report_findings(unique(findings))
-            raise not_known(f"{kind}s that match" if is_glob(each) else kind, each, why)
+            raise not_known(f"{kind}s that match", each, why) if is_glob(each) else not_known(kind, each, why, names)
         if is_glob(each):
             raise UnknownName(f"no {kind} matches {quoted(each)}")
         raise unknown(kind, each, names)
