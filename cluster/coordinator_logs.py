@@ -111,7 +111,7 @@ def coordinator_logs(
         known = _known(root, topic)
         count = max(count or 0, known.count) or None
         for number, finding in _lost_in(root, topic, set(read), known):
-            lost[number] = finding.detail
+            lost[number] = _told(finding)
             findings.append(finding)
     watermarked = frozenset(each.partition or 0 for each in of_topic if _watermark(each) is not None)
     return CoordinatorLogs(topic, count, read, lost, watermarked)
@@ -147,8 +147,12 @@ def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
         if each.code in _TAILS and _watermark(partition) is not None:
             continue  # else a finding says that the log ends below it
         if each.severity is Severity.ERROR or each.code in _HIDES:
-            return f"{each.code.value} ({each.file}): {each.detail}"
+            return _told(each)
     return None
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.code.value} ({finding.file}): {finding.detail}"
 
 
 @dataclass(frozen=True, slots=True)

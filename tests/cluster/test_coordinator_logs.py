@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kafkalog.server.replay.options import ReplayOptions
 
 import kafkalog as library
 from broker_dirs import brokers, own_copy
@@ -20,7 +20,7 @@ from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
 from kafkalog.codec.findings import Severity
 from kafkalog.log import open_all
-from kafkalog.server.replay.planning import plan_replay
+from kafkalog.server.replay.planning import ReplayOptions, plan_replay
 from kafkalog.spark.contents_cluster import cluster_rows
 
 FIRST = f"{0:020d}"
@@ -44,7 +44,7 @@ def split(place: Path, numbers: list[int]) -> None:
     for index in place.glob("*index"):
         index.unlink()
     cuts = [*(starts[number] for number in numbers), (0, len(data))]
-    for (base, begin), (_, end) in zip(cuts, cuts[1:], strict=False):
+    for (base, begin), (_, end) in pairwise(cuts):
         (place / f"{base:020d}.log").write_bytes(data[begin:end])
     log.write_bytes(data[: cuts[0][1]])
 
@@ -108,7 +108,7 @@ def test_only_a_log_that_was_read_whole_says_that_a_transaction_hangs(code: str,
     assert hanging == []
     nobody = kafkalog("transactions", broker, "--transactional-id", "op-9")
     assert coordinator_partition("op-9", 2) == 1
-    assert (nobody.code, nobody.out, "there is no" in nobody.err) == (1, "", False)
+    assert (nobody.code, nobody.out, "there is no transactional id" in nobody.err) == (1, "", False)
     assert "nothing is known of transactional id 'op-9': " in nobody.err
     assert code.strip() in nobody.err
 
@@ -126,14 +126,14 @@ def test_a_directory_without_metadata_and_watermarks_says_of_nothing_that_it_han
 
 
 def test_what_a_coordinator_said_before_damage_is_not_its_last_word(tmp_path: Path) -> None:
-    """Here it ends where `op-1` was about to commit: that was an earlier transaction than the one that is open."""
+    """Here it ends where `op-1` was about to be aborted: that was an earlier transaction than the one that is open."""
     broker = own_copy(brokers("4.3.0/txn")[0], tmp_path / "logs")
     log = broker / "__transaction_state-1" / f"{FIRST}.log"
     whole, open_at = log.read_bytes(), {}
     for _, position in batches(log)[1:]:
         log.write_bytes(whole[:position])
         ids = read_transactions(open_all(broker).readable()).ids
-        if [each.state for each in ids if each.transactional_id == "op-1"] == ["PrepareCommit"]:
+        if [each.state for each in ids if each.transactional_id == "op-1"] == ["PrepareAbort"]:
             plan = plan_replay([broker], ReplayOptions())
             places = [each for topic in plan.topics for each in topic.partitions.values()]
             open_at[position] = {
@@ -182,7 +182,8 @@ def test_there_is_no_group_only_where_that_is_known(code: str, hurt: Hurt, tmp_p
         assert f"nothing is known of group '{names[2]}': " in found.err
         assert f" {code.strip()} (" in found.err
         assert f"there is no group '{names[0]}'" in kafkalog(*form, broker, "--group", names[0]).err
-        assert "nothing is known of groups that match 'nobody-*': " in kafkalog(*form, broker, "--group", "nobody-*").err
+        matching = kafkalog(*form, broker, "--group", "nobody-*")
+        assert "nothing is known of groups that match 'nobody-*': " in matching.err
     found = kafkalog("dump", broker, "-t", "stock-1", "-G", names[2])
     assert (found.code, "nothing is known of group" in found.err) == (1, True)
     assert f"there is no group '{names[0]}'" in kafkalog("dump", broker, "-t", "stock-1", "-G", names[0]).err
