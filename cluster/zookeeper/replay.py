@@ -2,7 +2,8 @@
 
 A snapshot is used if nothing in it is later than what is asked for; one that cannot be read gives way to the next older
 one, as it does in ZooKeeper.  What is asked for may be lost: in a gap the tree is the last before it, with a finding,
-and beyond the end there is none.  Where transactions carry digests (from 3.6 on) the rebuilt tree is checked against them.
+and beyond the end there is none.  Where transactions carry digests (from 3.6 on) the rebuilt tree is checked against
+them.
 """
 
 from __future__ import annotations

@@ -14,12 +14,13 @@ import re
 import secrets
 from dataclasses import dataclass
 
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.names import QUARANTINE_POINTER
 from kafkalog.log.disk.files import MissingFileError, read_small
 
-__all__ = ["POINTER", "POINTER_BEFORE", "Pointer", "ends_of", "is_run_id", "new_owner", "read_pointer"]
+__all__ = ["POINTER", "POINTER_BEFORE", "Pointer", "cut_short", "ends_of", "is_run_id", "new_owner", "read_pointer",
+           "runs_at_work"]  # fmt: skip
 
 POINTER = QUARANTINE_POINTER
 POINTER_BEFORE = POINTER + ".new"
@@ -45,6 +46,13 @@ def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
     complete = Ask.COMPLETE if is_foreign else Ask.RECOVER
     run = {"run": run_id}
     return Advice("{} completes it", complete, run), Advice("{} reverses it", Ask.UNDO, run)
+
+
+def cut_short(run_id: str, *, is_foreign: bool = False) -> Sentence:
+    """What is said of a run that began and did not end."""
+    where = ", begun on another machine," if is_foreign else ""
+    complete, reverse = ends_of(run_id, is_foreign=is_foreign)
+    return Sentence(f"run {run_id}{where} was cut short: ", complete, ", ", reverse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,15 @@ def read_pointer(root: str) -> Pointer | None:
     if match is None or is_odd or not all(map(is_run_id, at_work)):
         raise _refused(path, "it does not hold what kafkalog writes there")
     return Pointer(match.group(1), tuple(dict.fromkeys(places)), tuple(dict.fromkeys(at_work)))
+
+
+def runs_at_work(root: str) -> tuple[str, ...]:
+    """The runs on a log directory that have begun and not ended; none where that cannot be told."""
+    try:
+        pointer = read_pointer(root)
+    except RecoveryRefused:
+        return ()
+    return () if pointer is None else pointer.at_work
 
 
 def _refused(path: str, why: str) -> RecoveryRefused:

@@ -465,10 +465,11 @@ def _listed(inventory: Inventory, chosen: Chosen, wanted: Sequence[Partition], j
             if log_dir.partitions and not partitions and not chosen_findings(chosen, hidden):
                 continue
             places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
-            found = [*log_dir.findings, *(each for each in together if each.file in places)]
+            stands = standing(log_dir.path)
+            found = [*stands.findings(log_dir.path), *log_dir.findings, *(f for f in together if f.file in places)]
             found += missing_partitions_of(log_dir) if chosen == ALL else []
             summaries = _summaries(partitions, log_dir, jobs, progress.advance)
-            listed.append(_Listed(log_dir.path, log_dir, standing(log_dir.path), summaries, found))
+            listed.append(_Listed(log_dir.path, log_dir, stands, summaries, found))
         for partition in inventory.standalone:
             if id(partition) in meant:
                 found = [each for each in together if each.file == partition.path]
