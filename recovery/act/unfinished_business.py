@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.codec.advice import Advice, Ask, Sentence, in_python, said
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.disk.holders import held_by_us, told_held_by_others
 from kafkalog.log.disk.lock import is_held_here
-from kafkalog.log.disk.pointer import cut_short, ends_of
+from kafkalog.log.disk.pointer import cut_short
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST
 from kafkalog.recovery.act.quarantine import KeptRun, Runs
 from kafkalog.recovery.act.quick_undo_check import why_not_undoable
@@ -38,13 +37,7 @@ class UnfinishedRun:
     @property
     def detail(self) -> Sentence:
         """What it is, and what to do."""
-        if not self.is_undo:
-            return cut_short(self.run_id, is_foreign=self.is_foreign)
-        where = ", begun on another machine," if self.is_foreign else ""
-        complete, reverse = ends_of(self.run_id, is_foreign=self.is_foreign)
-        reverse = replace(reverse, text="{} completes it")
-        told = f"the undo of run {self.run_id}{where} was cut short: "
-        return Sentence(told, replace(complete, text="{}"), " or ", reverse)
+        return cut_short(self.run_id, is_foreign=self.is_foreign, is_undo=self.is_undo)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -80,11 +73,6 @@ class Standing:
         if self.problem is not None:
             told.append(f"its recoveries are unknown: {self.problem}")
         return told
-
-    def findings(self, root: str) -> list[Finding]:
-        """The runs that did not end, as findings about the log directory."""
-        code, severity = FindingCode.RUN_UNFINISHED, Severity.WARNING
-        return [Finding(code, severity, None, None, run.detail, root) for run in self.unfinished]
 
     def as_dict(self) -> Mapping[str, Any]:
         """Plain values for JSON."""

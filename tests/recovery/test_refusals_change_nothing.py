@@ -15,8 +15,9 @@ from command import kafkalog
 from fixture_data import recovery_case
 from kafkalog import KafkaLogError, Log, Producer
 from kafkalog.codec.findings import FindingCode, Severity
-from kafkalog.recovery import recover, runs, undo, verify
+from kafkalog.recovery import recover, runs, undo
 from kafkalog.recovery.act.journal import JOURNAL
+from kafkalog.recovery.checks.verify import verify
 from recovery_cases import unpacked_cases
 from recovery_settings import given
 from stopping import cut_short
