@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kafkalog.codec.errors import UnknownName
 
-__all__ = ["nearest", "quoted", "unknown", "unknown_number"]
+__all__ = ["nearest", "not_known", "quoted", "unknown", "unknown_number"]
 
 _LONGEST_COMPARED = 300
 """characters; Kafka's topics have at most 249"""
@@ -37,9 +37,17 @@ def quoted(name: str) -> str:
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UnknownName:
     """The error for a name that is not among the known ones: `there is no topic 'ordes'; did you mean 'orders'?`."""
+    return UnknownName(f"there is no {kind} {quoted(name)}{_hint(name, known)}")
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
     like = nearest(name, known)
-    hint = "" if like is None else f"; did you mean {quoted(like)}?"
-    return UnknownName(f"there is no {kind} {quoted(name)}{hint}")
+    return "" if like is None else f"; did you mean {quoted(like)}?"
+
+
+def not_known(kind: str, name: str, why: str, known: Iterable[str] = ()) -> UnknownName:
+    """The error for a name that was not found where it may have been: `nothing is known of group 'g': …`."""
+    return UnknownName(f"nothing is known of {kind} {quoted(name)}: {why}{_hint(name, known)}")
 
 
 def unknown_number(kind: str, number: int, known: Iterable[int]) -> UnknownName:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image
-from kafkalog.cluster.groups.group_places import DEFAULT_PARTITIONS, refuse_other_count
+from kafkalog.cluster.groups.group_places import DEFAULT_PARTITIONS, partition_count, refuse_other_count
 from kafkalog.cluster.groups.groups import read_groups
 from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
@@ -220,8 +220,18 @@ class GroupOffsets:
         self._looked = False
 
     def load(self) -> dict[tuple[str, int], int]:
-        """The group's committed offsets by (topic, partition); `UsageError` if there is no such directory."""
-        found = read_offsets(_here(existing_log_directory(self.path)))
+        """The group's committed offsets by (topic, partition); `UsageError` if there is no such directory.
+
+        `FormatError` where not everything is there that its partition of `__consumer_offsets` held: reading would begin
+        again, or go on too early, without a word.
+        """
+        here = _here(existing_log_directory(self.path))
+        found = read_offsets(here)
+        places = {(commit.key.group, commit.log_partition) for commit in found.committed}
+        count = found.logs.count or self._count or partition_count(places, found.logs.read)
+        why = found.logs.why_partial(coordinator_partition(self.group, count))
+        if why is not None:
+            raise FormatError(f"the offsets of group {self.group} are not known: {why}", source=self.path)
         return {
             (commit.key.topic, commit.key.partition): commit.offset
             for commit in found.committed

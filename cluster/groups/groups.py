@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.groups.group_places import partition_count
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetsState
 from kafkalog.cluster.records.consumer_protocol import (
@@ -103,6 +104,7 @@ class Groups:
     partition_count: int
     """of `__consumer_offsets`"""
     findings: tuple[Finding, ...]
+    logs: CoordinatorLogs
 
 
 @dataclass
@@ -267,12 +269,14 @@ def read_groups(
                 offsets.entry(each)
                 state.record(each.record)
         found += _groups_of(partition, state, offsets, topic_names, findings)
+    logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
     count = offsets_topic_num_partitions
     if count is None:
         numbers = [each.partition or 0 for each in places]
         count = partition_count([(each.group_id, each.log_partition) for each in found], numbers)
     placed = [_placed(each, count, leaders or {}, findings) for each in found]
-    return Groups(tuple(sorted(placed, key=lambda each: (each.group_id, each.log_partition))), count, tuple(findings))
+    by_id = tuple(sorted(placed, key=lambda each: (each.group_id, each.log_partition)))
+    return Groups(by_id, count, tuple(findings), logs)
 
 
 def _groups_of(

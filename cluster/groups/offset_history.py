@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
+from kafkalog.cluster.groups.group_places import partition_count
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey, OffsetsState
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
@@ -45,6 +47,9 @@ class OffsetHistory:
     missing: dict[int, int]
     """partition of `__consumer_offsets` -> records that the cleaner has removed from what is left of it"""
     findings: tuple[Finding, ...]
+    logs: CoordinatorLogs
+    partition_count: int
+    """of `__consumer_offsets`"""
 
 
 class _Told(OffsetsState):
@@ -77,6 +82,7 @@ def read_offset_history(
     limits: Limits = DEFAULT_LIMITS,
 ) -> OffsetHistory:
     """Every change of the offsets that are meant.  Raises `StorageError` only."""
+    partitions = tuple(partitions)
     changes: list[OffsetChange] = []
     missing: dict[int, int] = {}
     findings: list[Finding] = []
@@ -94,4 +100,7 @@ def read_offset_history(
         changes += state.changes
         if gaps:
             missing[partition.partition or 0] = gaps
-    return OffsetHistory(tuple(sorted(changes, key=lambda each: each.key)), missing, tuple(findings))
+    logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
+    by_key = tuple(sorted(changes, key=lambda each: each.key))
+    places = {(each.key.group, each.log_partition) for each in by_key}
+    return OffsetHistory(by_key, missing, tuple(findings), logs, logs.count or partition_count(places, logs.read))

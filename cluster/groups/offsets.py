@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
 from kafkalog.codec.findings import Finding
@@ -135,12 +136,14 @@ class CommittedOffsets:
     committed: tuple[CommittedOffset, ...]
     pending: tuple[CommittedOffset, ...]
     findings: tuple[Finding, ...]
+    logs: CoordinatorLogs
 
 
 def read_offsets(
     partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> CommittedOffsets:
     """Committed offsets as of the end of the log, or as of `until`.  Raises `StorageError` only."""
+    partitions = tuple(partitions)
     committed: list[CommittedOffset] = []
     pending: list[CommittedOffset] = []
     findings: list[Finding] = []
@@ -153,8 +156,10 @@ def read_offsets(
                 state.entry(each)
         committed += state.committed.values()
         pending += state.pending
+    logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
     return CommittedOffsets(
         tuple(sorted(committed, key=lambda each: each.key)),
         tuple(sorted(pending, key=lambda each: (each.key, each.producer_id))),
         tuple(findings),
+        logs,
     )

@@ -6,15 +6,19 @@ business.  Decided by `CoordinatorLoaderImpl` and, before it, by `GroupMetadataM
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kafkalog.cluster.records.beside import checkpoint_in
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord, decode_record
 from kafkalog.codec.control import end_transaction_marker
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP, ControlType
+from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
+from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
 
 __all__ = ["Entry", "Marker", "entries"]
@@ -46,8 +50,12 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
     """Records and markers in offset order; what is wrong goes to `findings`.  Raises `StorageError` only."""
     topic = partition.topic or ""
     reader = partition.records(include_control=True, limits=limits)
+    reached, between = partition.log_start_offset, list[tuple[int, int]]()
     for batch, records in reader.by_batch():
         header = batch.header
+        if reader.segment is not None and reader.segment.base_offset > reached:
+            between.append((reached, reader.segment.base_offset - 1))
+        reached = header.next_offset
         epoch = header.partition_leader_epoch
         for record in records:
             if header.is_control:
@@ -72,3 +80,22 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
             producer = header.producer_id if header.is_transactional else NO_PRODUCER_ID
             yield Entry(decoded, record.offset, record.timestamp, producer, epoch)
     findings.extend(reader.findings)
+    findings.extend(_gone(partition, between))
+
+
+def _gone(partition: Partition, between: Sequence[tuple[int, int]]) -> Iterator[Finding]:
+    """Of what is missing between two segments, that which the cleaner has not reached, where that is known.
+
+    What it has reached may begin and end anywhere; a broker that copies a compacted log begins a segment where the one
+    before it ends, like every other (`UnifiedLog.roll`).
+    """
+    if not between or partition.name is None:
+        return
+    cleaned = checkpoint_in(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT)
+    if cleaned is None:
+        return
+    cleaned_to = cleaned.get((partition.name.topic, partition.name.partition), 0)
+    bases = [each.base_offset for each in partition.segments]
+    gone = [(max(first, cleaned_to), last) for first, last in between if last >= cleaned_to]
+    start, sure = partition.log_start_offset, "where the cleaner has not been"
+    yield from missing_segments(partition.path, gone, start, bases, why_sure=sure)

@@ -14,17 +14,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from kafkalog.cluster.records.beside import checkpoint_in
 from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
 from kafkalog.cluster.records.entries import Entry, Marker, entries
-from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
-from kafkalog.codec.text import decode_offset_checkpoint
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.deleted import deleted_segments
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.disk.files import read_small
 
 __all__ = ["Entry", "Marker", "Until", "partitions_of", "replay"]
 
@@ -183,12 +181,8 @@ def _words(later: list[Entry]) -> str:
 def _cleaned_to(partition: Partition) -> int:
     """Below which offset the cleaner has been: what the checkpoint says, else all but the active segment."""
     if partition.name is not None:
-        path = os.path.join(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT)
-        try:
-            lines = decode_offset_checkpoint(read_small(path, DEFAULT_LIMITS.checkpoint_bytes), source=path)
-        except (FormatError, StorageError, FileNotFoundError):
-            lines = []
-        for line in reversed(lines):
-            if (line.topic, line.partition) == (partition.topic, partition.partition):
-                return line.offset
+        known = checkpoint_in(os.path.dirname(partition.path), CLEANER_OFFSET_CHECKPOINT) or {}
+        offset = known.get((partition.name.topic, partition.name.partition))
+        if offset is not None:
+            return offset
     return partition.segments[-1].base_offset if partition.segments else 0

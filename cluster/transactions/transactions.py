@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.records.coordinator_records import TRANSACTION_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition, hash_order, topic_partition_hash
@@ -42,6 +43,9 @@ class TransactionState(enum.IntEnum):
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
+_DEFAULT_PARTITIONS = 50
+"""`transaction.state.log.num.partitions`"""
+_MOST_TRIED = 1000
 _STATES = frozenset(TransactionState)
 _UNDECIDED = (TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
@@ -84,6 +88,32 @@ class TransactionalIds:
     ids: tuple[TransactionalId, ...]
     partitions_read: tuple[int, ...]
     findings: tuple[Finding, ...]
+    logs: CoordinatorLogs
+
+    @property
+    def are_all(self) -> bool:
+        """Whether every partition of the coordinator's topic was read whole.
+
+        Where no metadata says how many there are, those that are here are all if they are as many as Kafka makes, or if
+        no larger number puts every id where it is.
+        """
+        logs = self.logs
+        if logs.count is not None or not logs.are_whole or not logs.read:
+            return logs.are_whole and bool(logs.read)
+        count = max(logs.read) + 1
+        places = [(each.transactional_id, each.log_partition) for each in self.ids]
+        if len(logs.read) != count or not _fits(places, count):
+            return False
+        return count == _DEFAULT_PARTITIONS or not any(_fits(places, each) for each in range(count + 1, _MOST_TRIED))
+
+    def why_unknown(self, name: str | None) -> str | None:
+        """Why a transactional id that was not found may exist, or any for None; None where there is none."""
+        if self.are_all:
+            return None
+        why = self.logs.why_unknown(name)
+        if why is None and self.logs.count is None:
+            return f"there may be more partitions of {TRANSACTION_STATE_TOPIC} than were read"
+        return why
 
 
 def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> TransactionalId:
@@ -113,6 +143,7 @@ def read_transactions(
     partitions: Iterable[Partition], *, until: Until | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> TransactionalIds:
     """Every transactional id that the given partitions of `__transaction_state` know.  Raises `StorageError` only."""
+    partitions = tuple(partitions)
     found: dict[str, TransactionalId] = {}
     findings: list[Finding] = []
     places = partitions_of(partitions, TRANSACTION_STATE_TOPIC)
@@ -127,14 +158,15 @@ def read_transactions(
                 state = _transactional_id(each, each.record.value.fields, number)
                 found[state.transactional_id] = state
     ids = tuple(found[name] for name in sorted(found))
-    return TransactionalIds(ids, tuple(each.partition or 0 for each in places), tuple(findings))
+    logs = coordinator_logs(partitions, TRANSACTION_STATE_TOPIC, findings, limits)
+    return TransactionalIds(ids, tuple(each.partition or 0 for each in places), tuple(findings), logs)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
     """A transaction without its marker in one partition.
 
-    `hanging` is None where no coordinator's log that could know was read.
+    `hanging` is None where no coordinator's log that could know was read whole.
     """
 
     topic: str
@@ -151,7 +183,8 @@ def open_transactions(
 ) -> tuple[list[OpenTransaction], list[Finding]]:
     """Open transactions of all partitions, and a finding for each that hangs."""
     by_producer = {each.producer_id: each for each in coordinator.ids}
-    whole = bool(coordinator.partitions_read) and _is_whole(coordinator)
+    logs = coordinator.logs
+    whole = coordinator.are_all and logs.watermarked >= set(logs.read)
     found: list[OpenTransaction] = []
     findings: list[Finding] = []
     for place in producers:
@@ -161,9 +194,11 @@ def open_transactions(
                 continue
             known = by_producer.get(producer.producer_id)
             hanging: bool | None = None
-            if known is not None:
+            if known is not None and logs.is_whole(known.log_partition):
                 hanging = not (known.is_undecided and (topic, number) in known.partitions)
-            elif whole:
+                if hanging and known.log_partition not in logs.watermarked:
+                    hanging = None
+            elif known is None and whole:
                 hanging = True
             begun = producer.transaction_started_at
             age = place.last_timestamp - begun if begun is not None else None
@@ -183,10 +218,5 @@ def open_transactions(
     return found, findings
 
 
-def _is_whole(coordinator: TransactionalIds) -> bool:
-    """Whether every partition of the coordinator's topic was read, as far as numbers and places tell."""
-    numbers: Sequence[int] = coordinator.partitions_read
-    count = max(numbers) + 1
-    return len(numbers) == count and all(
-        coordinator_partition(each.transactional_id, count) == each.log_partition for each in coordinator.ids
-    )
+def _fits(places: Sequence[tuple[str, int]], count: int) -> bool:
+    return all(coordinator_partition(name, count) == number for name, number in places)

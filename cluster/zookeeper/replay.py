@@ -1,7 +1,9 @@
 """The tree as of any transaction: a snapshot, and the transactions of the logs after it (`FileTxnSnapLog`).
 
 A snapshot is used if nothing in it is later than what is asked for; one that cannot be read gives way to the next older
-one, as it does in ZooKeeper.  Where transactions carry digests (from 3.6 on) the rebuilt tree is checked against them.
+one, as it does in ZooKeeper.  What is asked for may be lost: in a gap the tree is the last before it, with a finding,
+and beyond the end there is none.  Where transactions carry digests (from 3.6 on) the rebuilt tree is checked against
+them.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ from kafkalog.cluster.zookeeper.snapshot import Snapshot, read_snapshot
 from kafkalog.cluster.zookeeper.transaction import Transaction
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["Replay", "Replayer", "tree_at"]
+__all__ = ["Replay", "Replayer", "is_gap", "tree_at"]
 
 _COUNTER = (1 << 32) - 1
+_LOST = "what lies between is lost, or is in another server's log"
+_UNREADABLE = (FindingCode.ZK_LOG_CORRUPT, FindingCode.ZK_CHECKSUM_MISMATCH, FindingCode.ZK_SNAPSHOT_INVALID)
 
 
 @dataclass
@@ -39,12 +43,17 @@ class Replay:
 
 
 class Replayer:
-    """Iterates over the transactions after the chosen snapshot, each when it has been applied to `tree`."""
+    """Iterates over the transactions after the chosen snapshot, each when it has been applied to `tree`.
+
+    Raises `UsageError` at the end if `zxid` is beyond the last transaction.
+    """
 
     def __init__(self, directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> None:
         self._directory = directory
         self._until = zxid
         self.findings: list[Finding] = []
+        self._later: tuple[int, str] | None = None
+        """the earliest moment after `zxid` of which something is there, and in which file"""
         self.snapshot = self._base(limits)
         self.tree = self.snapshot.tree if self.snapshot is not None else Tree.empty()
         self.start = _named(directory, self.snapshot)
@@ -59,6 +68,7 @@ class Replayer:
     def _base(self, limits: Limits) -> Snapshot | None:
         for zxid, path in reversed(self._directory.snapshots):
             if self._until is not None and zxid > self._until:
+                self._later = zxid, path
                 continue
             try:
                 found = read_snapshot(path, limits)
@@ -67,8 +77,10 @@ class Replayer:
                 code = FindingCode.ZK_CHECKSUM_MISMATCH if broken else FindingCode.ZK_SNAPSHOT_INVALID
                 self.findings.append(Finding(code, Severity.ERROR, error.position, None, error.message, path))
                 continue
-            if self._until is None or max(found.newest_zxid, found.digest_zxid or 0) <= self._until:
+            newest = max(found.newest_zxid, found.digest_zxid or 0)
+            if self._until is None or newest <= self._until:
                 return found
+            self._later = newest, path
         return None
 
     def _check_snapshot(self, snapshot: Snapshot) -> None:
@@ -81,27 +93,31 @@ class Replayer:
             self.findings.append(Finding(code, Severity.ERROR, None, None, detail, snapshot.path))
 
     def __iter__(self) -> Iterator[Transaction]:
+        yield from self._until_asked()
+        if self._until is not None and self.zxid < self._until:
+            self._missed(self._until)
+
+    def _until_asked(self) -> Iterator[Transaction]:
         files = [(zxid, path) for zxid, path in self._directory.logs]
         first = max([at for at, (zxid, _) in enumerate(files) if zxid <= self.start + 1], default=0)
         mismatch = False
-        expected: int | None = None
         for named, path in files[first:]:
             if self._until is not None and named > self._until:
+                self._is_later(named, path)
                 return
             reader = LogFileReader(path, named)
             begun = False
             for transaction in reader:
                 if transaction.zxid <= self.start:
-                    expected = transaction.zxid
                     begun = True
                     continue
                 if self._until is not None and transaction.zxid > self._until:
+                    self._is_later(transaction.zxid, path)
                     self.findings.extend(reader.findings)
                     return
                 if not begun:
-                    self._gap(expected, transaction.zxid, path)
+                    self._gap(transaction.zxid, path)
                     begun = True
-                expected = transaction.zxid
                 self.tree.apply(transaction)
                 self.zxid = transaction.zxid
                 self.transactions += 1
@@ -115,14 +131,34 @@ class Replayer:
                 yield transaction
             self.findings.extend(reader.findings)
 
-    def _gap(self, last: int | None, zxid: int, path: str) -> None:
-        """Between two files, or a snapshot and the first file; a new epoch starts counting at 1."""
-        before = self.start if last is None else last
-        new_epoch = zxid >> 32 > before >> 32 and zxid & _COUNTER == 1
-        if zxid == before + 1 or new_epoch:
-            return
-        detail = f"0x{before:x} is followed by 0x{zxid:x}: what lies between is lost, or is in another server's log"
-        self.findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, path))
+    def _gap(self, zxid: int, path: str) -> None:
+        """Between two files, or a snapshot and the first file."""
+        if is_gap(self.zxid, zxid):
+            detail = f"0x{self.zxid:x} is followed by 0x{zxid:x}: {_LOST}"
+            self.findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, path))
+
+    def _is_later(self, zxid: int, path: str) -> None:
+        if self._later is None or zxid < self._later[0]:
+            self._later = zxid, path
+
+    def _missed(self, asked: int) -> None:
+        """What is asked for is none of the transactions: lost, beyond the end, or one that there never was."""
+        if self._later is None:
+            if any(each.code in _UNREADABLE for each in self.findings):
+                return  # nobody knows where the end was
+            raise UsageError(f"0x{asked:x} is beyond ZooKeeper's last transaction, which is 0x{self.zxid:x}")
+        later, path = self._later
+        if is_gap(self.zxid, later):
+            detail = (
+                f"0x{asked:x} is not there: 0x{self.zxid:x}, whose state is taken, is followed by 0x{later:x}; {_LOST}"
+            )
+            self.findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, path))
+
+
+def is_gap(before: int, zxid: int) -> bool:
+    """Whether transactions are missing between two; a new epoch starts counting at 1."""
+    new_epoch = zxid >> 32 > before >> 32 and zxid & _COUNTER == 1
+    return zxid > before + 1 and not new_epoch
 
 
 def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
@@ -133,7 +169,11 @@ def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
 
 @checked
 def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
-    """The tree after transaction `zxid`, or after the last one.  Raises `StorageError` only."""
+    """The tree after transaction `zxid`, or after the last one.
+
+    Inside a gap it is the last tree before it, and the findings say so.  Raises `UsageError` for a transaction beyond
+    the last one, else `StorageError` only.
+    """
     replayer = Replayer(directory, zxid, limits)
     for _ in replayer:
         pass

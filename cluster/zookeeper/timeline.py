@@ -256,7 +256,7 @@ def _succession(before: PartitionState, after: PartitionState, replicas: tuple[i
 
 
 def timeline(directory: ZooKeeperDirectory, zxid: int | None = None) -> Timeline:
-    """Everything that the logs still hold, up to and including `zxid`.  Raises `StorageError` only."""
+    """Everything that the logs still hold, up to and including `zxid`; errors as for `tree_at`."""
     replayer = Replayer(from_the_beginning(directory), zxid)
     watcher = _Watcher(replayer.tree)
     for transaction in replayer:

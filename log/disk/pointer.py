@@ -12,18 +12,38 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import QUARANTINE_POINTER
 from kafkalog.log.disk.files import MissingFileError, read_small
 
-__all__ = ["POINTER", "POINTER_BEFORE", "Pointer", "ends_of", "is_run_id", "new_owner", "read_pointer"]
+__all__ = [
+    "CLOSING",
+    "JOURNAL",
+    "POINTER",
+    "POINTER_BEFORE",
+    "UNDOING",
+    "Pointer",
+    "cut_short",
+    "ends_of",
+    "findings_of_half_done",
+    "half_done",
+    "is_run_id",
+    "new_owner",
+    "read_pointer",
+]  # fmt: skip
 
 POINTER = QUARANTINE_POINTER
 POINTER_BEFORE = POINTER + ".new"
 """what it is called until it is whole"""
+JOURNAL = "journal.json"
+UNDOING = "undoing.json"
+CLOSING = "closing.json"
+_BEGUN = (UNDOING, CLOSING, JOURNAL)
+"""documents of a run, one at a time, while it or its undo has begun and not ended"""
 _MOST_BYTES = 1 << 16
 _FIRST = re.compile(r"kafkalog-quarantine ([0-9a-f]{32})", re.ASCII)
 _AT_WORK = "run "
@@ -45,6 +65,16 @@ def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:
     complete = Ask.COMPLETE if is_foreign else Ask.RECOVER
     run = {"run": run_id}
     return Advice("{} completes it", complete, run), Advice("{} reverses it", Ask.UNDO, run)
+
+
+def cut_short(run_id: str, *, is_foreign: bool = False, is_undo: bool = False) -> Sentence:
+    """What is said of a run, or the undo of one, that began and did not end."""
+    where = ", begun on another machine," if is_foreign else ""
+    complete, reverse = ends_of(run_id, is_foreign=is_foreign)
+    if is_undo:
+        told = f"the undo of run {run_id}{where} was cut short: "
+        return Sentence(told, replace(complete, text="{}"), " or ", replace(reverse, text="{} completes it"))
+    return Sentence(f"run {run_id}{where} was cut short: ", complete, ", ", reverse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +108,32 @@ def read_pointer(root: str) -> Pointer | None:
     if match is None or is_odd or not all(map(is_run_id, at_work)):
         raise _refused(path, "it does not hold what kafkalog writes there")
     return Pointer(match.group(1), tuple(dict.fromkeys(places)), tuple(dict.fromkeys(at_work)))
+
+
+def half_done(root: str) -> list[Sentence]:
+    """One sentence for each run on a log directory, or undo of one, that began and did not end.
+
+    Only from what lies there, for those that never act; none where that cannot be told.
+    """
+    try:
+        pointer = read_pointer(root)
+    except RecoveryRefused:
+        return []
+    if pointer is None:
+        return []
+    found = []
+    for run in pointer.at_work:
+        directories = [os.path.join(place, run) for place in (os.path.realpath(root) + ".recovery", *pointer.places)]
+        names = [each for each in _BEGUN if any(os.path.lexists(os.path.join(place, each)) for place in directories)]
+        if names:
+            found.append(cut_short(run, is_undo=names[0] != JOURNAL))
+    return found
+
+
+def findings_of_half_done(root: str) -> list[Finding]:
+    """The same as findings about the log directory."""
+    code, severity = FindingCode.RUN_UNFINISHED, Severity.WARNING
+    return [Finding(code, severity, None, None, sentence, root) for sentence in half_done(root)]
 
 
 def _refused(path: str, why: str) -> RecoveryRefused:

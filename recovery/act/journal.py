@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
-from kafkalog.log.disk.pointer import is_run_id
+from kafkalog.log.disk.pointer import CLOSING, JOURNAL, UNDOING, is_run_id
 from kafkalog.recovery.act.descriptors import is_kept_attribute
 from kafkalog.recovery.act.fs import Attributes
 from kafkalog.recovery.decide.actions import ActionKind
@@ -48,10 +48,7 @@ __all__ = [
 ]
 
 PREPARING = "preparing.json"
-JOURNAL = "journal.json"
 MANIFEST = "manifest.json"
-UNDOING = "undoing.json"
-CLOSING = "closing.json"
 UNDONE = "undone.json"
 SUPERSEDED = "superseded.json"
 PURGING = "purging.json"

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from kafkalog.codec.advice import Advice, Ask, in_python
+from kafkalog.codec.advice import Advice, Ask, Sentence, in_python, said
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.disk.holders import held_by_us, told_held_by_others
 from kafkalog.log.disk.lock import is_held_here
-from kafkalog.log.disk.pointer import ends_of
+from kafkalog.log.disk.pointer import cut_short
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST
 from kafkalog.recovery.act.quarantine import KeptRun, Runs
 from kafkalog.recovery.act.quick_undo_check import why_not_undoable
@@ -34,17 +34,10 @@ class UnfinishedRun:
     """another machine began it: it is completed or undone only by name"""
     is_undo: bool
 
-    def sentence(self, words: Callable[[Advice], str] = in_python) -> str:
+    @property
+    def detail(self) -> Sentence:
         """What it is, and what to do."""
-        where = ", begun on another machine," if self.is_foreign else ""
-        complete, reverse = ends_of(self.run_id, is_foreign=self.is_foreign)
-        if self.is_undo:
-            reverse = replace(reverse, text="{} completes it")
-            return (
-                f"the undo of run {self.run_id}{where} was cut short: {words(replace(complete, text='{}'))} or "
-                f"{words(reverse)}"
-            )
-        return f"run {self.run_id}{where} was cut short: {words(complete)}, {words(reverse)}"
+        return cut_short(self.run_id, is_foreign=self.is_foreign, is_undo=self.is_undo)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -72,7 +65,7 @@ class Standing:
             told.append("the broker's lock is held: a broker is running on it, or a recovery")
         elif self.locked is None:
             told.append("it is unknown whether a broker is running on it: its lock file cannot be examined")
-        told += [run.sentence(words) for run in self.unfinished]
+        told += [str(said(run.detail, words)) for run in self.unfinished]
         told += self.notes
         if self.undoable is not None:
             undo = Advice("{}", Ask.UNDO, {"run": self.undoable})

@@ -1,26 +1,20 @@
-"""The finding that a whole partition directory is gone, the same for every command that examines a log directory.
-
-A broker names its partitions in the checkpoints of the log directory, which it writes every few seconds or minutes and
-when it stops (`LogManager.checkpointLogRecoveryOffsets`, `ReplicaManager.checkpointHighWatermarks`), and the metadata
-log says in which directory a replica stands.  Deleting a topic leaves a `-delete` directory until its files go, and
-takes it out of the checkpoints; one that was written before may still name it.  So what is missing is a warning.
-"""
+"""The partitions that a log directory should hold, and does not: see `missing_directories`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping
 from itertools import islice
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import (
-    CLUSTER_METADATA_TOPIC,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     parse_partition_directory,
 )
 from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.missing_partitions import missing_directories
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, read_topic_facts
 
@@ -60,29 +54,6 @@ def missing_partitions(
         for directory, is_directory in names.items()
         if is_directory and (name := parse_partition_directory(directory)) is not None
     }
-    return list(islice(_missing(root, there, names.keys(), checkpoints, facts), _MOST))
-
-
-def _missing(
-    root: str, there: Set[tuple[str, int]], others: Set[str], checkpoints: Mapping[str, Offsets], facts: TopicFacts
-) -> Iterator[Finding]:
-    named = {key for offsets in checkpoints.values() for key in offsets} - there
     own = directory_id_of(root)
-    assigned = {key for key, each in facts.assigned.items() if own is not None and each == own} - there
-    for topic, number in sorted(named | assigned):
-        if topic == CLUSTER_METADATA_TOPIC or number < 0:
-            continue
-        directory = f"{topic}-{number}"
-        who = [
-            f"{file} (offset {offsets[topic, number]})"
-            for file, offsets in checkpoints.items()
-            if (topic, number) in offsets
-        ]
-        later = "deleted or moved after that was written"
-        if (topic, number) in assigned:
-            who.append("the cluster metadata")
-            later = "not created yet, or deleted or moved after that was written"
-        verb = "names" if len(who) == 1 else "name"
-        place = "what is there is not a directory" if directory in others else "there is no such directory"
-        detail = f"{' and '.join(who)} {verb} {directory}, and {place}: it is lost, or it was {later}"
-        yield Finding(FindingCode.PARTITION_MISSING, Severity.WARNING, None, None, detail, directory)
+    assigned = {key for key, each in facts.assigned.items() if own is not None and each == own}
+    return list(islice(missing_directories(there, names.keys(), checkpoints, assigned), _MOST))

@@ -27,6 +27,8 @@ from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.directory import Offsets
+from kafkalog.log.directories.lost_start import LocalStarts, lost_start
+from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, scan_directory, unreadable
 from kafkalog.log.walk.behind_damage import behind_first_damage, with_what_is_behind
@@ -36,8 +38,7 @@ from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
-from kafkalog.recovery.checks.lost_start import LocalStarts, lost_start
-from kafkalog.recovery.checks.missing_segments import missing_from, missing_segments
+from kafkalog.recovery.checks.missing_segments import missing_from
 from kafkalog.recovery.checks.report import PartitionReport
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import real, scan_directory, unreadable
+from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome
@@ -115,7 +116,7 @@ def verify(
         if log_dir.partitions and not partitions:
             continue
         reports = checked_all(partitions, beside_of(log_dir))
-        found = [*log_dir.findings, *_among(together, partitions)]
+        found = [*findings_of_half_done(log_dir.path), *log_dir.findings, *_among(together, partitions)]
         found += missing_partitions_of(log_dir) if select == ALL else []
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
         start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])

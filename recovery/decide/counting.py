@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.log.directories.lost_start import LocalStarts
+from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
-from kafkalog.recovery.checks.lost_start import LocalStarts
-from kafkalog.recovery.checks.missing_segments import missing_segments
 from kafkalog.recovery.damage.census import Census, census
 from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.decide.ways import Measured, Unit, logs_of, measure

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafkalog.codec.advice import Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import (
@@ -18,6 +19,7 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     TEMPORARY,
 )
+from kafkalog.log.disk.pointer import half_done
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
@@ -191,6 +193,9 @@ def _not_its_own(found: Survey, actions: Sequence[RecoveryAction]) -> str | None
     for action in actions:
         facts = found.files.get(action.path)
         if facts is not None and facts.links > 1 and action.kind in (ActionKind.TRUNCATE, ActionKind.WRITE):
+            for run in half_done(found.root):  # which keeps what it replaces under a second name
+                rest = f"; until then {action.path} has {facts.links} hard links: if neither can be, work on a copy"
+                return Sentence(run, rest)
             return (
                 f"{action.path} has {facts.links} hard links (from a snapshot or backup?), so a change would affect "
                 "those too; work on a copy instead"

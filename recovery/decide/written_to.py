@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.log.directories.lost_start import LocalStarts, lost_start
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.checks.lost_start import LocalStarts, lost_start
 from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.safe.normalize import Checkpoints
 

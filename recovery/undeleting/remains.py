@@ -34,10 +34,12 @@ from kafkalog.codec.names import (
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.disk.files import PathLike
+from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.act.history import RunState, list_runs, root_of_runs
 from kafkalog.recovery.act.operations import FILES
 from kafkalog.recovery.act.quarantine import Runs
 from kafkalog.recovery.broker.manager import topic_id_or_none
+from kafkalog.recovery.damage.soundness import with_next
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 
@@ -96,7 +98,7 @@ class RemainsSegment:
     changed_ms: int
     """when the file system changed the file's name or attributes: when it was deleted, unless it was copied since"""
     damage: str | None = None
-    """what the log ends with instead of its last batch"""
+    """the first damage in the log; what is sound behind it counts"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +272,7 @@ def remains_in(
             if directory in found.unreadable:
                 raise found.unreadable[directory]
             logs = _logs(files.get(directory, ()), run_id is not None, name.state in _UNWANTED)
-            segments = tuple(_segment(found, f"{directory}/{log}", base) for base, log in logs)
+            segments = tuple(_segment(found, f"{directory}/{log}", base, after) for base, log, after in with_next(logs))
             if segments:
                 judged = _judged(found, files, directory, name, run_id, segments)
                 deleted_ms = _deleted_ms(found, directory, segments)
@@ -321,20 +323,29 @@ def _logs(names: Sequence[str], is_kept: bool, is_whole: bool) -> list[tuple[int
     return sorted(logs)
 
 
-def _segment(found: Survey, path: str, base_offset: int) -> RemainsSegment:
-    first = last = None
+def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) -> RemainsSegment:
+    """What is sound in a log, also behind damage, as mode salvage keeps it."""
+    first = last = damage = None
     records, epoch = 0, -1
-    scanner = Scanner(found.source(path))
-    for batch in scanner:
-        header = batch.header
-        if first is None:
-            first = header.first_offset
-        last = header.last_offset if last is None else max(last, header.last_offset)
-        records += _records_of(batch)
-        epoch = max(epoch, header.partition_leader_epoch)
-    damage = None
-    if scanner.stop is not StopReason.END:
-        damage = f"{scanner.stop} at byte {scanner.valid_bytes}"
+    source = found.source(path)
+    cursor, position = Cursor(source, base_offset, next_base), 0
+    while True:
+        scanner = Scanner(source, position=position)
+        for batch in scanner:
+            header = batch.header
+            if first is None:
+                first = header.first_offset
+            last = header.last_offset if last is None else max(last, header.last_offset)
+            records += _records_of(batch)
+            epoch = max(epoch, header.partition_leader_epoch)
+        if scanner.stop is StopReason.END:
+            break
+        damage = damage or f"{scanner.stop} at byte {scanner.valid_bytes}"
+        cursor.took(base_offset if last is None else last + 1)
+        resumed = cursor.ended(scanner, through_damage=True).resumed
+        if resumed is None:
+            break
+        position = resumed
     status = _status(found, path)
     return RemainsSegment(
         base_offset,

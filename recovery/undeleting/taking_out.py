@@ -28,6 +28,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.log.storage.content import ContentSource, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem
+from kafkalog.recovery.damage.census import census
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
@@ -197,7 +198,7 @@ def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: st
         remains.path,
         partition.log_start_offset,
         partition.log_end_offset,
-        remains.records,
+        census(result.tree, [directory], 0).records,
         topic_id,
     )
 

@@ -136,12 +136,14 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
     options.select.check((name, number) for name, each in topics.items() for number in each.partitions)
     now = int(time.time() * 1000) if options.now is None else options.now
     coordinator = read_transactions(catalog.partitions)
+    # what it said before damage need not be its last word
+    last_words = [each for each in coordinator.ids if coordinator.logs.is_whole(each.log_partition)]
     planned = []
     for name, topic in sorted(topics.items()):
         here = {
             number: DecidedPartition(
                 log.listed,
-                coordinator.ids,
+                last_words,
                 abort_rest=options.abort_open,
                 start_offset=options.start_offset,
                 end_offset=options.end_offset,

@@ -108,8 +108,10 @@ def test_the_command_is_quoted_for_a_shell() -> None:
 
 def test_transactions_prints_the_command_for_what_hangs(tmp_path: Path) -> None:
     broker = own_copy(brokers("4.1.1/txn")[0], tmp_path / "logs")
-    for log in broker.glob("__transaction_state-*/*.log"):
-        log.write_bytes(b"")  # the coordinator has forgotten everything
+    for place in sorted(broker.glob("__transaction_state-*")):
+        ids = {each.key for each in library.open_partition(place).records() if each.key is not None}
+        with library.Log.open(place) as log:  # the coordinator has forgotten everything
+            log.append([library.NewRecord(None, key) for key in ids])
     lines = kafkalog("transactions", "--json", "--bootstrap-server", "b1:9092", broker).objects
     producers = [each for each in lines if each["kind"] == "producer"]
     assert {each["kind"] for each in lines} == {"producer"}

@@ -20,6 +20,7 @@ from kafkalog.cluster.records.messages import encode
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import controller_id, json_object, shown_data
 from kafkalog.cluster.zookeeper.log_file import LogFileReader
+from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.cluster.zookeeper.snapshot import read_snapshot
 from kafkalog.cluster.zookeeper.transaction import TransactionType, parse_transaction
 from kafkalog.cluster.zookeeper.tree import CONTAINER_OWNER, Tree
@@ -353,3 +354,59 @@ def test_data_that_is_not_what_it_should_be() -> None:
     assert controller_id(b"") is None
     assert json_object(b"[" * 100000) is None
     assert json_object(b'{"a":[]}') == {"a": []}
+
+
+def _without_a_log(damaged: Path) -> tuple[Path, int, int]:
+    """ZooKeeper's directory without a log in its middle, and the transactions before and after the gap."""
+    without_snapshots_but_first(damaged)
+    lost = logs(damaged)[1]
+    before = [each.zxid for each in LogFileReader(str(logs(damaged)[0]))][-1]
+    after = next(iter(LogFileReader(str(logs(damaged)[2])))).zxid
+    lost.unlink()
+    return damaged.parent, before, after
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("zk", "--json", "--zxid"),
+        ("offsets", "--json", "--zxid"),
+        ("groups", "--json", "--zxid"),
+        ("metadata", "--effective", "--json", "--as-of"),
+        ("elections", "--json", "--without", "3", "--as-of"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_moment_in_a_gap_is_a_finding_and_one_beyond_the_end_refused(damaged: Path, command: tuple[str, ...]) -> None:
+    directory, before, after = _without_a_log(damaged)
+    name, *options = command
+    last = kafkalog(name, directory, *options, hex(before))
+    inside = kafkalog(name, directory, *options, hex(before + 1))
+    assert (inside.code, inside.out) == (1, last.out)
+    told = f"zk_gap ({logs(damaged)[1]}): 0x{before + 1:x} is not there: 0x{before:x}, whose state is taken"
+    assert told in inside.err
+    assert "is not there" not in last.err
+    assert "is not there" in kafkalog(name, directory, *options, hex(after - 1)).err
+    assert "is not there" not in kafkalog(name, directory, *options, hex(after)).err
+    beyond = kafkalog(name, directory, *options, "0x7fffffffffffff")
+    said = "0x7fffffffffffff is beyond ZooKeeper's last transaction, which is 0x"
+    assert (beyond.code, said in beyond.err) == (64, True)
+
+
+def test_a_time_in_a_gap_is_in_the_gap(damaged: Path) -> None:
+    directory, before, after = _without_a_log(damaged)
+    opened = open_zookeeper(directory)
+    time = next(each.time for each in LogFileReader(str(logs(damaged)[1])) if each.zxid == after) - 1
+    found = tree_at(opened, zxid_at(opened, time))
+    assert (found.zxid, [each.code for each in found.findings]) == (before, [FindingCode.ZK_GAP])
+
+
+def test_a_gap_may_end_with_a_snapshot(damaged: Path) -> None:
+    for each in logs(damaged)[1:]:
+        each.unlink()
+    opened = open_zookeeper(damaged.parent)
+    before = [each.zxid for each in LogFileReader(str(logs(damaged)[0]))][-1]
+    assert opened.snapshots[-1][0] > before + 1
+    found = tree_at(opened, before + 1)
+    assert (found.zxid, [each.code for each in found.findings]) == (before, [FindingCode.ZK_GAP])
+    assert tree_at(opened, before).findings == []

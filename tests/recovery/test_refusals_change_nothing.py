@@ -14,8 +14,10 @@ import pytest
 from command import kafkalog
 from fixture_data import recovery_case
 from kafkalog import KafkaLogError, Log, Producer
-from kafkalog.recovery import recover
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.recovery import recover, runs, undo
 from kafkalog.recovery.act.journal import JOURNAL
+from kafkalog.recovery.checks.verify import verify
 from recovery_cases import unpacked_cases
 from recovery_settings import given
 from stopping import cut_short
@@ -157,6 +159,32 @@ def test_a_build_into_several_partitions_of_which_one_is_damaged_writes_none(tmp
     held = stamps(root)
     assert kafkalog("build", "--into", root, lines).code == 64, "t-1 is there already"
     assert first_difference(dict(stamps(root)), dict(held)) == ""
+
+
+def test_a_run_that_was_cut_short_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "logs"
+    prepared("a run cut short", root, monkeypatch)
+    run = runs(root)[-1].run_id
+    (found,) = [each for each in verify(root).findings if each.code is FindingCode.RUN_UNFINISHED]
+    assert (found.file, found.severity) == (str(root), Severity.WARNING)
+    for words in (["verify"], ["ls"], ["report", "-o", tmp_path / "report.html"]):
+        finished = kafkalog(*words, root)
+        told = finished.err if len(words) == 1 else (tmp_path / "report.html").read_text()
+        assert (finished.code, f"run {run} was cut short" in told, "run_unfinished" in told) == (1, True, True), words
+    advice = f"run {run} was cut short: `recover` completes it, `undo --run {run}` reverses it"
+    assert advice in kafkalog("verify", root).err
+    undo(root, run)
+    assert FindingCode.RUN_UNFINISHED not in [each.code for each in verify(root).findings]
+
+
+def test_a_second_name_that_a_run_gave_is_no_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "logs"
+    prepared("a run cut short", root, monkeypatch)
+    for log in root.glob("t-0/*.log"):
+        (tmp_path / log.name).hardlink_to(log)
+    planned = kafkalog("plan", root, "--mode", "kafka", *SETTINGS)
+    assert (planned.code, "hard links (from a snapshot" in planned.out) == (1, False), planned
+    assert "was cut short" in planned.out
 
 
 def test_compaction_and_index_rebuild_refuse_what_is_half_done(

@@ -248,12 +248,13 @@ def command(
     for name, topic in known.items():
         counts[name] = max(counts.get(name, 0), len(topic.partitions))
     growth = _growth(partitions, subscribe, counts)
-    every = groups_at_hand(at_hand, known, offsets_partitions, until, findings)
+    every, why_unknown = groups_at_hand(at_hand, known, offsets_partitions, until, findings)
     in_zookeeper = old.groups if old is not None else ()
     alive = {each.group for each in in_zookeeper if each.consumers}
     every = [replace(each, state=STABLE) if _only_offsets(each) and each.group_id in alive else each for each in every]
     _refuse_unknown_topics(growth, counts, every)
-    is_meant = chosen_names("group", groups, [each.group_id for each in every] + [each.group for each in in_zookeeper])
+    names = [each.group_id for each in every] + [each.group for each in in_zookeeper]
+    is_meant = chosen_names("group", groups, names, why_unknown, findings)
     concerned = _concerned(chosen, [*every, *map(as_group, in_zookeeper)], counts)
     found = [each for each in every if is_meant(each.group_id) and concerned(each)]
     met = [each for each in in_zookeeper if is_meant(each.group) and concerned(as_group(each))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kafkalog.cli.options.names import WhyUnknown
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image, known_from_zookeeper
 from kafkalog.cluster.groups.group_places import GroupPlaces
 from kafkalog.cluster.groups.groups import Group, read_groups
@@ -82,8 +83,10 @@ def groups_at_hand(
     offsets_partitions: int | None,
     until: Until,
     findings: list[Finding],
-) -> Sequence[Group]:
+) -> tuple[Sequence[Group], WhyUnknown]:
     """Those of `__consumer_offsets`, none where it is not at hand; a group in a wrong partition is a finding.
+
+    Beside them, why there may be others.
 
     `topics` are those of the metadata, `offsets_partitions` how many it has where that says nothing; `UsageError` where
     both speak and differ.
@@ -94,8 +97,9 @@ def groups_at_hand(
             f"{CONSUMER_OFFSETS_TOPIC} has {places.partitions} partitions according to the cluster's metadata"
         )
     if not at_hand:
-        return ()
+        return (), lambda name: None
     count = places.partitions or offsets_partitions
     found = read_groups(at_hand, until=until, offsets_topic_num_partitions=count, leaders=places.leaders)
     findings += found.findings
-    return found.groups
+    logs, by_guess = found.logs, found.partition_count
+    return found.groups, lambda name: logs.why_unknown(name, by_guess)

@@ -28,6 +28,7 @@ from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.deleted import deleted_segments
 from kafkalog.log.disk.files import unreadable
+from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.walk.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
@@ -465,7 +466,8 @@ def _listed(inventory: Inventory, chosen: Chosen, wanted: Sequence[Partition], j
             if log_dir.partitions and not partitions and not chosen_findings(chosen, hidden):
                 continue
             places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
-            found = [*log_dir.findings, *(each for each in together if each.file in places)]
+            found = [*findings_of_half_done(log_dir.path), *log_dir.findings]
+            found += [each for each in together if each.file in places]
             found += missing_partitions_of(log_dir) if chosen == ALL else []
             summaries = _summaries(partitions, log_dir, jobs, progress.advance)
             listed.append(_Listed(log_dir.path, log_dir, standing(log_dir.path), summaries, found))

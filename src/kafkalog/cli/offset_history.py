@@ -10,8 +10,9 @@ from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.groups.group_lines import offset_line
-from kafkalog.cluster.groups.offset_history import OffsetChange, read_offset_history
+from kafkalog.cluster.groups.offset_history import OffsetChange, OffsetHistory, read_offset_history
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.wording import counted
@@ -38,7 +39,9 @@ def show_history(
         raise UsageError(f"--history needs log directories with {CONSUMER_OFFSETS_TOPIC}, and nothing else")
     findings: list[Finding] = []
     found = read_offset_history(partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings))
-    is_meant = chosen_names("group", groups, [each.key.group for each in found.changes])
+    findings += found.findings
+    names = [each.key.group for each in found.changes]
+    is_meant = chosen_names("group", groups, names, lambda name: _why_unknown(found, name), findings)
     chosen.check({(each.key.topic, each.key.partition) for each in found.changes})
     changes = [
         each for each in found.changes
@@ -59,7 +62,21 @@ def show_history(
             "has removed earlier commits, which are not shown",
             err=True,
         )
-    return finish([*findings, *found.findings])
+    return finish(findings)
+
+
+def _why_unknown(found: OffsetHistory, name: str | None) -> str | None:
+    """Why a group may have committed although no commit of it is there."""
+    why = found.logs.why_unknown(name, found.partition_count)
+    if why is not None or not found.missing:
+        return why
+    number = None if name is None else coordinator_partition(name, found.logs.count or found.partition_count)
+    numbers = sorted(found.missing) if number is None else [number]
+    removed = [each for each in numbers if each in found.missing]
+    if not removed:
+        return None
+    count = counted(found.missing[removed[0]], "record")
+    return f"the cleaner has removed {count} of {CONSUMER_OFFSETS_TOPIC}-{removed[0]}"
 
 
 def _row(each: OffsetChange) -> list[object]:

@@ -230,10 +230,11 @@ def command(
     at_hand = partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings) if logs else ()
     until = Until(at_offset, as_of)
     known = _topics(at_hand, old, until, findings)
-    found = list(groups_at_hand(at_hand, known, counted, until, findings))
+    all_groups, why_unknown = groups_at_hand(at_hand, known, counted, until, findings)
     met = _in_zookeeper(old, None if migrate == _ZOOKEEPER and old is None else chroot)
-    is_meant = chosen_names("group", groups, [*(each.group_id for each in found), *(each.group for each in met)])
-    found = [each for each in found if is_meant(each.group_id)]
+    names = [*(each.group_id for each in all_groups), *(each.group for each in met)]
+    is_meant = chosen_names("group", groups, names, why_unknown, findings)
+    found = [each for each in all_groups if is_meant(each.group_id)]
     met = [each for each in met if is_meant(each.group)]
     committed = sorted((commit for each in found for commit in each.offsets), key=lambda commit: commit.key)
     pending = sorted(

@@ -9,6 +9,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
@@ -165,11 +166,13 @@ def remark(text: str) -> None:
 
 def report_findings(findings: Iterable[Finding]) -> bool:
     """Findings as sentences on standard error; True if any is more than information."""
+    from kafkalog.cli.advice_words import told  # other output has no advice in it
+
     serious = False
     for finding in findings:
         if finding.severity is Severity.INFO:
             continue
         serious = True
-        sys.stderr.write(f"kafkalog: {escape_controls(str(finding))}\n")
+        sys.stderr.write(f"kafkalog: {escape_controls(str(replace(finding, detail=told(finding.detail))))}\n")
     sys.stderr.flush()
     return serious

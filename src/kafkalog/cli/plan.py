@@ -83,7 +83,8 @@ def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
         return Outcome.IO_ERROR
     if isinstance(made, Unplanned):
         return Outcome.USAGE if isinstance(made.error, UsageError) else Outcome.REFUSED
-    if made.refusal is not None:
+    is_halfway = made.refusal is not None and made.refusal.startswith(tuple(run.detail for run in stands.unfinished))
+    if made.refusal is not None and not is_halfway:
         return Outcome.REFUSED
     return Outcome.FINDINGS if made.is_worth_a_look or stands.unfinished else Outcome.CLEAN
 

@@ -18,7 +18,10 @@ from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
 from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
+from kafkalog.cluster.coordinator_logs import coordinator_logs
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
 from kafkalog.codec.wording import counted
 
 if TYPE_CHECKING:
@@ -142,7 +145,9 @@ def command(
                       open_logs=descriptors.open_logs,
                       on_damage=_complain if skip_damaged else None)  # fmt: skip
     chosen.check((each.topic or "", each.partition or 0) for each in catalog.partitions)
-    report_findings(catalog.findings)
+    short: list[Finding] = []
+    coordinator_logs(catalog.partitions, CONSUMER_OFFSETS_TOPIC, short)
+    report_findings([*catalog.findings, *short])
     for each in catalog.held:
         _complain(
             f"{each} is locked, as by a broker that is running: clients see what it has written, replicated or not, "

@@ -150,7 +150,9 @@ def command(
     left_out: list[Finding] = []
     at_hand = [each for each in partitions_at(paths, replica, left_out) if each.topic != CLUSTER_METADATA_TOPIC]
     coordinator = read_transactions(at_hand)
-    is_meant = chosen_names("transactional id", names, (each.transactional_id for each in coordinator.ids))
+    findings = [*left_out, *coordinator.findings]
+    known = [each.transactional_id for each in coordinator.ids]
+    is_meant = chosen_names("transactional id", names, known, coordinator.why_unknown, findings)
     places = read_producers(selected(chosen, at_hand))
     opened, hanging = open_transactions(places, coordinator)
     ids = [
@@ -169,7 +171,7 @@ def command(
         _print(ids, places, opened)
         _print_commands(opened, bootstrap_server)
     of_places = [found for place in places for found in place.findings]
-    return finish([*left_out, *coordinator.findings, *of_places, *hanging])
+    return finish([*findings, *of_places, *hanging])
 
 
 def _is_of(finding: Finding, opened: Sequence[OpenTransaction]) -> bool:

@@ -115,8 +115,15 @@ def _list(path: str, patterns: Sequence[str], numbers: Sequence[int], quarantine
             for each in found
         ],
     )
-    _print(*(_outcome(each) for each in found))
+    _print(*(_outcome(each) for each in found), *_damage(found))
     return outcome
+
+
+def _damage(found: Sequence[Remains]) -> Iterator[str]:
+    for each in found:
+        for segment in each.segments:
+            if segment.damage is not None:
+                yield escape_controls(f"{segment.path} is damaged: {segment.damage}; what is sound behind it counts")
 
 
 def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> Outcome:

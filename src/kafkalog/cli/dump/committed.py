@@ -6,21 +6,31 @@ from collections.abc import Sequence
 
 from kafkalog.cli.dump.bounds import Committed
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
-from kafkalog.codec.unknown import unknown
+from kafkalog.codec.unknown import not_known, unknown
 from kafkalog.log import Partition
 
 __all__ = ["committed_of"]
 
 
-def committed_of(group: str, at_hand: Sequence[Partition]) -> Committed:
-    """The offsets of a group; `UsageError` without the topic, `UnknownName` for a group that is not in it."""
+def committed_of(group: str, at_hand: Sequence[Partition], findings: list[Finding]) -> Committed:
+    """The offsets of a group; `UsageError` without the topic, `UnknownName` for a group that is not in it.
+
+    What is not known of them, because their partition was not read whole, is added to `findings`.
+    """
     from kafkalog.cluster.groups.groups import read_groups
 
     if not any(each.topic == CONSUMER_OFFSETS_TOPIC for each in at_hand):
         raise UsageError(f"-G {group[:100]} needs {CONSUMER_OFFSETS_TOPIC}, and no partition of it is in the paths")
-    groups = read_groups(at_hand).groups
-    found = [each for each in groups if each.group_id == group]
+    read = read_groups(at_hand)
+    found = [each for each in read.groups if each.group_id == group]
+    names = [each.group_id for each in read.groups]
+    why = read.logs.why_unknown(group, read.partition_count)
+    if not found and why is not None:
+        raise not_known("group", group, why, names)
     if not found:
-        raise unknown("group", group, [each.group_id for each in groups])
+        raise unknown("group", group, names)
+    if any(not read.logs.is_whole(each.log_partition) for each in found):
+        findings += read.findings
     return {(each.key.topic, each.key.partition): each.offset for one in found for each in one.offsets}

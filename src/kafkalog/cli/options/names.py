@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Sequence
 
 import click
 
+from kafkalog.cli.lines import unique
+from kafkalog.cli.output import report_findings
 from kafkalog.codec.errors import UnknownName
-from kafkalog.codec.unknown import quoted, unknown
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.unknown import not_known, quoted, unknown
 from kafkalog.log.directories.chosen import is_glob, matcher
 
-__all__ = ["GROUPS", "chosen_names"]
+__all__ = ["GROUPS", "WhyUnknown", "chosen_names"]
 
 GROUPS = click.option(
     "--group", "groups", metavar="GROUP", multiple=True,
@@ -18,14 +21,36 @@ GROUPS = click.option(
 )  # fmt: skip
 
 
-def chosen_names(kind: str, patterns: Sequence[str], known: Iterable[str]) -> Callable[[str], bool]:
-    """Which of the known names are meant, all without a pattern; `UnknownName` for a pattern that is none of them."""
+WhyUnknown = Callable[[str | None], str | None]
+"""why a name that was not found may be there all the same, or None for any name; None where it is not there"""
+
+
+def _is_complete(name: str | None) -> str | None:
+    return None
+
+
+def chosen_names(
+    kind: str,
+    patterns: Sequence[str],
+    known: Iterable[str],
+    why_unknown: WhyUnknown = _is_complete,
+    findings: Sequence[Finding] = (),
+) -> Callable[[str], bool]:
+    """Which of the known names are meant, all without a pattern; `UnknownName` for a pattern that is none of them.
+
+    It says that a name does not exist only where `why_unknown` has no reason against that, and else reports the
+    `findings` that led there.
+    """
     if not patterns:
         return lambda name: True
     names = set(known)
     for each in dict.fromkeys(patterns):
         if each in names or (is_glob(each) and any(map(matcher(frozenset({each})), names))):
             continue
+        why = why_unknown(None if is_glob(each) else each)
+        if why is not None:
+            report_findings(unique(findings))
+            raise not_known(f"{kind}s that match", each, why) if is_glob(each) else not_known(kind, each, why, names)
         if is_glob(each):
             raise UnknownName(f"no {kind} matches {quoted(each)}")
         raise unknown(kind, each, names)

@@ -114,6 +114,7 @@ _ADVICE = {
         "The operating system cannot read it: check the kernel log for disk errors, make an image (ddrescue) before "
         "anything else, and examine the image."
     ),
+    FindingCode.RUN_UNFINISHED: "Complete the run or undo it before anything else, and before a broker starts.",
     FindingCode.BROKER_REFUSES: "The broker would not serve this directory as it is; the ways below say what would.",
 }
 

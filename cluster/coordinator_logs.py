@@ -1,0 +1,213 @@
+"""How much of a coordinator's topic was read, and so of whom it can be said that the coordinator knows nothing.
+
+A group or a transactional id belongs to one partition of the topic, which its hash chooses.  That it is not there is
+known only where that partition was read from its beginning to its high watermark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.records.beside import checkpoint_in
+from kafkalog.cluster.rules.java import coordinator_partition
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    LOG_START_OFFSET_CHECKPOINT,
+    META_PROPERTIES,
+    RECOVERY_POINT_CHECKPOINT,
+    REPLICATION_OFFSET_CHECKPOINT,
+    DirectoryState,
+    parse_partition_directory,
+)
+from kafkalog.codec.text import decode_meta_properties
+from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directories.lost_start import lost_start
+from kafkalog.log.directories.missing_partitions import missing_directories
+from kafkalog.log.directories.missing_segments import missing_segments
+from kafkalog.log.directories.partition import Partition, open_partition
+from kafkalog.log.disk.files import is_directory, read_small, scan_directory
+
+__all__ = ["CoordinatorLogs", "coordinator_logs"]
+
+_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+_HIDES = frozenset({
+    FindingCode.SEGMENT_MISSING,
+    FindingCode.LOG_END_BELOW_HIGH_WATERMARK,
+    FindingCode.PAST_REMOVED,
+    FindingCode.RECORD_VERSION_UNKNOWN,
+})  # fmt: skip
+"""warnings after which what is not found may have been there all the same"""
+_CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT)
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorLogs:
+    """The partitions of `__consumer_offsets` or `__transaction_state`, and what is not known of them."""
+
+    topic: str
+    count: int | None
+    """how many there are, as the cluster's metadata beside them says; None where nothing says so"""
+    read: Mapping[int, str | None]
+    """those that are here, and why what was read is not all; None where it is"""
+    lost: Mapping[int, str]
+    """those that should be here and are not, and why that is known"""
+
+    watermarked: frozenset[int]
+    """those of which a checkpoint says how far they had come"""
+
+    @property
+    def are_whole(self) -> bool:
+        """Whether all that are known of were read whole."""
+        return not self.lost and self._first_why(set(self.read).union(range(self.count or 0))) is None
+
+    def is_whole(self, number: int) -> bool:
+        """Whether everything was read that a partition held."""
+        return number in self.read and self.read[number] is None
+
+    def why_partial(self, number: int) -> str | None:
+        """Why what is here of a partition is not all that it held; None where nothing says so."""
+        return self.lost.get(number) or self.read.get(number)
+
+    def why_unknown(self, name: str | None, count: int | None = None) -> str | None:
+        """Why nothing can be said of a name that was not found, or of all names; None where it does not exist.
+
+        `count` is how many partitions there may be where no metadata is beside them.
+        """
+        known = self.count or count
+        if name is None or known is None:
+            return self._first_why({*self.read, *self.lost, *range(known or 0)})
+        number = coordinator_partition(name, known)
+        return self._first_why({number} if self.count is not None else {number, *self.read, *self.lost})
+
+    def _first_why(self, numbers: Iterable[int]) -> str | None:
+        for number in sorted(numbers):
+            if self.why_partial(number) is not None:
+                return self.why_partial(number)
+            if number not in self.read:
+                return f"{self.topic}-{number}, where its coordinator keeps it, is not among what was read"
+        return None
+
+
+def coordinator_logs(
+    partitions: Sequence[Partition], topic: str, findings: list[Finding], limits: Limits = DEFAULT_LIMITS
+) -> CoordinatorLogs:
+    """What is known of the partitions of `topic`, after they were read.
+
+    `findings` are those of the reading; what is missing is added.  Raises `StorageError` only.
+    """
+    of_topic = [each for each in partitions if each.topic == topic and each.partition is not None]
+    for partition in of_topic:
+        findings += _short(partition, limits)
+    read = {each.partition or 0: _why(each, findings) for each in of_topic}
+    roots = dict.fromkeys(os.path.dirname(each.path) for each in partitions if is_directory(each.path))
+    count, lost = None, dict[int, str]()
+    for root in roots:
+        known = _known(root, topic)
+        count = max(count or 0, known.count) or None
+        for number, finding in _lost_in(root, topic, set(read), known):
+            lost[number] = _told(finding)
+            findings.append(finding)
+    watermarked = frozenset(each.partition or 0 for each in of_topic if _watermark(each) is not None)
+    return CoordinatorLogs(topic, count, read, lost, watermarked)
+
+
+def _short(partition: Partition, limits: Limits) -> Iterable[Finding]:
+    """What a live partition's log lacks at its beginning and at its end."""
+    name = partition.name
+    if name is None or name.state is not DirectoryState.LIVE or not is_directory(partition.path):
+        return
+    root, key = os.path.dirname(partition.path), (name.topic, name.partition)
+    start = (checkpoint_in(root, LOG_START_OFFSET_CHECKPOINT) or {}).get(key, 0)
+    end = partition.log_end_offset(limits=limits)
+    yield from checkpoint_findings(partition, end, start, _watermark(partition))
+    if partition.segments:
+        # a compacted log keeps its first segment, so without epochs, which follow the start, it is 0 or checkpointed
+        epochs = [each.start_offset for each in partition.leader_epochs] or [start]
+        gone = lost_start([each.name for each in scan_directory(partition.path)], epochs, is_remote=False)
+        bases = [each.base_offset for each in partition.segments]
+        yield from () if gone is None else missing_segments(partition.path, [gone], start, bases)
+
+
+def _watermark(partition: Partition) -> int | None:
+    known = checkpoint_in(os.path.dirname(partition.path), REPLICATION_OFFSET_CHECKPOINT) or {}
+    return known.get((partition.topic or "", partition.partition or 0))
+
+
+def _why(partition: Partition, findings: Iterable[Finding]) -> str | None:
+    """The first finding of a partition after which it may have held more."""
+    own = [each for each in findings if each.file is not None
+           and (each.file == partition.path or each.file.startswith(os.path.join(partition.path, "")))]  # fmt: skip
+    for each in own:
+        if each.code in _TAILS and _watermark(partition) is not None:
+            continue  # else a finding says that the log ends below it
+        if each.severity is Severity.ERROR or each.code in _HIDES:
+            return _told(each)
+    return None
+
+
+def _told(finding: Finding) -> str:
+    return f"{finding.code.value} ({finding.file}): {finding.detail}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the cluster's metadata in a log directory says of the topic."""
+
+    count: int = 0
+    assigned: frozenset[tuple[str, int]] = frozenset()
+    """what is in this log directory"""
+
+
+def _known(root: str, topic: str) -> _Known:
+    path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
+    if not is_directory(path):
+        return _Known()
+    try:
+        state = MetadataLog(open_partition(path)).state()
+    except KafkaLogError:
+        return _Known()
+    known = state.image.topics.get(topic)
+    if known is None or any(each.severity is Severity.ERROR and each.code not in _TAILS for each in state.findings):
+        return _Known()
+    node, directory = _identity(root)
+    assigned = {
+        (topic, number)
+        for number, each in known.partitions.items()
+        if node in each.replicas and len(each.directories) == len(each.replicas) and directory is not None
+        and each.directories[each.replicas.index(node)] == directory
+    }  # fmt: skip
+    return _Known(len(known.partitions), frozenset(assigned))
+
+
+def _identity(root: str) -> tuple[int, str | None]:
+    file = os.path.join(root, META_PROPERTIES)
+    try:
+        meta = decode_meta_properties(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file)
+    except (FileNotFoundError, KafkaLogError):
+        return -1, None
+    return (-1 if meta.node_id is None else int(meta.node_id)), meta.directory_id
+
+
+def _lost_in(root: str, topic: str, read: set[int], known: _Known) -> Iterable[tuple[int, Finding]]:
+    """Partitions that a log directory should hold; none where only some of those that are there were to be read."""
+    names = [entry.name for entry in scan_directory(root)]
+    there = {(each.topic, each.partition) for name in names if (each := parse_partition_directory(name)) is not None}
+    live = {each.partition for name in names if (each := parse_partition_directory(name)) is not None
+            and each.topic == topic and each.state is DirectoryState.LIVE}  # fmt: skip
+    if not live or not live <= read:
+        return
+    checkpoints = {
+        name: {key: offset for key, offset in (checkpoint_in(root, name) or {}).items() if key[0] == topic}
+        for name in _CHECKPOINTS
+    }
+    found = missing_directories(there, set(names), checkpoints, known.assigned)
+    for finding in found:
+        directory = parse_partition_directory(finding.file or "")
+        if directory is not None and directory.partition not in read:
+            yield directory.partition, finding.in_file(os.path.join(root, finding.file or ""))

@@ -1,0 +1,50 @@
+"""The finding that a whole partition directory is gone, the same for every command that examines a log directory.
+
+A broker names its partitions in the checkpoints of the log directory, which it writes every few seconds or minutes and
+when it stops (`LogManager.checkpointLogRecoveryOffsets`, `ReplicaManager.checkpointHighWatermarks`), and the metadata
+log says in which directory a replica stands.  Deleting a topic leaves a `-delete` directory until its files go, and
+takes it out of the checkpoints; one that was written before may still name it.  So what is missing is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Set
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+
+__all__ = ["missing_directories"]
+
+Offsets = Mapping[tuple[str, int], int]
+
+
+def missing_directories(
+    there: Set[tuple[str, int]],
+    others: Set[str],
+    checkpoints: Mapping[str, Offsets],
+    assigned: Set[tuple[str, int]],
+) -> Iterator[Finding]:
+    """Findings of a log directory, their files relative to it.
+
+    `there` are the topic-partitions that have a directory, `others` all names in it, `checkpoints` the offsets by the
+    name of their file, and `assigned` the replicas that the cluster's metadata has in this directory.
+    """
+    named = {key for offsets in checkpoints.values() for key in offsets} - there
+    assigned = assigned - there
+    for topic, number in sorted(named | assigned):
+        if topic == CLUSTER_METADATA_TOPIC or number < 0:
+            continue
+        directory = f"{topic}-{number}"
+        who = [
+            f"{file} (offset {offsets[topic, number]})"
+            for file, offsets in checkpoints.items()
+            if (topic, number) in offsets
+        ]
+        later = "deleted or moved after that was written"
+        if (topic, number) in assigned:
+            who.append("the cluster metadata")
+            later = "not created yet, or deleted or moved after that was written"
+        verb = "names" if len(who) == 1 else "name"
+        place = "what is there is not a directory" if directory in others else "there is no such directory"
+        detail = f"{' and '.join(who)} {verb} {directory}, and {place}: it is lost, or it was {later}"
+        yield Finding(FindingCode.PARTITION_MISSING, Severity.WARNING, None, None, detail, directory)

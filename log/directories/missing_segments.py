@@ -1,0 +1,33 @@
+"""The finding that a segment is gone, the same for every command that looks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import FileKind, segment_file
+
+__all__ = ["missing_segments"]
+
+
+def missing_segments(
+    directory: str,
+    missing: Sequence[tuple[int, int]],
+    log_start: int,
+    bases: Iterable[int],
+    *,
+    why_sure: str = "and no others in this log are",
+) -> Iterator[Finding]:
+    """Findings of a partition directory; `missing` are offsets as `MissingOffsets` finds them.
+
+    `bases` are the base offsets of the segments that are there: one at which missing offsets begin holds nothing, and
+    the finding names it.  Elsewhere it names the segment that follows.
+    """
+    there = frozenset(bases)
+    for first, last in missing:
+        if last >= log_start:
+            is_emptied = first in there
+            why = "this segment is empty" if is_emptied else "a segment before this one is gone, or the end of it"
+            detail = f"offsets {max(first, log_start)} to {last} are missing, {why_sure}: {why}"
+            path = f"{directory}/{segment_file(first if is_emptied else last + 1, FileKind.LOG)}"
+            yield Finding(FindingCode.SEGMENT_MISSING, Severity.WARNING, None, max(first, log_start), detail, path)
