@@ -21,7 +21,7 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.consuming.follow import Follower, Unread
+from kafkalog.log.directories.follow import Follower, Unread
 from kafkalog.log.directories.locate import locate
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.readable import OffsetAndTimestamp

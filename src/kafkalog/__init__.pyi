@@ -1,9 +1,5 @@
 """The public names: the one table of them, which `__init__.py` reads too; one line for each."""
 
-from kafkalog.cli.report.facts import ReportFacts as ReportFacts
-from kafkalog.cli.report.making import Report as Report
-from kafkalog.cli.report.making import report as report
-from kafkalog.cli.report.verdict import ReportVerdict as ReportVerdict
 from kafkalog.cluster.groups.commit_offsets import GroupOffsets as GroupOffsets
 from kafkalog.cluster.groups.commit_offsets import OffsetAndMetadata as OffsetAndMetadata
 from kafkalog.cluster.groups.commit_offsets import commit_offsets as commit_offsets
@@ -61,16 +57,10 @@ from kafkalog.codec.text import LeaderEpoch as LeaderEpoch
 from kafkalog.codec.text import MetaProperties as MetaProperties
 from kafkalog.codec.text import PartitionMetadata as PartitionMetadata
 from kafkalog.codec.trace import FieldSpan as FieldSpan
-from kafkalog.log.consuming.consumer import Consumer as Consumer
-from kafkalog.log.consuming.consumer import follow as follow
-from kafkalog.log.consuming.multifetch import Fetched as Fetched
-from kafkalog.log.consuming.multifetch import multifetch as multifetch
-from kafkalog.log.consuming.offset_store import OffsetsFile as OffsetsFile
-from kafkalog.log.consuming.offset_store import OffsetStore as OffsetStore
-from kafkalog.log.consuming.stream import ConsumerStream as ConsumerStream
-from kafkalog.log.consuming.streams import MessageAndMetadata as MessageAndMetadata
-from kafkalog.log.consuming.streams import Stream as Stream
-from kafkalog.log.consuming.streams import open_streams as open_streams
+from kafkalog.inspect.facts import ReportFacts as ReportFacts
+from kafkalog.inspect.health import DirectoryHealth as DirectoryHealth
+from kafkalog.inspect.health import PartitionHealth as PartitionHealth
+from kafkalog.inspect.health import health as health
 from kafkalog.log.directories.chosen import Chosen as Chosen
 from kafkalog.log.directories.directory import LogDir as LogDir
 from kafkalog.log.directories.directory import open_log_dir as open_log_dir
@@ -81,14 +71,6 @@ from kafkalog.log.directories.partition import open_partition as open_partition
 from kafkalog.log.directories.partition import open_segment as open_segment
 from kafkalog.log.disk.files import FileSource as FileSource
 from kafkalog.log.disk.lock import HeldDirectory as HeldDirectory
-from kafkalog.log.producing.batch import ReadyBatch as ReadyBatch
-from kafkalog.log.producing.batch import RecordMetadata as RecordMetadata
-from kafkalog.log.producing.config import ProducerConfig as ProducerConfig
-from kafkalog.log.producing.hooks import CallbackHandler as CallbackHandler
-from kafkalog.log.producing.hooks import Outgoing as Outgoing
-from kafkalog.log.producing.producer import Producer as Producer
-from kafkalog.log.producing.producer import TransactionAbortedError as TransactionAbortedError
-from kafkalog.log.producing.room import QueueFullError as QueueFullError
 from kafkalog.log.reading.fetch import Chunk as Chunk
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError as OffsetOutOfRangeError
 from kafkalog.log.reading.fetch import Origin as Origin
@@ -108,6 +90,24 @@ from kafkalog.log.writing.incoming import NewRecord as NewRecord
 from kafkalog.log.writing.partitioners import legacy_partition as legacy_partition
 from kafkalog.log.writing.partitioners import partition_for_key as partition_for_key
 from kafkalog.log.writing.writer import Log as Log
+from kafkalog.producer.batch import ReadyBatch as ReadyBatch
+from kafkalog.producer.batch import RecordMetadata as RecordMetadata
+from kafkalog.producer.config import ProducerConfig as ProducerConfig
+from kafkalog.producer.consumer import Consumer as Consumer
+from kafkalog.producer.consumer import follow as follow
+from kafkalog.producer.hooks import CallbackHandler as CallbackHandler
+from kafkalog.producer.hooks import Outgoing as Outgoing
+from kafkalog.producer.multifetch import Fetched as Fetched
+from kafkalog.producer.multifetch import multifetch as multifetch
+from kafkalog.producer.offset_store import OffsetsFile as OffsetsFile
+from kafkalog.producer.offset_store import OffsetStore as OffsetStore
+from kafkalog.producer.producer import Producer as Producer
+from kafkalog.producer.producer import TransactionAbortedError as TransactionAbortedError
+from kafkalog.producer.room import QueueFullError as QueueFullError
+from kafkalog.producer.stream import ConsumerStream as ConsumerStream
+from kafkalog.producer.streams import MessageAndMetadata as MessageAndMetadata
+from kafkalog.producer.streams import Stream as Stream
+from kafkalog.producer.streams import open_streams as open_streams
 from kafkalog.recovery.act.history import RunInfo as RunInfo
 from kafkalog.recovery.act.history import RunOriginal as RunOriginal
 from kafkalog.recovery.act.history import RunState as RunState
@@ -195,6 +195,9 @@ from kafkalog.recovery.undeleting.undeletion import plan_undelete as plan_undele
 from kafkalog.recovery.undeleting.undeletion import undelete as undelete
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo
+from kafkalog.reporting.making import Report as Report
+from kafkalog.reporting.making import report as report
+from kafkalog.reporting.verdict import ReportVerdict as ReportVerdict
 
 __version__: str
 open = open_log_dir

@@ -20,7 +20,7 @@ from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
 from kafkalog.codec.findings import Severity
 from kafkalog.log import open_all
-from kafkalog.server.replay.planning import ReplayOptions, plan_replay
+from kafkalog.replay.planning import ReplayOptions, plan_replay
 from kafkalog.spark.contents_cluster import cluster_rows
 
 FIRST = f"{0:020d}"

@@ -11,7 +11,7 @@ import pytest
 from command import kafkalog
 from fixture_data import recovery_cases
 from kafkalog.cli.report import examine, section_inventory, section_topics, walked
-from kafkalog.cli.report.stretches import Kind
+from kafkalog.inspect.stretches import Kind
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "report.md"
 TEXT = PAGE.read_text()

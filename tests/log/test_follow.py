@@ -9,12 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from kafkalog.log.consuming import follow
 
 import kafkalog
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import BATCH
-from kafkalog.log.consuming import follow
-from kafkalog.log.consuming.follow import Follower, settled
+from kafkalog.log.directories.follow import Follower, settled
 
 CHECKED = BATCH.position("crc")
 """What comes before it, the offset above all, no checksum covers."""

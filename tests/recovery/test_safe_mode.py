@@ -17,13 +17,13 @@ import pytest
 from fixture_data import RECOVERY, RecoveryCase, recovery_case, recovery_cases, recovery_families
 from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused
-from kafkalog.cli.advice_words import in_options
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.survey import survey
+from kafkalog.words.advice import in_options
 from recovery_settings import given
 from trees import contents, first_difference, stamps
 

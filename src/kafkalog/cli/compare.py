@@ -9,11 +9,11 @@ from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
 from kafkalog.recovery.copies.compare import compare
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 
