@@ -10,6 +10,7 @@ from kafkalog.cluster.kraft.quorum import read_quorum as read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog as QuorumLog
 from kafkalog.codec.advice import Advice as Advice
 from kafkalog.codec.advice import Ask as Ask
+from kafkalog.codec.advice import Sentence as Sentence
 from kafkalog.codec.encode.batch import ProducerState as ProducerState
 from kafkalog.codec.errors import FormatError as FormatError
 from kafkalog.codec.errors import KafkaLogError as KafkaLogError
@@ -83,7 +84,9 @@ from kafkalog.log.reading.transactions import Undecided as Undecided
 from kafkalog.log.storage.retention import DeletableSegment as DeletableSegment
 from kafkalog.log.storage.retention import by_file_time as by_file_time
 from kafkalog.log.walk.batches import BatchReader as BatchReader
+from kafkalog.log.walk.behind_damage import BehindDamage as BehindDamage
 from kafkalog.log.walk.segment import Segment as Segment
+from kafkalog.log.walk.summary import SegmentSummary as SegmentSummary
 from kafkalog.log.writing.compacting import CompactionCounts as CompactionCounts
 from kafkalog.log.writing.config import LogConfig as LogConfig
 from kafkalog.log.writing.incoming import NewRecord as NewRecord
@@ -115,6 +118,8 @@ from kafkalog.recovery.act.history import runs as runs
 from kafkalog.recovery.act.purging import PurgeResult as PurgeResult
 from kafkalog.recovery.act.purging import purge as purge
 from kafkalog.recovery.act.runner import CompletedRuns as CompletedRuns
+from kafkalog.recovery.act.unfinished_business import Standing as Standing
+from kafkalog.recovery.act.unfinished_business import UnfinishedRun as UnfinishedRun
 from kafkalog.recovery.checks.report import BrokerStart as BrokerStart
 from kafkalog.recovery.checks.report import DirectoryReport as DirectoryReport
 from kafkalog.recovery.checks.report import PartitionReport as PartitionReport
@@ -156,6 +161,7 @@ from kafkalog.recovery.facts.broker_settings import LogSettings as LogSettings
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig as CleanerConfig
 from kafkalog.recovery.facts.cluster_memory import ReplicaState as ReplicaState
 from kafkalog.recovery.facts.modes import Mode as Mode
+from kafkalog.recovery.facts.rules import Rules as Rules
 from kafkalog.recovery.facts.survey import Survey as Survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts as TopicFacts
 from kafkalog.recovery.facts.workers import ProgressState as ProgressState
@@ -173,8 +179,12 @@ from kafkalog.recovery.quorum.run import plan_quorum as plan_quorum
 from kafkalog.recovery.quorum.run import recover_quorum as recover_quorum
 from kafkalog.recovery.quorum.voters import QuorumMember as QuorumMember
 from kafkalog.recovery.results import RecoveryResult as RecoveryResult
+from kafkalog.recovery.run import RecoveryOptions as RecoveryOptions
 from kafkalog.recovery.run import plan as plan
+from kafkalog.recovery.run import rebuild_indexes as rebuild_indexes
 from kafkalog.recovery.run import recover as recover
+from kafkalog.recovery.run import recover_all as recover_all
+from kafkalog.recovery.run import recover_into as recover_into
 from kafkalog.recovery.triage.logs import ReplicaLog as ReplicaLog
 from kafkalog.recovery.triage.memory import KnownReplicas as KnownReplicas
 from kafkalog.recovery.triage.outcome import FollowerLoss as FollowerLoss

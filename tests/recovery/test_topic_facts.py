@@ -66,7 +66,7 @@ def test_settings_come_from_the_metadata_log(
     assert count > 100
     compared("files of crashed brokers recovered with their topics' own settings", count)
     if (version, name) == ("3.9.1", "crash"):  # the only one where Kafka's defaults give other bytes
-        recover(copy, mode="kafka", topics=NO_FACTS, at=killed_at)
+        recover(copy, mode="kafka", topic_facts=NO_FACTS, at=killed_at)
         assert differing(copy, root.name, expected)[0]
 
 
@@ -89,7 +89,7 @@ def test_a_lost_topic_id_is_taken_from_the_metadata(tmp_path: Path) -> None:
     stored = {path: path.read_bytes() for path in files}
     for path in files:
         path.write_bytes(b"version: 0\ntopic_id: ???")
-    made = plan(root, topics=NO_FACTS)
+    made = plan(root, topic_facts=NO_FACTS)
     assert set(made.declined) == {path.parent.name for path in files}
     assert all("--topic-id" in told(why) and "--" not in why for why in made.declined.values())
     assert not plan(root).declined

@@ -196,9 +196,7 @@ def command(
                 path,
                 config=settings,
                 at=at,
-                topics=topics,
-                partitions=numbers,
-                exclude=excluded,
+                select=chosen_of(topics, numbers, excluded),
                 on_progress=progress.update,
             )
             progress.pause()
@@ -213,9 +211,7 @@ def command(
             path,
             config=settings,
             at=at,
-            topics=topics,
-            partitions=numbers,
-            exclude=excluded,
+            select=chosen_of(topics, numbers, excluded),
             into=into,
             quarantine=quarantine,
             expected=made,

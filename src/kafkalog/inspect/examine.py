@@ -169,14 +169,11 @@ def _compared(
     """The copies of partitions side by side; nothing where no partition is in two places."""
     if not inventory.duplicates():
         return None, None
-    chosen = asked.chosen
     try:
         with watch.reading("comparing", size) as advance:
             return compare(
                 *paths,
-                topics=sorted(chosen.topics),
-                partitions=sorted(chosen.partitions),
-                exclude=sorted(chosen.excluded),
+                select=asked.chosen,
                 limits=asked.limits,
                 on_read=advance,
             ), None

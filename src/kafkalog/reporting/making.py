@@ -12,7 +12,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.examine import examine
 from kafkalog.inspect.facts import ReportFacts
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.reporting.markdown import markdown_of
 from kafkalog.reporting.page import page_of
 from kafkalog.reporting.verdict import ReportVerdict, verdict_of
@@ -51,9 +51,7 @@ class Report:
 def report(
     *paths: PathLike,
     deep: bool = True,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-    exclude: Sequence[str] = (),
+    select: Chosen = ALL,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
     show_bytes: bool = True,
@@ -62,17 +60,17 @@ def report(
 ) -> Report:
     """Examine log directories, partition directories or segments, and change nothing.
 
-    `deep` decodes every record; `topics`, `partitions` and `exclude` select as in `compare`; `config` and `at` are
+    `deep` decodes every record; `config` and `at` are
     those of `plan`; `show_bytes` shows the bytes around damage, which may be parts of records.  A page is limited to a
     few MB and says what it leaves out.  Raises `UsageError` for paths without Kafka data; what cannot be read is part
     of the report.
 
     * `paths`: log directories, partition directories or segments
+    * `select`: the topic-partitions to take; all of them without it
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
-    chosen = Chosen.of(topics, partitions, exclude)
-    asked = Asked(chosen=chosen, config=config or {}, at=at, deep=deep, with_bytes=show_bytes, jobs=jobs, limits=limits)
+    asked = Asked(chosen=select, config=config or {}, at=at, deep=deep, with_bytes=show_bytes, jobs=jobs, limits=limits)
     return make_report([os.fspath(path) for path in paths], asked, Watch())
 
 
