@@ -82,6 +82,7 @@ from kafkalog.log.reading.records import RecordReader as RecordReader
 from kafkalog.log.reading.transactions import Transactions as Transactions
 from kafkalog.log.reading.transactions import Undecided as Undecided
 from kafkalog.log.storage.retention import DeletableSegment as DeletableSegment
+from kafkalog.log.storage.retention import DeletionPolicy as DeletionPolicy
 from kafkalog.log.storage.retention import by_file_time as by_file_time
 from kafkalog.log.walk.batches import BatchReader as BatchReader
 from kafkalog.log.walk.behind_damage import BehindDamage as BehindDamage
