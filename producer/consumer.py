@@ -135,6 +135,14 @@ class Consumer:
         with self._positions.guard:
             return dict(self._positions.offsets)
 
+    @property
+    def open_transactions(self) -> dict[TopicPartition, str]:
+        """Partitions whose committed data has ended at a transaction that is open, each with a sentence about it.
+
+        What stays open is also told by Python's `logging`, to `kafkalog.consumer`, once for each.
+        """
+        return self._positions.open_transactions
+
     def commit_offsets(self) -> None:
         """Store the offsets after all records returned so far, so that the next consumer resumes there."""
         if self._store is None:

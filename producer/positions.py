@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import Limits
@@ -13,7 +13,9 @@ from kafkalog.log.directories.follow import Followed, Follower, settled
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, Reset
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError
+from kafkalog.log.reading.transactions import StaysOpen
 from kafkalog.producer.offset_store import TopicPartition
+from kafkalog.producer.streams import LOGGER
 
 __all__ = ["Positions"]
 
@@ -53,6 +55,8 @@ class Positions:
         self._there: dict[TopicPartition, Partition] = {}
         self._followers: dict[TopicPartition, Follower] = {}
         self._looked = 0.0
+        self._open: dict[TopicPartition, tuple[Partition, int, str]] = {}
+        self._stays_open = StaysOpen()
 
     def refresh(self) -> None:
         """List the directories again, unless that was done a moment ago; new partitions find their stream."""
@@ -119,12 +123,35 @@ class Positions:
                 offset = self.offsets[key] = self._again(partition, offset, followed.end_offset)
             committed = self.isolation_level == READ_COMMITTED
             end = followed.last_stable_offset if committed else followed.end_offset
+            self.ended(key, partition, end, followed.open_transaction)
             return None if end <= offset else (partition, offset, end)
 
     def _followed(self, key: TopicPartition, partition: Partition) -> Followed:
         committed = self.isolation_level == READ_COMMITTED
         follower = self._followers.setdefault(key, Follower(transactions=committed, limits=self.limits))
         return follower.look(partition)
+
+    def ended(self, key: TopicPartition, partition: Partition, end: int, open_transaction: str | None) -> None:
+        """Committed data of a partition ends here for now, where a transaction is open; or it does not."""
+        with self.guard:
+            self._open.pop(key, None)
+            if open_transaction is not None:
+                self._open[key] = partition, end, open_transaction
+
+    @property
+    def open_transactions(self) -> dict[TopicPartition, str]:
+        """Why nothing more comes of these partitions, although there is more."""
+        with self.guard:
+            return {key: why for key, (_, _, why) in self._open.items()}
+
+    def tell_of_open(self, keys: Iterable[TopicPartition], *, patient: bool) -> None:
+        """Of transactions that stay open, to the log of this process."""
+        with self.guard:
+            for topic, number in [key for key in keys if key in self._open]:
+                partition, end, why = self._open[topic, number]
+                news = self._stays_open.news(f"{topic}-{number}", partition.segments, end, why, patient=patient)
+                if news is not None:
+                    LOGGER.warning(news)
 
     def consumed(self, key: TopicPartition, next_offset: int) -> None:
         """A partition was read up to here."""

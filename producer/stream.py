@@ -64,10 +64,11 @@ class ConsumerStream:
                     waiting_since = time.monotonic()
                     if positions.closed.is_set():
                         return
-            if not positions.follow:
-                return
             timeout = positions.consumer_timeout_ms
-            if timeout is not None and (time.monotonic() - waiting_since) * 1000 >= timeout:
+            is_over = timeout is not None and (time.monotonic() - waiting_since) * 1000 >= timeout
+            is_over = is_over or not positions.follow
+            positions.tell_of_open(self.partitions, patient=not is_over)
+            if is_over:
                 return
             positions.closed.wait(positions.poll_ms / 1000)
             positions.refresh()
@@ -91,3 +92,5 @@ class ConsumerStream:
             raise raised(reader.ended_by)
         if end is not None:
             positions.consumed(key, end)
+        elif reader.open_transaction is not None:
+            positions.ended(key, partition, partition.last_stable_offset(), reader.open_transaction)

@@ -6,6 +6,7 @@ about the same number of bytes.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,6 @@ from typing import NamedTuple
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Record
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState
@@ -25,12 +25,16 @@ from kafkalog.log.reading.records import RecordReader
 
 __all__ = [
     "INTERNAL_TOPICS",
+    "LOGGER",
     "MessageAndMetadata",
     "Stream",
     "balanced",
     "open_streams",
     "topic_chooser",
 ]
+
+LOGGER = logging.getLogger("kafkalog.consumer")
+"""Told of transactions that are open where committed data ends."""
 
 INTERNAL_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC})
 
@@ -67,9 +71,10 @@ class Stream:
             reader: RecordReader = partition.records(isolation_level=self.isolation_level, limits=self.limits)
             for record in reader:
                 yield MessageAndMetadata(name.topic, name.partition, record)
-            for finding in reader.findings:
-                if finding.severity is Severity.ERROR:
-                    raise raised(finding)
+            if reader.open_transaction is not None:
+                LOGGER.warning("%s: %s", name, reader.open_transaction)
+            if reader.ended_by is not None:
+                raise raised(reader.ended_by)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -7,7 +7,6 @@ it; an end by the index too, so that a range ends where a batch does.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,6 +24,7 @@ from kafkalog.log.directories.follow import Follower, Unread
 from kafkalog.log.directories.locate import locate
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.reading.transactions import StaysOpen
 from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.sliced import Sliced, run_slices
@@ -83,7 +83,7 @@ class ServedLog:
         self._walk = CommittedWalk(limits)
         self._committed: Committed | None = None
         self._damage: set[tuple[str, int]] = set()
-        self._told_of_open = -1
+        self._stays_open = StaysOpen()
         self._times_of: Bounds | None = None
         self._times: dict[int | None, OffsetAndTimestamp | None] = {}
         self._sound: dict[tuple[str, int], int] = {}
@@ -193,12 +193,10 @@ class ServedLog:
 
     def _tell_of_open(self, found: Committed, partition: Partition) -> None:
         """Of a transaction that stays open: while somebody writes, they come and go."""
-        written = max((each.modified_ns for each in partition.segments), default=0)
-        if found.why_it_ends is None or written > time.time_ns() - _PATIENCE_NS:
-            return
-        if self._told_of_open != found.last_stable_offset:
-            self._told_of_open = found.last_stable_offset
-            self._complain(f"{partition.topic}-{partition.partition}: {found.why_it_ends}")
+        name = f"{partition.topic}-{partition.partition}"
+        news = self._stays_open.news(name, partition.segments, found.last_stable_offset, found.why_it_ends)
+        if news is not None:
+            self._complain(news)
 
     def reading(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Sliced[None]:
         """Walk as far as `read` needs, in slices."""
@@ -405,8 +403,6 @@ _MOST_HEADERS = 2000
 _SLICE_HEADERS = 20_000
 _CHECKED_BYTES = 4 << 20
 """Of one answer, whose checksums are compared first where damage is left out."""
-_PATIENCE_NS = 60_000_000_000
-"""After which a coordinator ends a transaction (`transaction.timeout.ms`)."""
 
 
 def _read(log: OpenLog, answered: Answered, upper: int) -> Read:

@@ -216,12 +216,7 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
         undecided = () if followed.first_open_offset is None else (followed.first_open_offset,)
         view = view.committed(followed.aborted, undecided)
         if view.end_offset < end:
-            LOGGER.warning(
-                "%s: read_committed ends at offset %d, where a transaction is open; nothing is read from there on, "
-                "records of other producers included",
-                partition.name or partition.path,
-                view.end_offset,
-            )
+            LOGGER.warning("%s: %s", partition.name or partition.path, followed.open_transaction)
     if view.start_offset >= view.end_offset:
         return None
     exact = options.max_records_per_partition is not None

@@ -25,7 +25,7 @@ from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, PathLike
 from kafkalog.log.disk.unchanged import SETTLED_NS
-from kafkalog.log.reading.transactions import TransactionTracker
+from kafkalog.log.reading.transactions import TransactionTracker, why_it_ends
 from kafkalog.log.walk.batches import Passed
 from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.resync import Expected, Resync
@@ -82,6 +82,8 @@ class Followed:
     """in the order of their markers, then those that are undecided"""
     unread: Unread | None = None
     """what lies behind the end, and will not become a batch any more"""
+    open_transaction: str | None = None
+    """why committed data ends before the end, where it does"""
 
     @property
     def last_stable_offset(self) -> int:
@@ -155,10 +157,12 @@ class Follower:
         return self._followed(partition)
 
     def _followed(self, partition: Partition) -> Followed:
-        first_open = min(self._tracker.open_first_offsets.values(), default=None)
+        open_first_offsets = self._tracker.open_first_offsets
+        first_open = min(open_first_offsets.values(), default=None)
         all_of_them = (*self._tracker.aborted, *self._tracker.undecided)
         aborted = tuple(each for each in all_of_them if each.last_offset >= partition.log_start_offset)
-        return Followed(partition, self._end, first_open, aborted, self._unread)
+        why = why_it_ends(open_first_offsets, self._end)
+        return Followed(partition, self._end, first_open, aborted, self._unread, why)
 
     def _catch_up(self, segments: Sequence[Segment], *, is_settled: bool) -> None:
         last = segments[-1]

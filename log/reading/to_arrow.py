@@ -29,7 +29,10 @@ from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.header_walk import Span, joined_spans
 from kafkalog.log.walk.segment import Segment, index_of
 
-__all__ = ["partition_to_arrow"]
+__all__ = ["OPEN_TRANSACTION", "partition_to_arrow"]
+
+OPEN_TRANSACTION = "open_transaction"
+"""In the metadata of a reader's schema: what `RecordReader.open_transaction` says."""
 
 _PART_BYTES = 4 * MIB
 """How much of a segment a thread reads at a time, at most."""
@@ -68,10 +71,12 @@ def partition_to_arrow(
     check_isolation_level(isolation_level)
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
-    schema = record_schema(columns, layout)
+    schema = told = record_schema(columns, layout)
     low = _start(partition, start_offset, start_timestamp, limits)
     high = _end(partition, end_offset, end_timestamp, limits)
     view = consumer_view(partition, low, high, isolation_level=isolation_level, batches=batches, limits=limits)
+    if view.open_transaction is not None:
+        told = schema.with_metadata({OPEN_TRANSACTION: view.open_transaction})
     wanted = partition.segments[index_of(partition.segments, view.start_offset) :]
     files = HeldFiles([segment.path for segment in wanted])
     work_bytes = sum(segment.size for segment in wanted)
@@ -98,7 +103,7 @@ def partition_to_arrow(
         pieces = reading.in_threads(parts, min(threads, work_bytes // every + 1), every)
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
-    return pa.RecordBatchReader.from_batches(schema, _undamaged(_all_told(pieces, view), findings))
+    return pa.RecordBatchReader.from_batches(told, _undamaged(_all_told(pieces, view), findings))
 
 
 def _all_told(pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView) -> Iterator[pa.RecordBatch | Damage]:

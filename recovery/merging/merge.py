@@ -168,7 +168,7 @@ class _Work:
 
 
 def _write(read: MergeCopies, log: MergedLog, target: str, settings: LogSettings, now_ms: int) -> None:
-    refuse_if_full(target, log.size, "new files")
+    refuse_if_full(target, [log.size], "new files")
     with FileSystem.create(target) as fs:
         write_partition(read, log, fs, settings, now_ms)
 

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from kafkalog.cluster.coordinator_logs import CoordinatorLogs
 from kafkalog.cluster.groups.groups import Group, read_groups
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
@@ -251,7 +252,9 @@ def _older(partition: Partition, timestamp: int) -> int:
 def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
     value = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
     before = rules.now_ms - value.value * _MINUTE_MS
-    for group in read_groups(partitions).groups:
+    found = read_groups(partitions)
+    yield from _of_unread("group", found.logs, value)
+    for group in found.groups:
         old = [each for each in group.offsets if _is_expired(group, each, before, rules.now_ms)]
         count = len(old)
         if count:
@@ -273,11 +276,21 @@ def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int)
 
 def _of_transactions(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
     value = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
-    for each in read_transactions(partitions).ids:
+    found = read_transactions(partitions)
+    yield from _of_unread("transactional_id", found.logs, value)
+    for each in found.ids:
         if each.status in _ENDED and each.last_update_timestamp + value.value <= rules.now_ms:
             detail = f"last used {_time(each.last_update_timestamp)}"
             yield Expiry("transactional_id", each.transactional_id, None, None, value.name, str(value.value),
                          value.origin, 1, None, detail)  # fmt: skip
+
+
+def _of_unread(kind: str, logs: CoordinatorLogs, value: _Value) -> Iterator[Expiry]:
+    """Nobody can count what goes of a coordinator's log that was not read whole."""
+    why = logs.first_partial()
+    if why is not None:
+        yield Expiry(kind, "*", None, None, value.name, str(value.value), value.origin, None, None,
+                     f"more than is named here may go: {why}")  # fmt: skip
 
 
 # --- without

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kafkalog.log.consuming import follow
+from kafkalog.log.directories import follow
 
 import kafkalog
 from kafkalog.codec.errors import StorageError, UsageError

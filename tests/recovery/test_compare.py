@@ -472,6 +472,14 @@ def test_compressed_old_messages_are_counted_and_zookeeper_knows_the_isr(tmp_pat
     several = [each for each in found.partitions if len(each.copies) > 1]
     assert several
     assert all(each.replica_state is not None for each in several)
+    assert found.memory_problem is None
+    log = max(each for each in root.rglob("log.*") if each.stat().st_size > 2000)
+    content = bytearray(log.read_bytes())
+    content[1000] ^= 1
+    log.write_bytes(content)
+    hurt = compare(root)
+    assert (hurt.memory, "is not whole: error: zk_" in (hurt.memory_problem or "")) == (found.memory, True)
+    assert f"ISRs may be older: {hurt.memory_problem}" in run("compare", root).out
     old = broker_case("0.10.2.2", "codecs").unpack(tmp_path / "old")
     (broker,) = old.glob("broker-*")
     shutil.copytree(broker, old / "other")

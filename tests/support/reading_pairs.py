@@ -50,6 +50,8 @@ class RandomLog:
     aborted: list[list[tuple[int, int, int]]] = field(default_factory=list)
 
     end: int = 0
+    open_since: dict[int, int] = field(default_factory=dict)
+    """producer id -> first offset of its transaction without a marker"""
 
     def write(self, root: Path) -> None:
         directory = root / self.name
@@ -113,7 +115,7 @@ def random_log(choose: random.Random, name: str) -> RandomLog:
                 offset += choose.choice([1, 2, 7])
         made.segments.append((base, batches))
         made.aborted.append(aborted)
-    made.end = offset
+    made.end, made.open_since = offset, open_since
     return made
 
 

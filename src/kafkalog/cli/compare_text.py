@@ -208,8 +208,8 @@ def _end(found: Comparison) -> Iterator[str]:
     """Where brokers stand, where ISRs are from, what was not examined, and the sum."""
     if found.memory is not None:
         yield f"ISRs: from {found.memory}"
-    elif found.memory_problem is not None:
-        yield f"ISRs are unknown: {found.memory_problem}"
+    if found.memory_problem is not None:
+        yield f"ISRs {'may be older' if found.memory else 'are unknown'}: {found.memory_problem}"
     for path in found.left_out:
         yield f"left out: {path}"
     for path, reason in found.unreadable:

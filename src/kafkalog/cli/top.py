@@ -11,6 +11,7 @@ from kafkalog.cli.options.common import JOBS, JSON, REPLICA, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selected, selection_options
 from kafkalog.cli.options.times import time_range_options
+from kafkalog.cli.output import remark
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
@@ -119,6 +120,8 @@ def command(
                 for each in found.groups
             ],
         )  # fmt: skip
+    for each in found.open_transactions:
+        remark(each)
     return finish([*chosen.of_unreadable(inventory.all_unreadable), *found.findings])
 
 

@@ -56,8 +56,8 @@ def _sum(found: Comparison, several: list[PartitionComparison], differing: list[
     )
     if found.memory is not None:
         words += f" ISRs: from {found.memory}."
-    elif found.memory_problem is not None:
-        words += f" ISRs are unknown: {found.memory_problem}."
+    if found.memory_problem is not None:
+        words += f" ISRs {'may be older' if found.memory else 'are unknown'}: {found.memory_problem}."
     if differing:
         words += " `kafkalog compare` shows more, `kafkalog merge` makes one log of what all copies hold."
     return element("p", prose(words))

@@ -27,7 +27,7 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition
 from kafkalog.log.disk.files import unreadable
-from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, consumer_view
 from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 __all__ = ["command"]
@@ -146,7 +146,6 @@ def _partition(
 
 def _remark_of_open(partition: Partition, bounds: Bounds) -> None:
     """Say that what was shown ends at an open transaction, if what was asked for does not end before."""
-    transactions = partition.transactions()
-    why = transactions.why_it_ends()
-    if why is not None and (bounds.end_offset is None or bounds.end_offset > transactions.last_stable_offset):
+    why = consumer_view(partition, end_offset=bounds.end_offset, isolation_level=READ_COMMITTED).open_transaction
+    if why is not None:
         remark(f"{partition.topic}-{partition.partition}: {why}")
