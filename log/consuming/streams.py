@@ -13,13 +13,12 @@ from typing import NamedTuple
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Record
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, raised
+from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Telling, raised
 from kafkalog.log.reading.records import RecordReader
 
 __all__ = [
@@ -60,6 +59,7 @@ class Stream:
         return sum(partition.size for partition in self.partitions)
 
     def __iter__(self) -> Iterator[MessageAndMetadata]:
+        telling = Telling()
         for partition in self.partitions:
             name = partition.name
             if name is None:
@@ -68,8 +68,10 @@ class Stream:
             for record in reader:
                 yield MessageAndMetadata(name.topic, name.partition, record)
             for finding in reader.findings:
-                if finding.severity is Severity.ERROR:
-                    raise raised(finding)
+                if finding is not reader.ended_by:
+                    telling(finding)
+            if reader.ended_by is not None:
+                raise raised(reader.ended_by)
 
 
 def topic_filter(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -173,6 +174,43 @@ def test_each_reader_says_it_in_its_way(mode: str, kind: str, tmp_path: Path) ->
         assert set(offsets) >= set(rest)
     elif "FAILFAST" not in mode:
         assert offsets == (before if MODES[mode] == "stops" else rest)
+
+
+@pytest.mark.parametrize("enough", [0, thresholds.ENOUGH_BYTES])
+@pytest.mark.parametrize("kind", ["count", "swapped"])
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "`serve`"])
+def test_what_a_consumer_reads_past_is_told_all_the_same(
+    mode: str, kind: str, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More records than the header has offsets for, or two batches swapped: Kafka's consumer goes on (`CompletedFetch`).
+
+    So no reader ends there; by a finding where there is a list, else by a warning, each says so.
+    """
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    batches = [damage.batch(number, [damage.record(0)]) for number in range(6)]
+    if kind == "count":
+        two = damage.batch(2, [damage.record(0), damage.record(1)])
+        batches[2:4] = [damage.with_crc(damage.put(two, "last_offset_delta", 0))]
+    else:
+        batches[2], batches[3] = batches[3], batches[2]
+    directory = partition_of(tmp_path, batches)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        offsets, told = given_by(mode, directory)
+    kept = [0, 1, 3, 4, 5] if kind == "swapped" else [*range(6)]
+    if mode == "`dump --all`":  # whatever is in the files
+        assert (sorted(set(offsets)), told) == ([*range(6)], True)
+        return
+    assert offsets == kept
+    code = FindingCode.OFFSET_DISPLACED if kind == "swapped" else FindingCode.RECORDS_COUNT_INVALID
+    reader = open_partition(directory).records()
+    assert [each.offset for each in reader] == kept
+    assert [each.code for each in reader.findings if each.severity is not Severity.INFO] == [code]
+    if mode in ("`Consumer` and `follow`", "Spark, `FAILFAST`", "Spark, `PERMISSIVE`", "Spark, `DROPMALFORMED`"):
+        assert [str(code) in str(each.message) for each in warned] == [True]
+        assert not told
+    elif mode == "`dump`":
+        assert told
 
 
 @pytest.mark.parametrize("every", [None, 1])

@@ -32,6 +32,7 @@ from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.log import open_partition
+from kafkalog.log.reading.consumer_view import TOLD
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout
@@ -274,6 +275,8 @@ Given = tuple[list[Row], bool]
 COLUMNS = ["offset", "key", "value"]
 
 
+READS_ON = "a consumer reads on"
+"""In the warning of what ends nobody's reading."""
 _PASSED = {FindingCode.RECORDS_COUNT_INVALID}
 """Told where there is a list, of a batch that is read all the same, or that is not opened."""
 
@@ -304,12 +307,17 @@ def by_arrow(path: Path, level: str, start: int, end: int, choose: random.Random
     rows = list(_of_table(iter(reader)))
     raised = False
     again = []
-    try:
-        for each in open_partition(path).to_arrow(COLUMNS, **options):
-            again += list(_of_table(iter([each])))
-    except FormatError:
-        raised = True
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            for each in open_partition(path).to_arrow(COLUMNS, **options):
+                again += list(_of_table(iter([each])))
+        except FormatError:
+            raised = True
     assert again == rows, f"with a list {len(rows)} rows, without {len(again)}"
+    passed = {each.code for each in findings if each.code in TOLD and each.severity.value != "info"}
+    if not raised:
+        assert len(warned) == len(passed), f"warned: {[*map(str, warned)]}, found: {findings}"
     assert raised == _told(findings), f"raised: {raised}, found: {findings}"
     return rows, raised
 
@@ -378,6 +386,9 @@ def spark_tasks(path: Path, level: str, start: int, end: int, choose: random.Ran
         except (FormatError, kafkalog.UsageError):  # an offset that the log does not reach is an error too
             return rows, True
     told = told or any("unreadable" in str(each.message) for each in warned)
+    for each in warned:
+        if READS_ON in str(each.message):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return rows, told
 
 
@@ -464,7 +475,8 @@ def pairs(seed: int, readers_each: int = 4) -> Iterator[tuple[str, str]]:
             line += " compiled" if enough == 0 else ""
             expected = answer(log, start, end, committed=level == LEVELS[1])
             try:
-                with patch.object(thresholds, "ENOUGH_BYTES", enough):
+                with patch.object(thresholds, "ENOUGH_BYTES", enough), warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", f".*{READS_ON}")
                     problem = same(expected, READERS[name][0](directory, level, start, end, choose), name)
             except AssertionError as wrong:
                 problem = str(wrong)
