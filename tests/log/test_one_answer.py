@@ -182,7 +182,7 @@ def test_each_reader_says_it_in_its_way(mode: str, kind: str, tmp_path: Path) ->
 def test_what_a_consumer_reads_past_is_told_all_the_same(
     mode: str, kind: str, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More records than the header has offsets for, or two batches swapped: Kafka's consumer goes on (`CompletedFetch`).
+    """More records than the header has offsets for, or two batches swapped: Kafka's consumer reads on.
 
     So no reader ends there; by a finding where there is a list, else by a warning, each says so.
     """
