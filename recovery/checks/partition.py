@@ -17,6 +17,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, 
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
+from kafkalog.codec.insides import Insides, insides_of
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, TimestampType
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
@@ -143,6 +144,7 @@ class _PartitionVerifier:
         self._missing = MissingOffsets()
         start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
         self.report = PartitionReport(partition.path, start, len(partition.segments))
+        self.report.insides = Insides.READABLE if deep else Insides.NOT_EXAMINED
         self.report.findings.extend(partition.findings)
         self._epochs = _Epochs(partition.leader_epochs)
         self._deleted: tuple[str, int] | None = None
@@ -356,6 +358,7 @@ class _PartitionVerifier:
         if not self.deep:
             return
         decoded = decode_batch(batch, limits=self.limits)
+        self.report.insides = max(self.report.insides, insides_of(decoded), key=lambda each: each.rank)
         self.report.records += len(decoded.records)
         if first_offset_of(batch, self.limits) < self.partition.log_start_offset:
             self._deleted_records += sum(record.offset < self.partition.log_start_offset for record in decoded.records)
