@@ -259,6 +259,30 @@ def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(
     assert reader.ended_by.code is FindingCode.BATCH_SIZE_INVALID
 
 
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE", "DROPMALFORMED"])
+def test_a_transaction_that_is_open_behind_damage_hides_no_damage(mode: str, tmp_path: Path) -> None:
+    """It begins with the very offset that should come where the damage is."""
+    batches = [damage.batch(number, [damage.record(0)]) for number in range(3)]
+    late = damage.batch(3, [damage.record(0)], DATA)
+    directory = partition_of(tmp_path, [*batches, bytes(len(late)), late])
+    rows, told = reading_pairs.spark_tasks(directory, "read_committed", 0, NO_END, random.Random(1), mode)
+    assert [row[0] for row in rows] == [0, 1, 2]
+    assert told or mode != "FAILFAST"
+
+
+def test_a_record_beyond_what_its_batch_claims_is_given_however_it_is_split(tmp_path: Path) -> None:
+    """A cut between two batches is one of bytes; Kafka's consumer gets such a record too."""
+    batches = [damage.batch(number, [damage.record(0)]) for number in range(9)]
+    batches[2] = damage.batch(2, [damage.record(4)])
+    batches[2] = damage.with_crc(damage.put(batches[2], "last_offset_delta", 0))
+    directory = partition_of(tmp_path, batches)
+    for most in ("1", "3"):
+        source = LogReader(parse_options({"path": str(directory), "maxRecordsPerPartition": most}),
+                           Layout(("offset",), None))  # fmt: skip
+        tables = [batch["offset"].to_pylist() for task in source.partitions() for batch in source.read(task)]
+        assert [each for some in tables for each in some] == [0, 1, 6, 3, 4, 5, 6, 7, 8]
+
+
 def test_records_larger_than_a_part_are_not_held_until_the_end() -> None:
     schema = record_schema(["offset", "value"], "view")
     decoder = BatchDecoder(schema, "t", 0, DEFAULT_LIMITS, 10, 1 << 10)

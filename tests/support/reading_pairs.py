@@ -149,8 +149,8 @@ def _field(name: str, values: Callable[[random.Random, int], int], *, fix: bool 
         at, size = batches[number]
         batch = bytes(data[at : at + size])
         own = {"base_offset": "offset", "batch_length": "size"}.get(name, name) if batch[16] < 2 else name
-        if own not in damage.fields_of(batch):
-            return "nothing"
+        if own not in damage.fields_of(batch) or (batch[16] >= 2 and size < 61):
+            return "nothing"  # what an earlier damage left is no whole header
         value = values(choose, damage.get(batch, own))
         changed = damage.put(batch, own, value)
         data[at : at + size] = damage.with_crc(changed) if fix else changed
