@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import MissingFileError
-from kafkalog.log.reading.consumer_view import raised
+from kafkalog.log.reading.consumer_view import Telling, raised
 from kafkalog.producer.offset_store import TopicPartition
 from kafkalog.producer.streams import MessageAndMetadata
 
@@ -30,6 +30,7 @@ class ConsumerStream:
         self._positions = positions
         self._reading = threading.Lock()
         self._reader = 0
+        self._telling = Telling()
         self.owned: dict[TopicPartition, None] = {}
 
     @property
@@ -88,6 +89,9 @@ class ConsumerStream:
             if not positions.follow:
                 raise
             return  # retention or a compaction took a file since the directory was listed; the next look tells
+        for finding in reader.findings:
+            if finding is not reader.ended_by:
+                self._telling(finding)
         if reader.ended_by is not None:
             raise raised(reader.ended_by)
         if end is not None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from kafkalog.log.directories import follow
 
 import kafkalog
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import BATCH
+from kafkalog.log.directories import follow
 from kafkalog.log.directories.follow import Follower, settled
 
 CHECKED = BATCH.position("crc")

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafkalog.log.directories import follow
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, ReadMinRows
 
 import kafkalog
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
+from kafkalog.log.directories import follow
 from kafkalog.spark import followed, stream
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.schema import full_schema, layout_of

@@ -16,6 +16,7 @@ from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import DirectoryState
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.health import DirectoryHealth, PartitionHealth, health_of
@@ -77,6 +78,7 @@ def _partition_object(summary: PartitionHealth, log_dir: LogDir | None) -> dict[
         "bytes": partition.size,
         "codecs": summary.codecs,
         "health": _health_text(summary),
+        "insides": str(Insides.NOT_EXAMINED),
         "sound_batches_behind_damage": summary.behind.batches,
         "sound_records_behind_damage": summary.behind.records,
         "leader_epochs": [{"epoch": each.epoch, "start_offset": each.start_offset} for each in partition.leader_epochs],
@@ -228,7 +230,7 @@ def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
         told += f"; batches by compression: {_codecs(dict(sorted(codecs.items())))}"
     sound = total.partitions - total.hurt
     whole = "all partitions are sound" if not total.hurt else f"{sound} of {total.partitions} partitions are sound"
-    return [told, f"{whole}; --all lists each of them"]
+    return [told, f"{whole}, as far as headers and checksums tell; --all lists each of them"]
 
 
 def _print_deleted(summaries: list[PartitionHealth]) -> None:

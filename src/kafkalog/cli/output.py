@@ -145,11 +145,17 @@ def report_findings(findings: Iterable[Finding]) -> bool:
     """Findings as sentences on standard error; True if any is more than information."""
     from kafkalog.words.advice import told  # other output has no advice in it
 
-    serious = False
+    serious, unread = False, list[Finding]()
     for finding in findings:
         if finding.severity is Severity.INFO:
             continue
         serious = True
+        unread += [finding] if finding.last_offset is not None else []
         sys.stderr.write(f"kafkalog: {escape_controls(str(replace(finding, detail=told(finding.detail))))}\n")
+    if unread:
+        from kafkalog.cli.seeking import seeks_past
+
+        for line in seeks_past(unread):
+            sys.stderr.write(f"kafkalog: {escape_controls(line)}\n")
     sys.stderr.flush()
     return serious

@@ -17,6 +17,7 @@ from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.order import natural_order
 
 __all__ = ["print_plan"]
@@ -169,7 +170,7 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
             writer.write(escape_controls(f"refused: {told(plan.refusal)}"))
         elif not plan.changes:
             hurt = plan.is_worth_a_look
-            writer.write("this mode changes nothing" if hurt else "nothing to do")
+            writer.write("this mode changes nothing" if hurt else f"nothing to do; {NOT_EXAMINED}")
         else:
             _write_changes(writer, plan, changing)
     print_ways(plan, given)

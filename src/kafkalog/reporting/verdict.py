@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
+from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 __all__ = ["ReportVerdict", "verdict_of"]
@@ -52,8 +53,10 @@ def _sentence(facts: ReportFacts, code: Outcome) -> str:
     examined = facts.examined
     partitions = counted(len(examined.partitions), "partition")
     if code is Outcome.CLEAN:
-        deep = "every batch and every record" if facts.deep else "every batch"
-        return f"Clean: {deep} of {partitions} can be read, and nothing contradicts anything else."
+        agrees = "nothing contradicts anything else"
+        if not facts.deep:
+            return f"Clean: every batch of {partitions} is sound, and {agrees}; {NOT_EXAMINED}."
+        return f"Clean: every batch and every record of {partitions} can be read, and {agrees}."
     parts = []
     if code is Outcome.IO_ERROR:
         parts.append("not everything could be read")
