@@ -85,7 +85,7 @@ class OffsetMap:
 def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], OffsetMap]:
     """What `write_parquet` wrote of these topics and partitions.
 
-    Raises `UsageError` for a file that is no such map, `StorageError` for I/O.
+    Raises `UsageError` for a file that is not such a map, `StorageError` for I/O.
     """
     with needed("the offset map", "replay"):
         import pyarrow as pa

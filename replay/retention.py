@@ -1,4 +1,4 @@
-"""With which settings a topic is made anew, so that nothing that is brought back goes at once.
+"""The settings with which a topic is made again, so that nothing that is brought back goes at once.
 
 A broker deletes a segment as soon as its newest record is older than `retention.ms` (`UnifiedLog.deleteOldSegments`),
 and its cleaner compacts what is older than `min.compaction.lag.ms`: old records do not live through a first start.

@@ -155,7 +155,7 @@ class _Replay:
         return is_left
 
     def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
-        """A replay that was over goes on: what its map says stands in the journal before anything is added."""
+        """A replay that was over goes on: what its map says is in the journal before anything is added."""
         missing = {}
         for topic in self._plan.topics:
             for number, partition in topic.partitions.items():

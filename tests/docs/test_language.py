@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("codec", "log", "recovery", "cluster", "spark", "src/kafkalog/cli", "src/pyspark_kafkalog")
+ROOMS = ("codec", "log", "recovery", "cluster", "spark", "server", "replay", "producer", "src")
 
 # Phrase -> what to write instead.
 DIALECT = {

@@ -129,6 +129,8 @@ def example(hint: Any, depth: int = 0) -> Any:
         return None
     if isinstance(hint, typing.NewType):
         return example(hint.__supertype__, depth)
+    if origin is collections.abc.Callable:
+        return len
     if origin is re.Pattern:
         return re.compile(b"x")
     if isinstance(origin, type) and issubclass(origin, dict):

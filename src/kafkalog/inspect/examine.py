@@ -205,13 +205,14 @@ def _planned(
                 yield _kept(path, made)
                 break
             else:
-                yield Planned(path, problem=problem)
+                yield Planned(path, os.path.realpath(path), problem=problem)
 
 
 def _kept(path: str, made: Plan) -> Planned:
     """What is shown of a plan, which itself holds all of a directory's files and is not kept."""
     return Planned(
         path,
+        made.root,
         forecast=made.broker,
         refusal=made.refusal,
         files=len(made.actions),

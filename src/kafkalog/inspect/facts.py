@@ -92,7 +92,10 @@ class Damage:
 class Planned:
     """What `plan` says of one log directory."""
 
+    path: str
+    """as it was given"""
     root: str
+    """the log directory"""
     forecast: BrokerForecast | None = None
     """None where there is no plan"""
     problem: KafkaLogError | None = None

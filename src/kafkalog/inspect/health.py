@@ -147,7 +147,7 @@ class DirectoryHealth:
     log_dir: LogDir | None
     """None for a partition directory, a segment, or a path that cannot be read"""
     standing: Standing | None
-    """how it stands with recovery; None where it is no log directory"""
+    """how it stands with recovery; None if it is not a log directory"""
     partitions: tuple[PartitionHealth, ...]
     findings: tuple[Finding, ...]
     """besides those of the partitions"""

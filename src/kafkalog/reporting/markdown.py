@@ -120,7 +120,7 @@ def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
 def _ways(planned: Planned, arguments: Sequence[str]) -> Iterator[str]:
     forecast = planned.forecast
     yield ""
-    yield f"### What to do: {_code(planned.root)}"
+    yield f"### What to do: {_code(planned.path)}"
     yield ""
     if forecast is None:
         yield f"No plan could be made: {_text(_cut(why_no_plan(planned)))}."

@@ -34,7 +34,7 @@ def ways_section(facts: ReportFacts) -> Section | None:
 
 
 def _planned(planned: Planned, facts: ReportFacts) -> Markup:
-    parts: list[Content] = [element("h3", code(planned.root))] if len(facts.planned) > 1 else []
+    parts: list[Content] = [element("h3", code(planned.path))] if len(facts.planned) > 1 else []
     forecast = planned.forecast
     if forecast is None:
         parts.append(element("p", f"No plan could be made: {shortened(why_no_plan(planned))}."))
