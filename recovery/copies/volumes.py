@@ -49,6 +49,10 @@ class Copy:
         """Topic and partition."""
         return self.name.topic, self.name.partition
 
+    def is_in(self, place: str) -> bool:
+        """Whether it is the directory at a resolved path, or in that."""
+        return os.path.join(os.path.realpath(self.path), "").startswith(os.path.join(place, ""))
+
     def deleted_until(self, end_offset: int) -> int:
         """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
         offset = 0 if self.partition is None else self.partition.checkpointed_log_start_offset or 0

@@ -462,3 +462,57 @@ def test_kafka_opens_merged_volumes_and_changes_nothing(
         tmp_path / "merged", {"segment.index.bytes": 8192, "index.interval.bytes": 256, "now_ms": 1700000100000}
     )
     assert answer["accepted"], answer
+
+
+def with_value(log: Path, number: int) -> bytes:
+    """One bit of the last value of a batch turned over, and the checksum made right again; the batch it was before."""
+    data = bytearray(log.read_bytes())
+    batch = scan(bytes(data)).batches[number]
+    start, end = batch.position, batch.position + batch.size
+    before = bytes(data[start:end])
+    data[end - 2] ^= 1
+    data[start:end] = fix_crc(bytes(data[start:end]))
+    log.write_bytes(data)
+    return before
+
+
+@pytest.mark.parametrize("preferred", [0, 1, 2])
+def test_the_preferred_copy_gives_what_several_have(copies: list[Path], preferred: int, tmp_path: Path) -> None:
+    whole = offsets(copies[0].parent)
+    for number, copy in enumerate(copies):
+        with_value(logs(copy)[0], number)
+    would = merge_preview(copies, prefer=copies[preferred])
+    result = merge_replicas(copies, tmp_path / "merged", prefer=copies[preferred])
+    assert (would.batches_kept, would.ranges) == (result.batches_kept, result.ranges)
+    assert offsets(tmp_path / "merged") == whole
+    merged = b"".join(path.read_bytes() for path in logs(tmp_path / "merged" / copies[0].name))
+    assert merged.startswith(logs(copies[preferred])[0].read_bytes())
+
+
+def test_the_preferred_copy_gives_nothing_that_is_damaged(copies: list[Path], tmp_path: Path) -> None:
+    whole = offsets(copies[0].parent)
+    damage(logs(copies[1])[0], 2)
+    merge_replicas(copies, tmp_path / "merged", prefer=copies[1])
+    assert offsets(tmp_path / "merged") == whole
+
+
+def test_a_stranger_is_not_preferred(copies: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is preferred and is not among the copies"):
+        merge_replicas(copies, tmp_path / "merged", prefer=tmp_path)
+
+
+def test_a_dry_run_says_what_is_written_then_and_writes_nothing(tmp_path: Path) -> None:
+    volumes = unpack_replicas(tmp_path / "volumes")
+    paths = sorted(path for path in volumes.iterdir() if path.is_dir())
+    before = [stamps(path) for path in paths]
+    would = merge_directories(*paths, into=None)
+    assert [stamps(path) for path in paths] == before
+    done = merge_directories(*paths, into=tmp_path / "merged")
+    assert would.target is None
+    written = [{**each.as_dict(), "target": None} for each in done.partitions]
+    assert written == [each.as_dict() for each in would.partitions]
+    assert written
+    shown = kafkalog("merge", *map(str, paths), "--dry-run")
+    assert (shown.code, shown.err) == (0, "")
+    assert "nothing was written: --into DIR writes it" in shown.out
+    assert kafkalog("merge", *map(str, paths)).code == 64
