@@ -139,8 +139,16 @@ class _Replay:
             fs.rename(unfinished, self._map_path)
             journal.remove()
         return ReplayResult(
-            self._records, self._bytes, tuple(made), maps, self._without_time, tuple(moved), tuple(left),
-            tuple(self._findings), self._map_path, map_is_new=True,
+            records=self._records,
+            bytes=self._bytes,
+            made=tuple(made),
+            maps=maps,
+            without_time=self._without_time,
+            moved=tuple(moved),
+            left=tuple(left),
+            findings=tuple(self._findings),
+            map_path=self._map_path,
+            map_is_new=True,
         )  # fmt: skip
 
     def _is_left(self, progress: Mapping[tuple[str, int], int]) -> bool:
@@ -169,7 +177,18 @@ class _Replay:
 
     def _nothing_left(self) -> ReplayResult:
         moved = self._groups_left_out()
-        return ReplayResult(0, 0, (), {}, {}, tuple(moved), (), (), self._map_path, map_is_new=False)
+        return ReplayResult(
+            records=0,
+            bytes=0,
+            made=(),
+            maps={},
+            without_time={},
+            moved=tuple(moved),
+            left=(),
+            findings=(),
+            map_path=self._map_path,
+            map_is_new=False,
+        )
 
     def _groups_left_out(self) -> list[Moved]:
         """Set what an earlier run was told to leave out, by the map that it wrote."""

@@ -15,14 +15,6 @@ from kafkalog.codec.messages.published import apis, newest
 __all__ = ["API_VERSIONS", "PRODUCE", "Api", "api", "offered"]
 
 PRODUCE, FETCH, API_VERSIONS, SASL_HANDSHAKE = 0, 1, 18, 17
-_SERVED = (
-    "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat",
-    "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "SaslHandshake", "ApiVersions", "OffsetForLeaderEpoch",
-    "DescribeConfigs", "SaslAuthenticate", "DescribeCluster", "DescribeTopicPartitions", "DescribeLogDirs",
-    "DescribeProducers", "DescribeQuorum",
-    "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials", "ListConfigResources",
-    "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
-)  # fmt: skip
 _REFUSED_AND_OFFERED = (
     "Produce", "CreateTopics", "DeleteTopics", "DeleteRecords", "InitProducerId", "AddPartitionsToTxn",
     "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit", "DescribeAcls", "CreateAcls", "DeleteAcls", "AlterConfigs",
@@ -53,6 +45,8 @@ class Api:
 
 @cache
 def _all() -> dict[int, Api]:
+    from kafkalog.server.answering import SERVED  # what answers a request knows requests
+
     found = {}
     for key, name in apis().items():
         request, response = newest(f"{name}Request"), newest(f"{name}Response")
@@ -60,7 +54,7 @@ def _all() -> dict[int, Api]:
         if request.latest_is_unstable:
             versions = range(versions.start, versions.stop - 1)
         if versions:
-            served, offered_too = name in _SERVED, name in _REFUSED_AND_OFFERED
+            served, offered_too = name in SERVED, name in _REFUSED_AND_OFFERED
             found[key] = Api(key, name, request, response, versions, served, served or offered_too)
     return found
 

@@ -299,14 +299,14 @@ def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
         found.findings = list(before)
         _walk(found, partition, limits)
         log = LogEnd(
-            found.start,
-            found.log_end[1] if found.hole is None else found.hole[1],
-            found.log_end[0],
-            found.last_time,
-            found.batches.base,
-            found.batches.end,
-            found.batches.epoch,
-            None if found.state is None else found.state.leader_epoch,
+            start=found.start,
+            end=found.log_end[1] if found.hole is None else found.hole[1],
+            epoch=found.log_end[0],
+            last_time=found.last_time,
+            bases=found.batches.base,
+            ends=found.batches.end,
+            epochs=found.batches.epoch,
+            latest_election=None if found.state is None else found.state.leader_epoch,
         )
         judged = tuple(
             each if each.problem else replace(each, problem=why_impossible(each, log)) for each in found.snapshots

@@ -146,17 +146,19 @@ def triage(
         key = each.topic, each.partition
         each.advice = advised(each, partial(memory.leaders, key, cautious=True), best, memory.eligible(key))
     return Triage(
-        next((each.meta_properties.cluster_id for each in shelf.log_dirs if each.meta_properties is not None), None),
-        memory.source,
-        order,
-        found,
-        best,
-        left,
-        {node: each.refusal or "none of its directories is usable" for node, each in disks.items() if not each.is_up},
-        tuple(sorted(memory.brokers - disks.keys())),
-        memory.first_step,
-        memory.unclean_election,
-        _distinct([*findings, *_without_disks(memory, disks)]),
+        cluster_id=next((meta.cluster_id for each in shelf.log_dirs if (meta := each.meta_properties)), None),
+        source=memory.source,
+        order=order,
+        partitions=found,
+        best_order=best,
+        worse_in_best_order=left,
+        not_starting={
+            node: each.refusal or "none of its directories is usable" for node, each in disks.items() if not each.is_up
+        },
+        without_disks=tuple(sorted(memory.brokers - disks.keys())),
+        first_step=memory.first_step,
+        unclean_election=memory.unclean_election,
+        findings=_distinct([*findings, *_without_disks(memory, disks)]),
     )
 
 

@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 from pathlib import Path
 
+import dev
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +34,28 @@ def test_no_module_lies_outside_of_a_room_but_public_calls_and_what_joins_rooms(
     doors = {f"{package}/__init__.py" for package in PACKAGES}
     calls = {f"recovery/{name}.py" for name in ("run", "undoing", "results", "vouching", "duplicates")}
     assert outside == doors | calls | {"cluster/coordinator_logs.py", "cluster/cross_check.py"}
+
+
+MOST_POSITIONAL = 7
+BY_POSITION = {"Record", "Stretch"}
+"""Made by the million, or by one function beside them."""
+
+
+def test_what_has_many_fields_is_made_with_their_names() -> None:
+    sources = [path for room in dev.ROOMS for path in (ROOT / room).rglob("*.py")]
+    sources += (ROOT / "src" / "kafkalog").glob("*/*.py")
+    trees = [(path, ast.parse(path.read_text("utf-8"))) for path in sources]
+    every = {node.name for _, tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    classes = every - BY_POSITION
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.func.id}"
+        for path, tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in classes
+        if len(node.args) > MOST_POSITIONAL and not any(isinstance(each, ast.Starred) for each in node.args)
+    ]
+    assert long == []
+    assert len(classes) > 500
 
 
 @pytest.mark.parametrize("package", ["codec", *PACKAGES, "spark", "server", "replay", "producer"])

@@ -55,21 +55,21 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     serious = [each for each in verified.findings if each.severity is not Severity.INFO]
     serious.sort(key=_by_weight)
     return ReportFacts(
-        tuple(paths),
-        __version__,
-        time.time_ns() // 1_000_000,
-        asked.words,
-        tuple(_directories(inventory, verified, _sizes(placed))),
-        examined,
-        serious,
-        tuple(_damages(serious, asked.with_bytes)),
-        len(verified.findings) - len(serious),
-        planned,
-        comparison,
-        comparison_problem,
-        tuple((log_dir.path, found) for log_dir in inventory.log_dirs if (found := _runs(log_dir.path))),
-        asked.deep,
-        tuple(f"{each.file}: {each.detail}" for each in inventory.unreadable),
+        paths=tuple(paths),
+        version=__version__,
+        made_at=time.time_ns() // 1_000_000,
+        arguments=asked.words,
+        directories=tuple(_directories(inventory, verified, _sizes(placed))),
+        examined=examined,
+        findings=serious,
+        damages=tuple(_damages(serious, asked.with_bytes)),
+        informations=len(verified.findings) - len(serious),
+        planned=planned,
+        comparison=comparison,
+        comparison_problem=comparison_problem,
+        runs=tuple((log_dir.path, found) for log_dir in inventory.log_dirs if (found := _runs(log_dir.path))),
+        deep=asked.deep,
+        unread=tuple(f"{each.file}: {each.detail}" for each in inventory.unreadable),
     )
 
 
@@ -145,14 +145,14 @@ def _directories(
         meta, start = log_dir.meta_properties, brokers.get(log_dir.path)
         count, size = sizes.get(log_dir.path, (0, 0))
         yield Directory(
-            log_dir.path,
-            None if meta is None else meta.cluster_id,
-            None if meta is None else meta.node_id,
-            log_dir.clean_shutdown is not None,
-            count,
-            size,
-            None if start is None else start.outcome,
-            standing(log_dir.path),
+            path=log_dir.path,
+            cluster_id=None if meta is None else meta.cluster_id,
+            node_id=None if meta is None else meta.node_id,
+            clean_shutdown=log_dir.clean_shutdown is not None,
+            partitions=count,
+            size=size,
+            broker=None if start is None else start.outcome,
+            standing=standing(log_dir.path),
         )
 
 

@@ -106,5 +106,13 @@ def _loss(best: CopyReport, commit: CommittedOffset, first: int, held: str | Non
     epoch = None if commit.leader_epoch == _NO_EPOCH else commit.leader_epoch
     unseen = last if last >= first else None
     return GroupLoss(
-        commit.key.group, commit.key.topic, commit.key.partition, commit.offset, epoch, first, unseen, is_certain, held
+        group=commit.key.group,
+        topic=commit.key.topic,
+        partition=commit.key.partition,
+        committed_offset=commit.offset,
+        leader_epoch=epoch,
+        gone_first=first,
+        unseen_last=unseen,
+        is_certain=is_certain,
+        held_by=held,
     )

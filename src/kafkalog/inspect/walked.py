@@ -118,23 +118,23 @@ def walk_over(
         serious = [each for each in of_partition.get(partition.path, ()) if each.severity is not Severity.INFO]
         serious.sort(key=lambda each: each.severity is not Severity.ERROR)
         facts = PartitionFacts(
-            partition.path,
-            directory,
-            topic,
-            partition.partition,
-            partition.state.value or "live",
-            len(partition.segments),
-            partition.size,
-            partition.log_start_offset,
-            ends.get(partition.path, partition.log_start_offset),
-            walk.first_offset,
-            walk.last_offset,
-            walk.first_timestamp,
-            walk.last_timestamp,
-            walk.batches,
-            walk.records,
-            tuple((codec_label(codec), count) for codec, count in sorted(walk.codecs.items())),
-            tuple(dict.fromkeys(str(each.code) for each in serious))
+            path=partition.path,
+            directory=directory,
+            topic=topic,
+            number=partition.partition,
+            state=partition.state.value or "live",
+            segments=len(partition.segments),
+            size=partition.size,
+            log_start_offset=partition.log_start_offset,
+            log_end_offset=ends.get(partition.path, partition.log_start_offset),
+            first_offset=walk.first_offset,
+            last_offset=walk.last_offset,
+            first_timestamp=walk.first_timestamp,
+            last_timestamp=walk.last_timestamp,
+            batches=walk.batches,
+            records=walk.records,
+            codecs=tuple((codec_label(codec), count) for codec, count in sorted(walk.codecs.items())),
+            words=tuple(dict.fromkeys(str(each.code) for each in serious))
             or ((Kind.UNREAD.words,) if Kind.UNREAD in worst else ()),
         )
         told.append(facts)
@@ -144,17 +144,17 @@ def walk_over(
     drawn = gallery.drawn()
     drawn_damaged = sum(not each.is_sound for _partition, each in drawn)
     return Examined(
-        tuple(told),
-        _topics(told),
-        drawn,
-        gallery.segments - gallery.not_sound - (len(drawn) - drawn_damaged),
-        gallery.not_sound - drawn_damaged,
-        damaged_segments,
-        damaged_partitions,
-        gallery.segments,
-        sum(each.size for each in told),
-        sum(each.records for each in told),
-        timeline.series(),
+        partitions=tuple(told),
+        topics=_topics(told),
+        maps=drawn,
+        clean_not_drawn=gallery.segments - gallery.not_sound - (len(drawn) - drawn_damaged),
+        damaged_not_drawn=gallery.not_sound - drawn_damaged,
+        damaged_segments=damaged_segments,
+        damaged_partitions=damaged_partitions,
+        segments=gallery.segments,
+        size=sum(each.size for each in told),
+        records=sum(each.records for each in told),
+        series=timeline.series(),
     )
 
 
