@@ -84,6 +84,8 @@ class Followed:
     """what lies behind the end, and will not become a batch any more"""
     open_transaction: str | None = None
     """why committed data ends before the end, where it does"""
+    damaged_from: int | None = None
+    """the offset that should have come at the first damage, where transactions are followed"""
 
     @property
     def last_stable_offset(self) -> int:
@@ -135,6 +137,7 @@ class Follower:
         self._seen: tuple[int, int, int] | None = None
         self._fruitless: tuple[str, int, int] | None = None
         self._unread: Unread | None = None
+        self._damaged_from: int | None = None
 
     def look(self, partition: Partition) -> Followed:
         """What there is of `partition`, which was listed just now."""
@@ -162,7 +165,7 @@ class Follower:
         all_of_them = (*self._tracker.aborted, *self._tracker.undecided)
         aborted = tuple(each for each in all_of_them if each.last_offset >= partition.log_start_offset)
         why = why_it_ends(open_first_offsets, self._end)
-        return Followed(partition, self._end, first_open, aborted, self._unread, why)
+        return Followed(partition, self._end, first_open, aborted, self._unread, why, self._damaged_from)
 
     def _catch_up(self, segments: Sequence[Segment], *, is_settled: bool) -> None:
         last = segments[-1]
@@ -218,6 +221,7 @@ class Follower:
 
     def _passed(self, segment: Segment, source: Source, at: int, finding: Finding, expected: int) -> None:
         """Damage, in which a transaction may have ended."""
+        self._damaged_from = expected if self._damaged_from is None else min(self._damaged_from, expected)
         head = bytes(source.read(at, BATCH.size))
         self._tracker.damaged(Passed(segment, at, expected, finding.in_file(segment.path), head))
 

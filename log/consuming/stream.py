@@ -11,7 +11,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.log.consuming.offset_store import TopicPartition
 from kafkalog.log.consuming.streams import MessageAndMetadata
 from kafkalog.log.disk.files import MissingFileError
-from kafkalog.log.reading.consumer_view import raised
+from kafkalog.log.reading.consumer_view import Telling, raised
 
 if TYPE_CHECKING:
     from kafkalog.log.consuming.positions import Positions
@@ -30,6 +30,7 @@ class ConsumerStream:
         self._positions = positions
         self._reading = threading.Lock()
         self._reader = 0
+        self._telling = Telling()
         self.owned: dict[TopicPartition, None] = {}
 
     @property
@@ -88,6 +89,9 @@ class ConsumerStream:
             if not positions.follow:
                 raise
             return  # retention or a compaction took a file since the directory was listed; the next look tells
+        for finding in reader.findings:
+            if finding is not reader.ended_by:
+                self._telling(finding)
         if reader.ended_by is not None:
             raise raised(reader.ended_by)
         if end is not None:

@@ -19,7 +19,7 @@ from kafkalog.codec.model import Record
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, raised
+from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Telling, raised
 from kafkalog.log.reading.records import RecordReader
 
 __all__ = [
@@ -64,6 +64,7 @@ class Stream:
         return sum(partition.size for partition in self.partitions)
 
     def __iter__(self) -> Iterator[MessageAndMetadata]:
+        telling = Telling()
         for partition in self.partitions:
             name = partition.name
             if name is None:
@@ -73,6 +74,9 @@ class Stream:
                 yield MessageAndMetadata(name.topic, name.partition, record)
             if reader.open_transaction is not None:
                 LOGGER.warning("%s: %s", name, reader.open_transaction)
+            for finding in reader.findings:
+                if finding is not reader.ended_by:
+                    telling(finding)
             if reader.ended_by is not None:
                 raise raised(reader.ended_by)
 

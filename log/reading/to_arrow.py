@@ -21,7 +21,7 @@ from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.record_shape import SMALLEST_RECORD
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.disk.held_files import HeldFiles
-from kafkalog.log.reading.consumer_view import ConsumerView, check_isolation_level, consumer_view, raised
+from kafkalog.log.reading.consumer_view import ConsumerView, Telling, check_isolation_level, consumer_view, raised
 from kafkalog.log.reading.in_order import InOrder
 from kafkalog.log.reading.readable import ReadablePartition
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
@@ -114,15 +114,17 @@ def _all_told(pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView) -> 
 
 
 def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding] | None) -> Iterator[pa.RecordBatch]:
-    repeats = False
+    repeats, telling = False, Telling()
     for piece in pieces:
         if not isinstance(piece, Damage):
             yield piece
             del piece  # the next one may be as large: only who reads holds this one
             continue
-        if piece.goes_on:  # the rows are a consumer's all the same, who is not told of it either
+        if piece.goes_on:  # the rows are a consumer's all the same
             is_repeat = piece.finding.code is FindingCode.OFFSET_NOT_INCREASING
-            if findings is not None and not (is_repeat and repeats):
+            if findings is None:
+                telling(piece.finding)
+            elif not (is_repeat and repeats):
                 findings.append(piece.finding)
             repeats = repeats or is_repeat
             continue
@@ -227,9 +229,8 @@ class _Reading:
         if next_offset >= 0:
             part = replace(part, start_offset=max(view.start_offset, next_offset))
         return SliceReader(
-            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files,
-            tells=True,
-        )  # fmt: skip
+            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files
+        )
 
     def _part(
         self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False

@@ -27,6 +27,7 @@ from kafkalog.codec.model import (
     NO_PRODUCER_ID,
     TRANSACTIONAL_FLAG,
     AbortedTransaction,
+    AnyHeader,
     BatchHeader,
     ControlType,
     RecordBatch,
@@ -70,6 +71,10 @@ class Undecided(AbortedTransaction):
     """
 
     finding: Finding
+
+    def holds(self, header: AnyHeader) -> bool:
+        """Whether a batch of this producer belongs to it."""
+        return self.first_offset <= header.last_offset <= self.last_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,10 +295,8 @@ class AbortedFilter:
         """The undecided transaction for which a batch that was rejected is held back, if it is one."""
         header = batch.header
         return next(
-            (each for each in self._undecided
-             if each.producer_id == header.producer_id and each.first_offset <= header.last_offset <= each.last_offset),
-            None,
-        )  # fmt: skip
+            (each for each in self._undecided if each.producer_id == header.producer_id and each.holds(header)), None
+        )
 
     def holds_back_of(self, run: BatchRun) -> bool:
         """Whether a batch of a run may be held back as undecided, and has to be looked at by itself."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import FileKind, parse_segment_file
 
 __all__ = ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
@@ -30,6 +31,8 @@ class PartitionReport:
     """that no consumer reaches: they come after the first damage, in the same segment or in later ones"""
     sound_records_behind_damage: int = 0
     """that a consumer would see of those"""
+    insides: Insides = Insides.NOT_EXAMINED
+    """whether the records of all batches up to the damage can be read"""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -51,6 +54,7 @@ class PartitionReport:
             "valid_bytes": self.valid_bytes,
             "sound_batches_behind_damage": self.sound_batches_behind_damage,
             "sound_records_behind_damage": self.sound_records_behind_damage,
+            "insides": str(self.insides),
             "findings": [finding.as_dict() for finding in self.findings],
         }
 

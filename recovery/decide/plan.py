@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
@@ -158,6 +159,7 @@ class Plan:
             "changes": self.changes,
             "refusal": self.refusal,
             "needs_consent": self.needs_consent,
+            "insides": str(Insides.READABLE if self.mode is Mode.SALVAGE else Insides.NOT_EXAMINED),
             "deleted": self.deleted,
             "declined": dict(self.declined),
             "ways": [way.as_dict() for way in self.choice.ways],

@@ -17,6 +17,7 @@ from kafkalog import RecoveryRefused, StorageError
 from kafkalog.recovery import recover
 from kafkalog.recovery.act import permissions, runner, space
 from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.preparing import prepare
 from recovery_settings import given
 from trees import first_difference, stamps
 
@@ -91,7 +92,6 @@ def test_what_is_let_through_fits(
         taken["all"] = blocks(where)
         return journal
 
-    prepare = runner.prepare
     monkeypatch.setattr(space, "refuse_if_full", noted)
     monkeypatch.setattr(runner, "prepare", prepared)
     runs = 0
@@ -115,7 +115,7 @@ def test_without_room_nothing_is_changed(place: str, tmp_path: Path, monkeypatch
     before = stamps(root)
     with quarantine_at(place, tmp_path) as kept:
         full = SimpleNamespace(f_bavail=4, f_frsize=BLOCK)
-        monkeypatch.setattr(space.os, "statvfs", lambda path: full)
+        monkeypatch.setattr(os, "statvfs", lambda path: full)
         with pytest.raises(RecoveryRefused) as refused:
             recover(root, accept_loss=True, quarantine=kept, **given(CASE))
         assert refused.value.reason == "space"

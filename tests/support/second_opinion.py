@@ -164,6 +164,8 @@ class Answer:
     rows: list[Row]
     is_error: bool
     why: str = ""
+    astray: list[Row] = field(default_factory=list)
+    """those whose offsets are not among the ones that the header of their batch claims"""
 
 
 @dataclass
@@ -316,8 +318,14 @@ def _is_listed_marker(log: Log, data: bytes, producer: int, first: int) -> bool:
 
 def answer(log: Log, start: int = 0, end: int = NO_END, *, committed: bool = False) -> Answer:
     """What a reader that stops at damage gives between two offsets."""
-    low = max(start, log.log_start)
     walk = walked(log)
+    found = _answer(log, walk, start, end, committed)
+    found.astray = [row for each in walk.kept for row in each.rows if row[0] > each.last]
+    return found
+
+
+def _answer(log: Log, walk: _Walked, start: int, end: int, committed: bool) -> Answer:
+    low = max(start, log.log_start)
     view_end, aborted, undecided = end, [], NO_END
     if committed:
         transactions = _transactions(log, walk)

@@ -171,6 +171,10 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
         )
         if difference.only_epoch_differs:
             yield "They differ only in the leader epoch, which no checksum covers."
+        unreadable = {subject: difference.unreadable_batches, other: difference.unreadable_there_batches}
+        for whose, batches in unreadable.items():
+            if batches:
+                yield f"Of these, the records of {counted(batches, 'batch')} cannot be read in {whose}."
     if difference.lacks is not None:
         cause = ", where it is damaged" if difference.lacks_for_damage else ""
         yield (

@@ -21,6 +21,7 @@ from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.cli.times import moment_text
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState
 from kafkalog.codec.wording import counted
 from kafkalog.log import Inventory, LogDir, Partition, open_all
@@ -180,6 +181,7 @@ def _partition_object(summary: _PartitionSummary, log_dir: LogDir | None) -> dic
         "bytes": partition.size,
         "codecs": summary.codecs,
         "health": summary.health,
+        "insides": str(Insides.NOT_EXAMINED),
         "sound_batches_behind_damage": summary.behind.batches,
         "sound_records_behind_damage": summary.behind.records,
         "leader_epochs": [{"epoch": each.epoch, "start_offset": each.start_offset} for each in partition.leader_epochs],
@@ -324,7 +326,7 @@ def _paragraph(summaries: Sequence[_PartitionSummary]) -> list[str]:
         told += f"; batches by compression: {_codecs(dict(sorted(codecs.items())))}"
     sound = total.partitions - total.hurt
     whole = "all partitions are sound" if not total.hurt else f"{sound} of {total.partitions} partitions are sound"
-    return [told, f"{whole}; --all lists each of them"]
+    return [told, f"{whole}, as far as headers and checksums tell; --all lists each of them"]
 
 
 def _print_deleted(summaries: list[_PartitionSummary]) -> None:

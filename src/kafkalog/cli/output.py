@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 __all__ = [
+    "NOT_EXAMINED",
     "LineWriter",
     "WritesBehind",
     "behind_text",
@@ -29,6 +30,9 @@ __all__ = [
     "report_findings",
     "text_of",
 ]
+
+NOT_EXAMINED = "the insides of batches were not examined, as `kafkalog verify` does"
+"""Said where what was not opened would otherwise be vouched for."""
 
 _BLOCK_BYTES = 1 << 18
 
@@ -168,11 +172,17 @@ def report_findings(findings: Iterable[Finding]) -> bool:
     """Findings as sentences on standard error; True if any is more than information."""
     from kafkalog.cli.advice_words import told  # other output has no advice in it
 
-    serious = False
+    serious, unread = False, list[Finding]()
     for finding in findings:
         if finding.severity is Severity.INFO:
             continue
         serious = True
+        unread += [finding] if finding.last_offset is not None else []
         sys.stderr.write(f"kafkalog: {escape_controls(str(replace(finding, detail=told(finding.detail))))}\n")
+    if unread:
+        from kafkalog.cli.seeking import seeks_past
+
+        for line in seeks_past(unread):
+            sys.stderr.write(f"kafkalog: {escape_controls(line)}\n")
     sys.stderr.flush()
     return serious

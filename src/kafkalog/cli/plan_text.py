@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkalog.cli.advice_words import told
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import NOT_EXAMINED, LineWriter, escape_controls
 from kafkalog.cli.settings import NOTHING_GIVEN, Given
 from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
@@ -167,7 +167,7 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
             writer.write(escape_controls(f"refused: {told(plan.refusal)}"))
         elif not plan.changes:
             hurt = plan.is_worth_a_look
-            writer.write("this mode changes nothing" if hurt else "nothing to do")
+            writer.write("this mode changes nothing" if hurt else f"nothing to do; {NOT_EXAMINED}")
         else:
             _write_changes(writer, plan, changing)
     print_ways(plan, given)

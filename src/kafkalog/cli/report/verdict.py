@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog.cli.outcome import Outcome, outcome_of_findings
+from kafkalog.cli.output import NOT_EXAMINED
 from kafkalog.cli.report.facts import ReportFacts
 from kafkalog.codec.wording import counted
 
@@ -52,8 +53,10 @@ def _sentence(facts: ReportFacts, code: Outcome) -> str:
     examined = facts.examined
     partitions = counted(len(examined.partitions), "partition")
     if code is Outcome.CLEAN:
-        deep = "every batch and every record" if facts.deep else "every batch"
-        return f"Clean: {deep} of {partitions} can be read, and nothing contradicts anything else."
+        agrees = "nothing contradicts anything else"
+        if not facts.deep:
+            return f"Clean: every batch of {partitions} is sound, and {agrees}; {NOT_EXAMINED}."
+        return f"Clean: every batch and every record of {partitions} can be read, and {agrees}."
     parts = []
     if code is Outcome.IO_ERROR:
         parts.append("not everything could be read")
