@@ -20,7 +20,7 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.consuming.follow import Follower, Unread
+from kafkalog.log.directories.follow import Follower, Unread
 from kafkalog.log.directories.locate import locate
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.readable import OffsetAndTimestamp
@@ -326,7 +326,7 @@ class ServedLog:
         """The batch that a fetch begins with; None if all of a segment is below.
 
         Bytes at the end of a segment that are no whole batch are passed over, as a broker does, but not where the log
-        goes on behind them in the same file: a client would wait for ever.
+        goes on behind them in the same file: a client would wait forever.
         """
         position = log.recall(Fact.BATCH_OF, offset)
         if position is None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import NO_END
-from kafkalog.log.consuming.follow import Follower
+from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView

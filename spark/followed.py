@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import AbortedTransaction
-from kafkalog.log.consuming.follow import Follower, settled
+from kafkalog.log.directories.follow import Follower, settled
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import MissingFileError
 from kafkalog.log.reading.consumer_view import READ_COMMITTED

@@ -150,6 +150,13 @@ class Plan:
         """Whether anything would be changed."""
         return bool(self.actions)
 
+    @property
+    def asked_for(self) -> tuple[str, ...]:
+        """The names of the partition directories that it is for; none where it is for the whole log directory."""
+        if not self.survey.is_partial:
+            return ()
+        return tuple(sorted({partition.name for partition in self.partitions} | set(self.declined)))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         best = self.choice.recommended

@@ -20,7 +20,7 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
 )
 from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.disk.lock import refuse_half_done
@@ -74,9 +74,7 @@ def merge_replicas(
 def merge_directories(
     *paths: PathLike,
     into: PathLike,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-    exclude: Sequence[str] = (),
+    select: Chosen = ALL,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -84,7 +82,7 @@ def merge_directories(
 ) -> MergedDirectory:
     """Merge every partition of several log directories into a new log directory, which must not exist.
 
-    `topics`, `partitions` and `exclude` select as in `compare`; `config` holds settings under Kafka's names (a topic's
+    `config` holds settings under Kafka's names (a topic's
     settings in a volume's metadata take precedence); `at` is the time to treat as now, in ms.  A partition that is in
     one volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written,
     because the operator decides which broker gets the directory.  A partition that cannot be merged does not stop the
@@ -93,6 +91,7 @@ def merge_directories(
 
     * `paths`: log directories of one cluster, two or more
     * `into`: the new log directory
+    * `select`: the topic-partitions to take; all of them without it
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `on_read`: called with the number of log bytes read
     """
@@ -100,7 +99,7 @@ def merge_directories(
     if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
         raise UsageError(f"{target} already exists: name a directory that does not")
     refuse_inside(target, into)
-    shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
+    shelf = gather(paths, chosen=select, limits=limits)
     refuse_several_clusters(shelf)
     for log_dir in shelf.log_dirs:
         refuse_half_done(log_dir.path)  # a part of its logs may be in a quarantine

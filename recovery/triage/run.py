@@ -14,7 +14,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.wording import counted
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.disk.files import PathLike, absolute
 from kafkalog.recovery.act.lock import refuse_if_locked
@@ -95,9 +95,7 @@ def refused(why: str) -> dict[str, Any]:
 def triage(
     *paths: PathLike,
     start_order: Sequence[int] | None = None,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-    exclude: Sequence[str] = (),
+    select: Chosen = ALL,
     config: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
@@ -116,9 +114,7 @@ def triage(
     directory, for directories of several clusters and for two that cannot be of one broker, `StorageError` for I/O.
 
     * `paths`: directories of all brokers and controllers
-    * `topics`: names or patterns of topics; none: all
-    * `partitions`: numbers of partitions; none: all
-    * `exclude`: topics, or partitions as `topic-0`, that are left out
+    * `select`: the topic-partitions to take; all of them without it
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
@@ -133,8 +129,7 @@ def triage(
     findings += [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
     memory = memory_of(shelf, config or {}, findings)
     known = memory.partitions()
-    chosen = Chosen.of(topics, partitions, exclude)
-    chosen.check(known)
+    select.check(known)
     disks = read_brokers(
         _by_broker(shelf, memory, findings), config=config, jobs=jobs, on_progress=on_progress, findings=findings
     )
@@ -144,7 +139,7 @@ def triage(
     order = None if start_order is None else _checked_order(start_order, disks, memory)
     memory.begin(disks)
     up = [node for node, each in disks.items() if each.is_up]
-    wanted = {key: each for key, each in known.items() if chosen.takes(*key)}
+    wanted = {key: each for key, each in known.items() if select.takes(*key)}
     found = [_judged(key, each, memory, disks, order) for key, each in wanted.items()]
     best, left = _best_order(found, memory, disks, up)
     for each in found:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafkalog.cluster.kraft.cluster_facts import ClusterFacts
 from kafkalog.server.apis import PRODUCE, offered
-from kafkalog.server.catalog import Cluster
 from kafkalog.server.error_codes import Code
 from kafkalog.server.wire import Fields, Request
 
@@ -16,7 +16,7 @@ _OLDEST_PRODUCE = 0
 _NOBODY = -1
 
 
-def api_versions(request: Request, cluster: Cluster) -> Fields:
+def api_versions(request: Request, cluster: ClusterFacts) -> Fields:
     """All that is answered; of a request in an unknown version with an error, in version 0.
 
     From version 5 on a client says to which node of which cluster it wanted, and is sent away by any other.

@@ -1,9 +1,5 @@
 """The public names: the one table of them, which `__init__.py` reads too; one line for each."""
 
-from kafkalog.cli.report.facts import ReportFacts as ReportFacts
-from kafkalog.cli.report.making import Report as Report
-from kafkalog.cli.report.making import report as report
-from kafkalog.cli.report.verdict import ReportVerdict as ReportVerdict
 from kafkalog.cluster.groups.commit_offsets import GroupOffsets as GroupOffsets
 from kafkalog.cluster.groups.commit_offsets import OffsetAndMetadata as OffsetAndMetadata
 from kafkalog.cluster.groups.commit_offsets import commit_offsets as commit_offsets
@@ -14,6 +10,7 @@ from kafkalog.cluster.kraft.quorum import read_quorum as read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog as QuorumLog
 from kafkalog.codec.advice import Advice as Advice
 from kafkalog.codec.advice import Ask as Ask
+from kafkalog.codec.advice import Sentence as Sentence
 from kafkalog.codec.encode.batch import ProducerState as ProducerState
 from kafkalog.codec.errors import FormatError as FormatError
 from kafkalog.codec.errors import KafkaLogError as KafkaLogError
@@ -31,6 +28,7 @@ from kafkalog.codec.findings import FindingCode as FindingCode
 from kafkalog.codec.findings import Severity as Severity
 from kafkalog.codec.findings import StopReason as StopReason
 from kafkalog.codec.headers.runs import BatchRun as BatchRun
+from kafkalog.codec.insides import Insides as Insides
 from kafkalog.codec.kraft import VoterEndpoint as VoterEndpoint
 from kafkalog.codec.kraft import VoterNode as VoterNode
 from kafkalog.codec.limits import Limits as Limits
@@ -61,16 +59,10 @@ from kafkalog.codec.text import LeaderEpoch as LeaderEpoch
 from kafkalog.codec.text import MetaProperties as MetaProperties
 from kafkalog.codec.text import PartitionMetadata as PartitionMetadata
 from kafkalog.codec.trace import FieldSpan as FieldSpan
-from kafkalog.log.consuming.consumer import Consumer as Consumer
-from kafkalog.log.consuming.consumer import follow as follow
-from kafkalog.log.consuming.multifetch import Fetched as Fetched
-from kafkalog.log.consuming.multifetch import multifetch as multifetch
-from kafkalog.log.consuming.offset_store import OffsetsFile as OffsetsFile
-from kafkalog.log.consuming.offset_store import OffsetStore as OffsetStore
-from kafkalog.log.consuming.stream import ConsumerStream as ConsumerStream
-from kafkalog.log.consuming.streams import MessageAndMetadata as MessageAndMetadata
-from kafkalog.log.consuming.streams import Stream as Stream
-from kafkalog.log.consuming.streams import open_streams as open_streams
+from kafkalog.inspect.facts import ReportFacts as ReportFacts
+from kafkalog.inspect.health import DirectoryHealth as DirectoryHealth
+from kafkalog.inspect.health import PartitionHealth as PartitionHealth
+from kafkalog.inspect.health import health as health
 from kafkalog.log.directories.chosen import Chosen as Chosen
 from kafkalog.log.directories.directory import LogDir as LogDir
 from kafkalog.log.directories.directory import open_log_dir as open_log_dir
@@ -81,14 +73,6 @@ from kafkalog.log.directories.partition import open_partition as open_partition
 from kafkalog.log.directories.partition import open_segment as open_segment
 from kafkalog.log.disk.files import FileSource as FileSource
 from kafkalog.log.disk.lock import HeldDirectory as HeldDirectory
-from kafkalog.log.producing.batch import ReadyBatch as ReadyBatch
-from kafkalog.log.producing.batch import RecordMetadata as RecordMetadata
-from kafkalog.log.producing.config import ProducerConfig as ProducerConfig
-from kafkalog.log.producing.hooks import CallbackHandler as CallbackHandler
-from kafkalog.log.producing.hooks import Outgoing as Outgoing
-from kafkalog.log.producing.producer import Producer as Producer
-from kafkalog.log.producing.producer import TransactionAbortedError as TransactionAbortedError
-from kafkalog.log.producing.room import QueueFullError as QueueFullError
 from kafkalog.log.reading.fetch import Chunk as Chunk
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError as OffsetOutOfRangeError
 from kafkalog.log.reading.fetch import Origin as Origin
@@ -99,15 +83,36 @@ from kafkalog.log.reading.records import RecordReader as RecordReader
 from kafkalog.log.reading.transactions import Transactions as Transactions
 from kafkalog.log.reading.transactions import Undecided as Undecided
 from kafkalog.log.storage.retention import DeletableSegment as DeletableSegment
+from kafkalog.log.storage.retention import DeletionPolicy as DeletionPolicy
 from kafkalog.log.storage.retention import by_file_time as by_file_time
 from kafkalog.log.walk.batches import BatchReader as BatchReader
+from kafkalog.log.walk.behind_damage import BehindDamage as BehindDamage
 from kafkalog.log.walk.segment import Segment as Segment
+from kafkalog.log.walk.summary import SegmentSummary as SegmentSummary
 from kafkalog.log.writing.compacting import CompactionCounts as CompactionCounts
 from kafkalog.log.writing.config import LogConfig as LogConfig
 from kafkalog.log.writing.incoming import NewRecord as NewRecord
 from kafkalog.log.writing.partitioners import legacy_partition as legacy_partition
 from kafkalog.log.writing.partitioners import partition_for_key as partition_for_key
 from kafkalog.log.writing.writer import Log as Log
+from kafkalog.producer.batch import ReadyBatch as ReadyBatch
+from kafkalog.producer.batch import RecordMetadata as RecordMetadata
+from kafkalog.producer.config import ProducerConfig as ProducerConfig
+from kafkalog.producer.consumer import Consumer as Consumer
+from kafkalog.producer.consumer import follow as follow
+from kafkalog.producer.hooks import CallbackHandler as CallbackHandler
+from kafkalog.producer.hooks import Outgoing as Outgoing
+from kafkalog.producer.multifetch import Fetched as Fetched
+from kafkalog.producer.multifetch import multifetch as multifetch
+from kafkalog.producer.offset_store import OffsetsFile as OffsetsFile
+from kafkalog.producer.offset_store import OffsetStore as OffsetStore
+from kafkalog.producer.producer import Producer as Producer
+from kafkalog.producer.producer import TransactionAbortedError as TransactionAbortedError
+from kafkalog.producer.room import QueueFullError as QueueFullError
+from kafkalog.producer.stream import ConsumerStream as ConsumerStream
+from kafkalog.producer.streams import MessageAndMetadata as MessageAndMetadata
+from kafkalog.producer.streams import Stream as Stream
+from kafkalog.producer.streams import open_streams as open_streams
 from kafkalog.recovery.act.history import RunInfo as RunInfo
 from kafkalog.recovery.act.history import RunOriginal as RunOriginal
 from kafkalog.recovery.act.history import RunState as RunState
@@ -115,6 +120,8 @@ from kafkalog.recovery.act.history import runs as runs
 from kafkalog.recovery.act.purging import PurgeResult as PurgeResult
 from kafkalog.recovery.act.purging import purge as purge
 from kafkalog.recovery.act.runner import CompletedRuns as CompletedRuns
+from kafkalog.recovery.act.unfinished_business import Standing as Standing
+from kafkalog.recovery.act.unfinished_business import UnfinishedRun as UnfinishedRun
 from kafkalog.recovery.checks.report import BrokerStart as BrokerStart
 from kafkalog.recovery.checks.report import DirectoryReport as DirectoryReport
 from kafkalog.recovery.checks.report import PartitionReport as PartitionReport
@@ -156,6 +163,7 @@ from kafkalog.recovery.facts.broker_settings import LogSettings as LogSettings
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig as CleanerConfig
 from kafkalog.recovery.facts.cluster_memory import ReplicaState as ReplicaState
 from kafkalog.recovery.facts.modes import Mode as Mode
+from kafkalog.recovery.facts.rules import Rules as Rules
 from kafkalog.recovery.facts.survey import Survey as Survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts as TopicFacts
 from kafkalog.recovery.facts.workers import ProgressState as ProgressState
@@ -173,8 +181,12 @@ from kafkalog.recovery.quorum.run import plan_quorum as plan_quorum
 from kafkalog.recovery.quorum.run import recover_quorum as recover_quorum
 from kafkalog.recovery.quorum.voters import QuorumMember as QuorumMember
 from kafkalog.recovery.results import RecoveryResult as RecoveryResult
+from kafkalog.recovery.run import RecoveryOptions as RecoveryOptions
 from kafkalog.recovery.run import plan as plan
+from kafkalog.recovery.run import rebuild_indexes as rebuild_indexes
 from kafkalog.recovery.run import recover as recover
+from kafkalog.recovery.run import recover_all as recover_all
+from kafkalog.recovery.run import recover_into as recover_into
 from kafkalog.recovery.triage.logs import ReplicaLog as ReplicaLog
 from kafkalog.recovery.triage.memory import KnownReplicas as KnownReplicas
 from kafkalog.recovery.triage.outcome import FollowerLoss as FollowerLoss
@@ -195,6 +207,9 @@ from kafkalog.recovery.undeleting.undeletion import plan_undelete as plan_undele
 from kafkalog.recovery.undeleting.undeletion import undelete as undelete
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo
+from kafkalog.reporting.making import Report as Report
+from kafkalog.reporting.making import report as report
+from kafkalog.reporting.verdict import ReportVerdict as ReportVerdict
 
 __version__: str
 open = open_log_dir

@@ -178,7 +178,7 @@ def test_a_record_that_cannot_be_placed_is_named_with_its_position(
 
 
 def test_rows_without_a_file_are_counted(tmp_path: Path) -> None:
-    from kafkalog.log.producing.building import build_partitions
+    from kafkalog.log.writing.building import build_partitions
 
     batch = pa.record_batch({"value": [b"1", b"2"], "partition": pa.array([0, 1], pa.int32())})
     stays = "t-0: what was written before stays, offsets 0 to 1"
@@ -187,7 +187,7 @@ def test_rows_without_a_file_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_function_of_the_callers_chooses(tmp_path: Path) -> None:
-    from kafkalog.log.producing.building import build_partitions
+    from kafkalog.log.writing.building import build_partitions
 
     columns = pa.record_batch({"key": [b"a", b"bb", b"ccc"], "value": [b"1", b"2", b"3"]})
     built = build_partitions(

@@ -8,7 +8,7 @@ import pytest
 
 from broker_dirs import brokers, own_copy
 from command import kafkalog
-from kafkalog.cli.output import NOT_EXAMINED
+from kafkalog.words.insides import NOT_EXAMINED
 
 NOT_NEEDED = "a recovery is not needed"
 

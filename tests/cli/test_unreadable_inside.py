@@ -11,7 +11,7 @@ import pytest
 
 import damage
 from command import kafkalog
-from kafkalog.cli.output import NOT_EXAMINED
+from kafkalog.words.insides import NOT_EXAMINED
 from trees import contents
 
 FIRST, LAST = 10, 11

@@ -22,8 +22,8 @@ from kafkalog.cluster.transactions.transactions import open_transactions, read_t
 from kafkalog.codec.findings import Severity
 from kafkalog.log import open_all
 from kafkalog.recovery.quorum.expiry import expiry_of
+from kafkalog.replay.planning import ReplayOptions, plan_replay
 from kafkalog.server.error_codes import Code
-from kafkalog.server.replay.planning import ReplayOptions, plan_replay
 from kafkalog.spark.contents_cluster import cluster_rows
 from raw_client import RawClient
 from serving import serving

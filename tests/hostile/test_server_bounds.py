@@ -39,7 +39,7 @@ from serving import serving
 DIRECTORY = brokers("4.3.0/txn")[0]
 KINDS = [each for each in map(api, apis()) if each is not None]
 MANY = 30_000
-REQUESTS = 6_000
+REQUESTS = 2_000
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def held_elements() -> int:
 SAME = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": 1}
 
 
-@pytest.mark.parametrize("size", [10_000, 700], ids=["large", "small"])
+@pytest.mark.parametrize("size", [pytest.param(10_000, marks=pytest.mark.sweep), 700], ids=["large", "small"])
 def test_parsed_requests_that_wait_are_bounded(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is to be done by others waits as bytes, however many clients ask."""
     monkeypatch.setattr(deferring_module, "_MOST_WAITING", 30_000)

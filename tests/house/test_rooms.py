@@ -35,7 +35,7 @@ def test_no_module_lies_outside_of_a_room_but_public_calls_and_what_joins_rooms(
     assert outside == doors | calls | {"cluster/coordinator_logs.py", "cluster/cross_check.py"}
 
 
-@pytest.mark.parametrize("package", ["codec", *PACKAGES, "spark", "server"])
+@pytest.mark.parametrize("package", ["codec", *PACKAGES, "spark", "server", "replay", "producer"])
 def test_no_room_takes_the_place_of_something_that_its_package_offers(package: str) -> None:
     """Python gives a package's attribute the value of the room that was imported last under that name."""
     found = importlib.import_module(f"kafkalog.{package}")

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.log.consuming.sharing import in_ranges
-from kafkalog.log.consuming.streams import MessageAndMetadata
+from kafkalog.producer.sharing import in_ranges
+from kafkalog.producer.streams import MessageAndMetadata
 
 SYNC = kafkalog.ProducerConfig(producer_type="sync")
 TOPICS = {"orders": 5, "clicks": 1, "orders-old": 2, "__consumer_offsets": 1}

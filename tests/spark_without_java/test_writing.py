@@ -22,7 +22,7 @@ import kafkalog
 from command import kafkalog as kafkalog_command
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.disk import fs
-from kafkalog.log.producing.columns import partitions_of
+from kafkalog.log.writing.column_partitions import partitions_of
 from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.journal import Journal, load_journal, save_journal

@@ -10,13 +10,14 @@ import click
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import PARTITION, PARTITION_COUNT
-from kafkalog.cli.outcome import outcome_of_change
-from kafkalog.cli.output import LineWriter, escape_controls, remark
+from kafkalog.cli.output import LineWriter, remark
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Codec
 from kafkalog.codec.wording import counted
 from kafkalog.log.writing.config import LogConfig
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import outcome_of_change
 
 __all__ = ["command"]
 
@@ -71,7 +72,7 @@ def command(
     if partitions is None and partitioner is not None:
         raise UsageError("--partitioner is the hash for --partitions, and needs it")
     with needed("build", "fast"):
-        from kafkalog.log.producing.building import build_partitions
+        from kafkalog.log.writing.building import build_partitions
         from kafkalog.log.writing.record_files import read_record_file
 
     building = partial(

@@ -8,12 +8,12 @@ from kafkalog.cli.compare_text import print_comparison
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
 from kafkalog.recovery.copies.compare import compare
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 
@@ -46,7 +46,7 @@ def command(
     properties_only_for(ctx)
     with ByteProgress("comparing", sum(total_bytes(path) for path in paths)) as progress:
         found = compare(
-            *paths, topics=topics, partitions=numbers, exclude=excluded, jobs=job_count(jobs), on_read=progress.advance
+            *paths, select=chosen_of(topics, numbers, excluded), jobs=job_count(jobs), on_read=progress.advance
         )
     if as_json:
         print_lines([*(each.as_dict() for each in found.partitions), found.as_dict()])

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_comparison"]
 

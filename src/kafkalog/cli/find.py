@@ -12,10 +12,9 @@ from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.numbers import OFFSET
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_findings, chosen_of, selected, selection_options
+from kafkalog.cli.options.selection import chosen_of, selected, selection_options
 from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cli.times import time_text
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.insides import Insides
@@ -24,6 +23,7 @@ from kafkalog.log.directories.locate import index_findings_of_offset, index_find
 from kafkalog.log.disk.files import unreadable
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
 from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.words.times import time_text
 
 __all__ = ["command"]
 
@@ -209,7 +209,7 @@ def command(
     chosen = chosen_of(topics, numbers, excluded)
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)
-    search.findings += chosen_findings(chosen, inventory.all_unreadable)
+    search.findings += chosen.of_unreadable(inventory.all_unreadable)
     search.findings += [each for one in partitions for each in one.findings if each.code is FindingCode.UNREADABLE]
     lines = _lines(search, partitions, times, offsets)
     if as_json:

@@ -9,8 +9,7 @@ import click
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.merge_text import print_directory, print_partition
 from kafkalog.cli.options.common import CONFIG, JSON
-from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import parse_settings, total_bytes
@@ -19,6 +18,7 @@ from kafkalog.log.directories.directory import is_partition_dir
 from kafkalog.log.disk.files import is_directory
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.merging.merge import merge_directories, merge_replicas
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 
@@ -61,9 +61,7 @@ def command(
         merged = merge_directories(
             *copies,
             into=target,
-            topics=topics,
-            partitions=numbers,
-            exclude=excluded,
+            select=chosen_of(topics, numbers, excluded),
             config=settings,
             on_read=progress.advance,
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.cli.advice_words import told
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.copies.merge_result import CopyShare, MergedDirectory, MergeResult
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_directory", "print_partition"]
 

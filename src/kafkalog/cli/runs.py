@@ -11,13 +11,14 @@ from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.times import Age
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs
 from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 

@@ -10,17 +10,19 @@ import click
 from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
-from kafkalog.cli.outcome import Outcome, outcome_of_findings
-from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, report_findings
+from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
-from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
+from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.recovery.checks.report import PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.order import natural_order
+from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 __all__ = ["command"]
 

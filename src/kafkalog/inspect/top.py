@@ -62,7 +62,7 @@ class Group:
 
     @property
     def records_per_minute(self) -> float | None:
-        """Between the first and the last of them; None where that is no time at all."""
+        """Between the first and the last of them; None if that is not a time at all."""
         if self.first_timestamp is None or self.last_timestamp is None or self.last_timestamp <= self.first_timestamp:
             return None
         return self.records * 60_000 / (self.last_timestamp - self.first_timestamp)

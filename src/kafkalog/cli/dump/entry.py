@@ -21,7 +21,6 @@ from kafkalog.cli.dump.refused import refused_options
 from kafkalog.cli.dump.shown import shown
 from kafkalog.cli.dump.side_files import write_side_file
 from kafkalog.cli.dump.sources import Sources
-from kafkalog.cli.outcome import Outcome, outcome_of_findings
 from kafkalog.cli.output import LineWriter, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.codec.errors import StorageError
@@ -29,6 +28,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, consumer_view
+from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 __all__ = ["command"]
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, control_decoded
 from kafkalog.cli.dump.redaction import Redaction
-from kafkalog.cli.output import escape_controls
 from kafkalog.codec.batch_fields import BATCH_FIELDS, OF_RECORDS, POSITION
 from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import BatchHeader, Record, RecordBatch
 from kafkalog.log.reading.batch_words import batch_words
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["Checksum", "RecordText", "batch_line", "metadata_words", "record_object"]
 
