@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 
@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches, record_columns
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import KafkaLogError, UsageError
 from kafkalog.codec.model import Codec
 from kafkalog.codec.scan import scan
+from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.choosing_partitions import Partitioner
 from kafkalog.log.writing.column_partitions import ColumnPartitions
@@ -148,8 +149,9 @@ def build_partitions(
     `num_partitions` each topic has so many, and where no number is given the key decides, as `partitioner` says
     (`murmur2`, `hash`, or a function of a key's bytes and of the number); records without a key take turns.  Without
     it they go to partition 0.  Offsets count from 0 or the end of the log, or are kept.  Raises `UsageError` for what
-    cannot be written, and then leaves what earlier batches of `records` wrote; where a log of one of the first batch's
-    topics is damaged, nothing is written; `option` is what it calls `num_partitions`.
+    cannot be written, `StorageError` for I/O, and then leaves what was written before, which the error's notes name;
+    where a log of one of the first batch's topics is damaged, nothing is written; `option` is what it calls
+    `num_partitions`.
     """
     if batch_bytes < 1:
         raise UsageError("batch_bytes must be positive")
@@ -158,10 +160,38 @@ def build_partitions(
     places = ColumnPartitions(partitioner)
     logs = OpenLogs(made_log_directory(root), config or LogConfig(), num_partitions, option=option)
     builder = _Builder(logs, codec, batch_bytes, keep_offsets, append)
+    try:
+        _write(records, logs, builder, topic, partition, num_partitions, places)
+    except (KafkaLogError, KeyboardInterrupt) as error:
+        for note in _what_stays(builder.built.values()):
+            error.add_note(note)
+        raise
+    return list(builder.built.values())
+
+
+def _what_stays(built: Iterable[Built]) -> Iterator[str]:
+    """A sentence for each partition to which something was added: given again, that would be there twice."""
+    for each in built:
+        with suppress(KafkaLogError):
+            end = open_partition(each.path).log_end_offset()
+            if end > each.first_offset:
+                place = f"{each.topic}-{each.partition}"
+                yield f"{place}: what was written before stays, offsets {each.first_offset} to {end - 1}"
+
+
+def _write(
+    records: Iterable[pa.RecordBatch],
+    logs: OpenLogs,
+    builder: _Builder,
+    topic: str | None,
+    partition: int | None,
+    num_partitions: int | None,
+    places: ColumnPartitions,
+) -> None:
     taken = 0
     with closing(logs):
         for batch in records:
-            if keep_offsets and "offset" not in batch.schema.names:
+            if builder.keep_offsets and "offset" not in batch.schema.names:
                 raise UsageError("there is no column offset to keep")
             if batch.num_rows == 0:
                 continue
@@ -182,7 +212,6 @@ def build_partitions(
             for place, part in parts:
                 builder.take(*place, part)
             taken += batch.num_rows
-    return list(builder.built.values())
 
 
 def _by_key(

@@ -207,7 +207,7 @@ def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
             if not files:
                 state = RunState.NOT_BEGUN
                 return RunInfo(run_id, directory, state, _began(run_id), allocated_bytes=allocated,
-                               why_not="it had changed nothing")  # fmt: skip
+                               why_not="nothing of it is left")  # fmt: skip
             why = "it has no journal"
     except (FormatError, LimitExceeded, StorageError, RecoveryRefused, OSError) as error:
         why = str(error)

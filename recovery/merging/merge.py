@@ -23,6 +23,7 @@ from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint,
 from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.disk.files import read_small
+from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.space import refuse_if_full
 from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
@@ -111,6 +112,8 @@ def merge_directories(
     wanted = preferred(prefer, paths)
     shelf = gather(paths, chosen=select, limits=limits)
     refuse_several_clusters(shelf)
+    for log_dir in shelf.log_dirs:
+        refuse_half_done(log_dir.path)  # a part of its logs may be in a quarantine
     metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
     result = MergedDirectory(target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 
 import click
@@ -9,7 +10,7 @@ import click
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import PARTITION, PARTITION_COUNT
-from kafkalog.cli.output import LineWriter
+from kafkalog.cli.output import LineWriter, remark
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Codec
@@ -74,7 +75,8 @@ def command(
         from kafkalog.log.writing.building import build_partitions
         from kafkalog.log.writing.record_files import read_record_file
 
-    built = build_partitions(
+    building = partial(
+        build_partitions,
         chain.from_iterable(read_record_file(path, encoding=encoding) for path in files),
         target,
         topic=topic,
@@ -88,6 +90,12 @@ def command(
         append=append,
         option="--partitions",
     )
+    try:
+        built = building()
+    except BaseException as error:
+        for note in getattr(error, "__notes__", ()):
+            remark(note)
+        raise
     if as_json:
         print_lines(each.as_dict() for each in built)
     else:

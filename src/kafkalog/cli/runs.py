@@ -14,6 +14,7 @@ from kafkalog.cli.options.times import Age
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs
 from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
 from kafkalog.words.escapes import escape_controls
@@ -144,7 +145,8 @@ def _purge(
             print_json({**result.as_dict(), "left": left})
             continue
         if result.purged:
-            _print(f"{escape_controls(root)}: {len(result.purged)} runs purged, {result.freed_bytes} bytes freed")
+            runs_purged = counted(len(result.purged), "run")
+            _print(f"{escape_controls(root)}: {runs_purged} purged, {counted(result.freed_bytes, 'byte')} freed")
         else:
             _print(f"{escape_controls(root)}: nothing to purge")
         _print(*(f"run {run_id} is kept: {escape_controls(why)}" for run_id, why in left.items()))
