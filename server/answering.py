@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from kafkalog.server.answers import Answer
+from kafkalog.server.apis import offered
 from kafkalog.server.catalog import Catalog, Permitted
 from kafkalog.server.connection import Connection
 from kafkalog.server.deferring import Deferring
@@ -25,7 +27,7 @@ from kafkalog.server.handlers.sasl import SaslHandler
 from kafkalog.server.handlers.versions import api_versions
 from kafkalog.server.wire import Fields, Request
 
-__all__ = ["SERVED", "Handlers", "Shared"]
+__all__ = ["OFFERED", "SERVED", "Handlers", "Shared"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def _list_offsets(handlers: Handlers, request: Request, connection: Connection) 
 
 
 SERVED: Mapping[str, _Served] = {
-    "ApiVersions": _at_once(lambda each: lambda request: api_versions(request, each.shared.catalog.cluster)),
+    "ApiVersions": _at_once(lambda each: partial(api_versions, cluster=each.shared.catalog.cluster, told=OFFERED)),
     "SaslHandshake": _Served(lambda each, *asked: each.shared.sasl.handshake(*asked)),
     "SaslAuthenticate": _Served(lambda each, *asked: each.shared.sasl.authenticate(*asked)),
     "Metadata": _at_once(lambda each: each.metadata.metadata, is_costly=True),
@@ -130,3 +132,6 @@ SERVED: Mapping[str, _Served] = {
     "DescribeGroups": _of_groups(lambda groups: groups.describe_groups, is_costly=True),
     "ConsumerGroupDescribe": _of_groups(lambda groups: groups.describe_consumer_groups),
 }
+
+OFFERED = tuple(offered(SERVED))
+"""What clients are told of."""

@@ -6,6 +6,7 @@ answered too, each with a refusal; they are offered to clients, or these would r
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cache
 
@@ -34,9 +35,6 @@ class Api:
     response: Message
     versions: range
     """that are understood"""
-    is_served: bool
-    is_offered: bool
-    """whether clients are told of it"""
 
     def is_flexible(self, version: int) -> bool:
         """Whether lengths of that version are varints, and structs have tags."""
@@ -45,8 +43,6 @@ class Api:
 
 @cache
 def _all() -> dict[int, Api]:
-    from kafkalog.server.answering import SERVED  # what answers a request knows requests
-
     found = {}
     for key, name in apis().items():
         request, response = newest(f"{name}Request"), newest(f"{name}Response")
@@ -54,8 +50,7 @@ def _all() -> dict[int, Api]:
         if request.latest_is_unstable:
             versions = range(versions.start, versions.stop - 1)
         if versions:
-            served, offered_too = name in SERVED, name in _REFUSED_AND_OFFERED
-            found[key] = Api(key, name, request, response, versions, served, served or offered_too)
+            found[key] = Api(key, name, request, response, versions)
     return found
 
 
@@ -64,7 +59,6 @@ def api(key: int) -> Api | None:
     return _all().get(key)
 
 
-@cache
-def offered() -> tuple[Api, ...]:
-    """What clients are told of, by key."""
-    return tuple(each for _, each in sorted(_all().items()) if each.is_offered)
+def offered(served: Container[str]) -> list[Api]:
+    """What clients are told of, by key: what is served, and what is refused in answers of its own."""
+    return [each for _, each in sorted(_all().items()) if each.name in served or each.name in _REFUSED_AND_OFFERED]
