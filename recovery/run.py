@@ -84,7 +84,7 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
         return plan_of(outcomes, readable, rules, mark_clean=mark_clean, copies=copies)
 
     def make(readable: Survey, at_work: Workers) -> Plan:
-        checks = no_checks if mark_clean else checks_of(readable)
+        checks = no_checks if mark_clean else checks_of(readable, rules.facts.tiering)
         made = plan_with(checks, readable, at_work)
         if checks is no_checks or rules.mode is Mode.SET_ASIDE or not made.actions:
             return made

@@ -9,6 +9,7 @@ from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.tiers.tiering import LocalStart
 
 __all__ = ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
 
@@ -31,6 +32,8 @@ class PartitionReport:
     sound_records_behind_damage: int = 0
     """that a consumer would see of those"""
     findings: list[Finding] = field(default_factory=list)
+    local_start: LocalStart | None = None
+    """where a tiered log's local part begins; None if the log is not tiered, as far as is known"""
 
     @property
     def is_log_read(self) -> bool:
@@ -51,6 +54,7 @@ class PartitionReport:
             "valid_bytes": self.valid_bytes,
             "sound_batches_behind_damage": self.sound_batches_behind_damage,
             "sound_records_behind_damage": self.sound_records_behind_damage,
+            "tiering": None if self.local_start is None else self.local_start.as_dict(),
             "findings": [finding.as_dict() for finding in self.findings],
         }
 

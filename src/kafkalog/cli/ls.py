@@ -35,7 +35,10 @@ from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.partition import Beside
+from kafkalog.recovery.checks.verify import beside_of
 from kafkalog.recovery.facts.workers import OnRead, in_order
+from kafkalog.tiers.tiering import LocalStart
 
 __all__ = ["command"]
 
@@ -51,6 +54,20 @@ class _PartitionSummary:
     behind: BehindDamage
     is_read: bool = True
     """False: the operating system did not give it out"""
+    local_start: LocalStart | None = None
+    """where a log begins that a log directory around it tells of; None without a segment"""
+
+    @property
+    def log_start_offset(self) -> int:
+        """In whichever tier it is."""
+        found = self.local_start
+        return self.partition.log_start_offset if found is None or not found.is_tiered else found.log_start
+
+    @property
+    def local_log_start_offset(self) -> int | None:
+        """Of a tiered log whose first segments are elsewhere."""
+        found = self.local_start
+        return found.local_log_start if found is not None and found.is_tiered else None
 
     @property
     def log_end_offset(self) -> int | None:
@@ -97,15 +114,19 @@ class _PartitionSummary:
         return ", ".join(words) if words else "ok"
 
 
-def _summarize(partition: Partition, log_dir: LogDir | None, told: OnRead | None) -> _PartitionSummary:
+def _summarize(
+    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
+) -> _PartitionSummary:
     try:
-        return _summary(partition, log_dir, told)
+        return _summary(partition, log_dir, beside, told)
     except StorageError as error:
         findings = (*partition.findings, unreadable(error, partition.path))
         return _PartitionSummary(partition, (), findings, BehindDamage(), is_read=False)
 
 
-def _summary(partition: Partition, log_dir: LogDir | None, told: OnRead | None) -> _PartitionSummary:
+def _summary(
+    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
+) -> _PartitionSummary:
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     segments = tuple(
         summarize(segment, next_segment=base, on_bytes=told)
@@ -118,12 +139,14 @@ def _summary(partition: Partition, log_dir: LogDir | None, told: OnRead | None) 
         finding, behind = damage
         findings[findings.index(finding)] = with_what_is_behind(finding, behind)
     findings += missing_from(partition, _missing(segments))
+    local_start = None
     if log_dir is not None and partition.name is not None and partition.state is DirectoryState.LIVE:
         key = (partition.name.topic, partition.name.partition)
         end = max((each.next_offset for each in segments), default=partition.log_start_offset)
         start = log_dir.log_start_offsets.get(key, 0)
         findings += checkpoint_findings(partition, end, start, log_dir.high_watermarks.get(key))
-    return _PartitionSummary(partition, segments, tuple(findings), behind)
+        local_start = None if beside is None else beside.local_start(partition, end)
+    return _PartitionSummary(partition, segments, tuple(findings), behind, local_start=local_start)
 
 
 def _missing(segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
@@ -169,7 +192,8 @@ def _partition_object(summary: _PartitionSummary, log_dir: LogDir | None) -> dic
         "partition": partition.partition,
         "state": partition.state.value or "live",
         "topic_id": partition.metadata.topic_id if partition.metadata is not None else None,
-        "log_start_offset": partition.log_start_offset,
+        "log_start_offset": summary.log_start_offset,
+        "tiering": summary.local_start.as_dict() if summary.local_start and summary.local_start.is_tiered else None,
         "log_end_offset": summary.log_end_offset,
         "first_offset": summary.first_offset,
         "last_offset": summary.last_offset,
@@ -247,6 +271,7 @@ def _print_partitions(title: str, summaries: list[_PartitionSummary], *, each_of
         Column("state", if_any=True),
         Column("segments", drop=4),
         Column("start", drop=5),
+        Column("local start", if_any=True),
         Column("first", drop=6),
         Column("last", drop=3),
         "end",
@@ -265,7 +290,8 @@ def _print_partitions(title: str, summaries: list[_PartitionSummary], *, each_of
                 each.partition.partition,
                 each.partition.state.value,
                 len(each.segments),
-                each.partition.log_start_offset,
+                each.log_start_offset,
+                each.local_log_start_offset,
                 _UNKNOWN if each.is_unknown else each.first_offset,
                 _UNKNOWN if each.is_unknown else each.last_offset,
                 _UNKNOWN if each.log_end_offset is None else each.log_end_offset,
@@ -306,7 +332,7 @@ class _Sum(NamedTuple):
         """The last row of the table of partitions."""
         health = f"{self.hurt} not ok" if self.hurt else "ok"
         times = (self.first_timestamp, self.last_timestamp)
-        return ["total", self.partitions, "", self.segments, "", "", "", "", *times, self.size, "", health]
+        return ["total", self.partitions, "", self.segments, "", "", "", "", "", *times, self.size, "", health]
 
 
 def _paragraph(summaries: Sequence[_PartitionSummary]) -> list[str]:
@@ -446,10 +472,10 @@ class _Listed:
 
 
 def _summaries(
-    partitions: Sequence[Partition], log_dir: LogDir | None, jobs: int, on_read: OnRead
+    partitions: Sequence[Partition], log_dir: LogDir | None, beside: Beside | None, jobs: int, on_read: OnRead
 ) -> list[_PartitionSummary]:
     def work(partition: Partition, told: OnRead | None) -> _PartitionSummary:
-        return _summarize(partition, log_dir, told)
+        return _summarize(partition, log_dir, beside, told)
 
     return list(in_order(partitions, work, size=lambda each: each.size, jobs=jobs, on_read=on_read))
 
@@ -469,13 +495,16 @@ def _listed(inventory: Inventory, chosen: Chosen, wanted: Sequence[Partition], j
             found = [*findings_of_half_done(log_dir.path), *log_dir.findings]
             found += [each for each in together if each.file in places]
             found += missing_partitions_of(log_dir) if chosen == ALL else []
-            summaries = _summaries(partitions, log_dir, jobs, progress.advance)
+            beside = beside_of(log_dir, inventory.log_dirs)
+            summaries = _summaries(partitions, log_dir, beside, jobs, progress.advance)
             listed.append(_Listed(log_dir.path, log_dir, standing(log_dir.path), summaries, found))
         for partition in inventory.standalone:
             if id(partition) in meant:
                 found = [each for each in together if each.file == partition.path]
                 listed.append(
-                    _Listed(partition.path, None, None, _summaries([partition], None, jobs, progress.advance), found)
+                    _Listed(
+                        partition.path, None, None, _summaries([partition], None, None, jobs, progress.advance), found
+                    )
                 )
     return listed
 

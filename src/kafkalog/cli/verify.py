@@ -15,6 +15,7 @@ from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
 from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
+from kafkalog.cli.tiering_text import tiering_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
@@ -71,6 +72,9 @@ def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -
     if not (len(found) > most if problems_only is None else problems_only):
         totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
         print_table(title, _COLUMNS, [_row(each, shallow=shallow, below=below) for each in found], totals)
+        with LineWriter() as writer:
+            for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in found]):
+                writer.write(line)
         return
     segments, batches, records, size, _ = sums
     of_records = "" if shallow else f", {records} records"
