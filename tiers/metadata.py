@@ -17,7 +17,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.partition import Partition
-from kafkalog.tiers.segments import RemoteSegment, SegmentEvent, SegmentState, may_follow
+from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState, may_follow
 
 __all__ = ["RemoteMetadata", "is_remote_metadata", "read_remote_metadata"]
 
@@ -69,7 +69,11 @@ def is_remote_metadata(partition: Partition) -> bool:
 
 
 def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS) -> RemoteMetadata:
-    """From all partitions of the topic among these; never raises for bad data, only `StorageError`."""
+    """From all partitions of the topic among these; never raises for bad data, only `StorageError`.
+
+    * `partitions`: those of a broker's log directories, or of several brokers'; others are passed over
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
     events = _Events()
     sources = []
     read: dict[int, set[int]] = defaultdict(set)
@@ -92,7 +96,7 @@ class _Events:
 
     def __init__(self) -> None:
         self._segments: dict[str, RemoteSegment] = {}
-        self._early: dict[str, list[SegmentEvent]] = defaultdict(list)
+        self._early: dict[str, list[RemoteSegmentEvent]] = defaultdict(list)
         """of segments whose first event is not there, or comes later in another copy"""
         self._deleted: set[TopicIdPartition] = set()
         self.findings: list[Finding] = []
@@ -121,7 +125,7 @@ class _Events:
             named = fields["topic_id_partition"]
             self._deleted.add((named["id"], named["partition"]))
 
-    def _follow(self, segment_id: str, event: SegmentEvent, path: str) -> None:
+    def _follow(self, segment_id: str, event: RemoteSegmentEvent, path: str) -> None:
         known = self._segments.get(segment_id)
         if known is None:
             self._early[segment_id].append(event)
@@ -148,9 +152,9 @@ class _Events:
         return RemoteMetadata(segments, frozenset(self._deleted), sources, tuple(self.findings))
 
 
-def _event(fields: Mapping[str, Any], number: int, offset: int) -> SegmentEvent:
-    state = SegmentState(fields["remote_log_segment_state"])
-    return SegmentEvent(state, fields["event_timestamp_ms"], fields["broker_id"], number, offset)
+def _event(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegmentEvent:
+    state = RemoteSegmentState(fields["remote_log_segment_state"])
+    return RemoteSegmentEvent(state, fields["event_timestamp_ms"], fields["broker_id"], number, offset)
 
 
 def _segment(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegment:

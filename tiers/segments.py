@@ -8,10 +8,10 @@ from typing import Any
 
 from kafkalog.codec.text import LeaderEpoch
 
-__all__ = ["RemoteSegment", "SegmentEvent", "SegmentState"]
+__all__ = ["RemoteSegment", "RemoteSegmentEvent", "RemoteSegmentState"]
 
 
-class SegmentState(enum.IntEnum):
+class RemoteSegmentState(enum.IntEnum):
     """`RemoteLogSegmentState`, with its numbers."""
 
     COPY_SEGMENT_STARTED = 0
@@ -21,26 +21,26 @@ class SegmentState(enum.IntEnum):
 
 
 _FOLLOWS = {
-    None: frozenset({SegmentState.COPY_SEGMENT_STARTED}),
-    SegmentState.COPY_SEGMENT_STARTED: frozenset(
-        {SegmentState.COPY_SEGMENT_FINISHED, SegmentState.DELETE_SEGMENT_STARTED}
+    None: frozenset({RemoteSegmentState.COPY_SEGMENT_STARTED}),
+    RemoteSegmentState.COPY_SEGMENT_STARTED: frozenset(
+        {RemoteSegmentState.COPY_SEGMENT_FINISHED, RemoteSegmentState.DELETE_SEGMENT_STARTED}
     ),
-    SegmentState.COPY_SEGMENT_FINISHED: frozenset({SegmentState.DELETE_SEGMENT_STARTED}),
-    SegmentState.DELETE_SEGMENT_STARTED: frozenset({SegmentState.DELETE_SEGMENT_FINISHED}),
-    SegmentState.DELETE_SEGMENT_FINISHED: frozenset[SegmentState](),
+    RemoteSegmentState.COPY_SEGMENT_FINISHED: frozenset({RemoteSegmentState.DELETE_SEGMENT_STARTED}),
+    RemoteSegmentState.DELETE_SEGMENT_STARTED: frozenset({RemoteSegmentState.DELETE_SEGMENT_FINISHED}),
+    RemoteSegmentState.DELETE_SEGMENT_FINISHED: frozenset[RemoteSegmentState](),
 }
 
 
-def may_follow(state: SegmentState | None, following: SegmentState) -> bool:
+def may_follow(state: RemoteSegmentState | None, following: RemoteSegmentState) -> bool:
     """Whether a broker takes an event (`RemoteLogSegmentState.isValidTransition`); one that is repeated it does."""
     return following == state or following in _FOLLOWS[state]
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentEvent:
+class RemoteSegmentEvent:
     """One record of `__remote_log_metadata` about a segment."""
 
-    state: SegmentState
+    state: RemoteSegmentState
     timestamp: int
     """when the broker made it, ms"""
     broker_id: int
@@ -67,18 +67,18 @@ class RemoteSegment:
     has_transaction_index: bool
     """whether aborted transactions may be listed beside it"""
     custom_metadata: bytes | None
-    events: tuple[SegmentEvent, ...]
+    events: tuple[RemoteSegmentEvent, ...]
     """in their order; those that a broker would not take are not among them"""
 
     @property
-    def state(self) -> SegmentState:
+    def state(self) -> RemoteSegmentState:
         """After the last event."""
         return self.events[-1].state
 
     @property
     def is_readable(self) -> bool:
         """A broker serves its records (`COPY_SEGMENT_FINISHED`)."""
-        return self.state is SegmentState.COPY_SEGMENT_FINISHED
+        return self.state is RemoteSegmentState.COPY_SEGMENT_FINISHED
 
     @property
     def key(self) -> tuple[str, int]:

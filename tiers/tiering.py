@@ -136,7 +136,7 @@ class Tiering:
         """What lies in neither tier below the local part, and whether that is known."""
         segments = self.remote.of(*key)
         if not segments:
-            return gone, CACHE not in self.known_from(key, begins, ()) and key in self.log_starts
+            return gone, False
         reached = reaches([each for each in segments if each.is_readable], start)
         if reached >= begins or self.remote.findings:
             return gone, reached >= begins

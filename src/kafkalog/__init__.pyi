@@ -195,6 +195,13 @@ from kafkalog.recovery.undeleting.undeletion import plan_undelete as plan_undele
 from kafkalog.recovery.undeleting.undeletion import undelete as undelete
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo
+from kafkalog.tiers.metadata import RemoteMetadata as RemoteMetadata
+from kafkalog.tiers.metadata import read_remote_metadata as read_remote_metadata
+from kafkalog.tiers.segments import RemoteSegment as RemoteSegment
+from kafkalog.tiers.segments import RemoteSegmentEvent as RemoteSegmentEvent
+from kafkalog.tiers.segments import RemoteSegmentState as RemoteSegmentState
+from kafkalog.tiers.tiering import LocalStart as LocalStart
+from kafkalog.tiers.tiering import Tiering as Tiering
 
 __version__: str
 open = open_log_dir

@@ -124,6 +124,8 @@ ELSEWHERE = {
     FindingCode.OFFSET_BEYOND_LOG_END: "cluster/test_past.py",
     FindingCode.METADATA_GAP: "cluster/test_metadata_image.py",
     FindingCode.METADATA_INCONSISTENT: "cluster/test_elections.py",
+    FindingCode.REMOTE_EVENT_INVALID: "tiers/test_metadata.py",
+    FindingCode.TIER_GAP: "recovery/test_tiered.py",
     FindingCode.ZK_LOG_TORN: "cluster/test_zookeeper.py",
     FindingCode.ZK_LOG_CORRUPT: "cluster/test_zookeeper.py",
     FindingCode.ZK_CHECKSUM_MISMATCH: "cluster/test_zookeeper.py",

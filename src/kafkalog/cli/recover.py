@@ -81,9 +81,10 @@ def command(
 
     Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
     salvage also keeps sound batches after the damage; merge puts in a damaged partition's place what it and the copies
-    given with --copy hold together; strict only removes torn and zero-filled tails and refuses
-    anything else; kafka leaves, byte for byte, what the broker's own recovery would; set-aside moves the chosen
-    partitions to quarantine, so that the broker fetches all of them again.
+    given with --copy hold together; remote gives up damaged segments of a tiered log of which the remote tier has
+    copies; strict only removes torn and zero-filled tails and refuses anything else; kafka leaves, byte for byte, what
+    the broker's own recovery would; set-aside moves the chosen partitions to quarantine, so that the broker fetches all
+    of them again.
     """
     if dry_run:
         _refuse_with_dry_run({
