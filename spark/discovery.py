@@ -42,7 +42,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def _remote(path: str) -> list[str]:
-    from kafkalog.spark.object_store import matching
+    from kafkalog.log.disk.object_store import matching
 
     matches = matching(path)
     if not matches:

@@ -25,7 +25,7 @@ from kafkalog.spark.bounds import (
     parse_partitions,
     refuse_in_batch,
 )
-from kafkalog.spark.object_store import STORAGE_OPTIONS, StorageOptions
+from kafkalog.log.disk.object_store import STORAGE_OPTIONS, StorageOptions
 
 __all__ = [
     "CONTENTS",

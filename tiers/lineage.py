@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.tiers.segments import RemoteSegment
@@ -84,14 +84,19 @@ def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until:
 
 
 def _joined(parts: Sequence[Stretch]) -> list[Stretch]:
-    """In order of their offsets, stretches of one segment together, none with an offset of the one before."""
+    """In order of their offsets, stretches of one segment together, each up to where the next one begins."""
     found: list[Stretch] = []
     for part in sorted(parts, key=lambda each: (each.first, each.last)):
-        first = part.first if not found else max(part.first, found[-1].last + 1)
-        if first > part.last:
+        if found and found[-1].segment is part.segment and found[-1].last + 1 == part.first:
+            found[-1] = replace(found[-1], last=part.last)
             continue
-        if found and found[-1].segment is part.segment and found[-1].last + 1 == first:
-            found[-1] = Stretch(found[-1].first, part.last, part.segment)
+        while found and found[-1].last >= part.first:
+            if found[-1].first >= part.first:
+                found.pop()
+            elif found[-1].last >= part.last:
+                break
+            else:
+                found[-1] = replace(found[-1], last=part.first - 1)
         else:
-            found.append(Stretch(first, part.last, part.segment))
+            found.append(part)
     return found
