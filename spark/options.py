@@ -15,6 +15,7 @@ from difflib import get_close_matches
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
+from kafkalog.log.disk.object_store import STORAGE_OPTIONS, StorageOptions
 from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS, READ_UNCOMMITTED
 from kafkalog.spark.bounds import (
     EARLIEST,
@@ -25,7 +26,6 @@ from kafkalog.spark.bounds import (
     parse_partitions,
     refuse_in_batch,
 )
-from kafkalog.log.disk.object_store import STORAGE_OPTIONS, StorageOptions
 
 __all__ = [
     "CONTENTS",

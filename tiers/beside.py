@@ -19,24 +19,37 @@ from kafkalog.codec.text import decode_leader_epochs, decode_offset_checkpoint
 from kafkalog.log.directories.lost_start import first_base
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.disk.files import NotRegularFileError, is_directory, read_small, scan_directory
-from kafkalog.tiers.metadata import read_remote_metadata
-from kafkalog.tiers.tiering import Key, Tiering
+from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
+from kafkalog.tiers.tiering import REMOTE_STORAGE_ENABLE, SETTINGS_OF_TOPICS, Key, Tiering
 
-__all__ = ["read_tiering"]
+__all__ = ["read_tiering", "remote_metadata_in"]
 
 
-def read_tiering(roots: Iterable[str], configured: Mapping[str, bool] | None) -> Tiering:
-    """Of the log directories of one broker; `configured` is what its metadata says of the topics, None without any.
+def read_tiering(roots: Iterable[str], configs: Mapping[str, Mapping[str, str | None]] | None) -> Tiering:
+    """Of the log directories of one broker; `configs` are its topics' settings by its metadata, None without any.
 
     Never raises for bad data, nor where something cannot be read: that is left to those who check it.
     """
     found = [(root, _names(root)) for root in roots]
     remote = read_remote_metadata(_metadata_partitions(found))
-    seen: set[str] = set()
-    if configured is None:
-        for root, names in found:
-            seen |= _seen(root, Tiering(frozenset(names), _log_starts(root), remote=remote))
-    return Tiering(configured=configured, remote=remote, seen=frozenset(seen))
+    if configs is None:
+        seen = [_seen(root, Tiering(frozenset(names), _log_starts(root), remote=remote)) for root, names in found]
+        return Tiering(remote=remote, seen=frozenset[str]().union(*seen))
+    return Tiering(
+        configured={
+            topic: (values.get(REMOTE_STORAGE_ENABLE) or "").lower() == "true" for topic, values in configs.items()
+        },
+        settings={
+            topic: {name: value for name, value in values.items() if name in SETTINGS_OF_TOPICS and value is not None}
+            for topic, values in configs.items()
+        },
+        remote=remote,
+    )
+
+
+def remote_metadata_in(roots: Iterable[str]) -> RemoteMetadata:
+    """What the events say that lie in log directories, of one broker or of several."""
+    return read_remote_metadata(_metadata_partitions([(root, _names(root)) for root in roots]))
 
 
 def _names(root: str) -> list[str]:

@@ -122,6 +122,11 @@ class BothTiers:
             if self.local is None or key in local:
                 yield key
 
+    @property
+    def has_both(self) -> bool:
+        """Some partition is local and in the listing."""
+        return self.local is not None and next(self._keys(), None) is not None
+
     def segments(self, key: Key) -> list[RemoteSegment]:
         """Of one partition, by the events, or else by the listing."""
         listed = self.listed.get(key, [])
@@ -168,13 +173,15 @@ class BothTiers:
             segment = stretch.segment
             there = objects.get(segment.id)
             until = stretch.last if stretch.last < segment.end_offset else None
-            for kind in _KINDS:
+            for kind in _KINDS if self.local is not None else (*_KINDS, FileKind.PRODUCER_SNAPSHOT):
                 item = None if there is None else there.objects.get(kind)
                 if item is None and kind is FileKind.LOG:
                     item = RemoteObject(f"{self.tier.place}: segment {segment.id}", segment.size, 0)  # it is missing
                 if item is not None:
                     held = _Held(item.size, item.modified_ns, item=item, until=until if kind is FileKind.LOG else None)
-                    yield segment_file(segment.start_offset, kind), held
+                    is_snapshot = kind is FileKind.PRODUCER_SNAPSHOT  # of the producers at the segment's end
+                    base = segment.end_offset + 1 if is_snapshot else segment.start_offset
+                    yield segment_file(base, kind), held
 
     def _side_files(self, listed: Sequence[ListedSegment]) -> Iterator[tuple[str, _Held]]:
         """What a partition directory would have, where there is none."""

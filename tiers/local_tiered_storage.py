@@ -48,13 +48,9 @@ class LocalTieredStorage:
 
     def __init__(self, place: str) -> None:
         inside = f"{place.rstrip('/')}/{_ROOT}"
-        self._place = inside if is_directory(inside) else place
+        self.place = inside if is_directory(inside) else place
+        """the directory that holds one for each partition"""
         self._others: list[str] = []
-
-    @property
-    def place(self) -> str:
-        """The directory that holds one for each partition."""
-        return self._place
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
@@ -68,7 +64,7 @@ class LocalTieredStorage:
         """All that have an object of a known kind."""
         self._others = []
         found: list[ListedSegment] = []
-        for entry in scan_directory(self._place):
+        for entry in scan_directory(self.place):
             directory = _directory(entry.name) if entry.is_dir() else None
             if directory is None:
                 self._others.append(entry.path)

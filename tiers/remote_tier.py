@@ -51,13 +51,11 @@ class RemoteTier(Protocol):
 
     layout: str
     """the name under which `--layout` knows it"""
+    place: str
+    """where it is, a URI or a local path"""
 
     def __init__(self, place: str) -> None:
         """At a URI or a local path; nothing is read yet."""
-
-    @property
-    def place(self) -> str:
-        """Where it is."""
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:

@@ -20,9 +20,14 @@ from kafkalog.log.directories.lost_start import lost_start
 from kafkalog.tiers.lineage import reaches
 from kafkalog.tiers.metadata import RemoteMetadata
 
-__all__ = ["NO_TIERING", "REMOTE_STORAGE_ENABLE", "LocalStart", "Tiering", "tier_gap"]
+__all__ = ["NO_TIERING", "REMOTE_STORAGE_ENABLE", "SETTINGS_OF_TOPICS", "LocalStart", "Tiering", "tier_gap"]
 
 REMOTE_STORAGE_ENABLE = "remote.storage.enable"
+SETTINGS_OF_TOPICS = frozenset({
+    REMOTE_STORAGE_ENABLE, "remote.log.copy.disable", "remote.log.delete.on.disable",
+    "local.retention.ms", "local.retention.bytes", "retention.ms", "retention.bytes",
+})  # fmt: skip
+"""those that say what becomes of a topic's segments in the two tiers"""
 SETTINGS = "the topic's settings in the cluster's metadata"
 EVENTS = "the events in __remote_log_metadata"
 CHECKPOINT = "the log start offset in log-start-offset-checkpoint and the leader epochs"
@@ -72,6 +77,8 @@ class Tiering:
     configured: Mapping[str, bool] | None = None
     """topics of which the metadata is known, and whether they have remote storage; None without metadata"""
     remote: RemoteMetadata = field(default_factory=RemoteMetadata)
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """of those topics, as far as they are of `SETTINGS_OF_TOPICS` and set"""
     seen: frozenset[str] = frozenset()
     """topics of which only the logs themselves and the checkpoint say so"""
 

@@ -154,7 +154,6 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
     node_id = node_id_of(root)
     broker = dynamic_of_broker(image.configs, node_id)
     configs = {name: image.configs.get(f"topic:{name}", {}) for name in image.topics}
-    remote = {name: (values.get(REMOTE_STORAGE_ENABLE) or "").lower() == "true" for name, values in configs.items()}
     return TopicFacts(
         configs={name: known for name, values in configs.items() if (known := LogSettings.known_to_topics(values))},
         broker_configs=LogSettings.known_to_topics(broker),
@@ -182,7 +181,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
         compacted=frozenset(
             name for name, values in configs.items() if COMPACT in (values.get("cleanup.policy") or "")
         ),
-        tiering=read_tiering(roots, remote),
+        tiering=read_tiering(roots, configs),
         node_id=node_id,
         source=path,
         problem=_problem(path, state),
