@@ -67,6 +67,8 @@ class BothTiers:
     local: str | None
     tier: RemoteTier
     metadata: RemoteMetadata = field(default_factory=RemoteMetadata)
+    known: Sequence[ListedSegment] | None = None
+    """what the tier lists; None: it is asked"""
     path: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +78,8 @@ class BothTiers:
         mount(self.path, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return BothTiers, (self.local, self.tier, self.metadata)
+        listed = tuple(each for segments in self.listed.values() for each in segments)
+        return BothTiers, (self.local, self.tier, self.metadata, listed)
 
     def origin(self, path: str) -> str:
         """What is behind a path below this directory: a local file, an object; itself where it is neither."""
@@ -91,7 +94,7 @@ class BothTiers:
     def listed(self) -> dict[Key, list[ListedSegment]]:
         """What the tier's listing has, by partition, of the newest topic of each name."""
         found: dict[Key, list[ListedSegment]] = {}
-        listed = self.tier.segments()
+        listed = self.tier.segments() if self.known is None else self.known
         ids = {**newest_topic_ids(listed), **self._local_ids}
         for each in listed:
             if ids[each.key] == each.topic_id:

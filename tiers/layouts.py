@@ -8,7 +8,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import absolute, is_directory, scan_directory
 from kafkalog.log.disk.object_store import StorageOptions
-from kafkalog.log.disk.remote import is_uri
+from kafkalog.log.disk.remote import is_mounted, is_uri
 from kafkalog.tiers.local_tiered_storage import LocalTieredStorage
 from kafkalog.tiers.remote_tier import RemoteTier
 
@@ -29,7 +29,7 @@ def open_tier(uri: str, *, layout: str | None = None, storage: Mapping[str, str]
     """
     if layout is not None and layout not in LAYOUTS:
         raise UsageError(f"unknown layout {layout!r} of a remote tier: there is {', '.join(LAYOUTS)}")
-    if is_uri(uri):
+    if is_uri(uri) and (storage or not is_mounted(uri)):
         StorageOptions((uri,), tuple(sorted((storage or {}).items())))
     place = absolute(uri)
     if not is_directory(place):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
@@ -18,7 +19,7 @@ from kafkalog.tiers.both import BothTiers
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.remote_tier import RemoteTier
 
-__all__ = ["mounted", "open_partition"]
+__all__ = ["RemotePart", "mounted", "open_partition"]
 
 
 def mounted(paths: Sequence[str], tier: RemoteTier) -> list[tuple[BothTiers, str]]:
@@ -50,6 +51,30 @@ def _places(path: str) -> list[tuple[str, str]]:
     if not inside:
         raise UsageError(f"{path} is not a Kafka log directory: it holds no partition and no segment")
     return [(each, "") for each in inside]
+
+
+class RemotePart:
+    """A remote tier that was named and is opened when paths are read with it; wherever it travels, they can be read."""
+
+    def __init__(self, uri: str, layout: str | None = None, made: Sequence[BothTiers] = ()) -> None:
+        self.uri = uri
+        self.layout = layout
+        self._made = tuple(made)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemotePart, (self.uri, self.layout, self._made)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemotePart) and (self.uri, self.layout) == (other.uri, other.layout)
+
+    def __hash__(self) -> int:
+        return hash((self.uri, self.layout))
+
+    def paths(self, paths: Sequence[str]) -> list[str]:
+        """Those that stand for both tiers."""
+        found = mounted(paths, open_tier(self.uri, layout=self.layout))
+        self._made = tuple({both.path: both for both, _ in found}.values())
+        return [path for _, path in found]
 
 
 @checked
