@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -29,7 +30,7 @@ from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.files import FileSource, MissingFileError, absolute, is_directory, scan_directory, status_of
 from kafkalog.log.disk.remote import RemoteEntry, RemoteFile, mount
 from kafkalog.tiers.bucket import newest_topic_ids, segments_of
-from kafkalog.tiers.lineage import Stretch, lineage
+from kafkalog.tiers.lineage import RemoteStretch, lineage
 from kafkalog.tiers.metadata import RemoteMetadata
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteObject, RemoteTier
 from kafkalog.tiers.segments import RemoteSegment
@@ -55,6 +56,8 @@ class _Held:
     data: bytes | None = None
     until: int | None = None
     """of a log, the last offset that is read of it"""
+    copied: int | None = None
+    """of a log, how many bytes the events say were copied"""
 
 
 @dataclass
@@ -136,7 +139,7 @@ class BothTiers:
         known = self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
         return known or segments_of(self.tier, listed)
 
-    def stretches(self, key: Key) -> list[Stretch]:
+    def stretches(self, key: Key) -> list[RemoteStretch]:
         """The remote part of a log, below its local part."""
         local = self._local_partitions.get(PartitionName(*key))
         epochs = () if local is None else local.leader_epochs
@@ -145,7 +148,7 @@ class BothTiers:
         if end is None:
             return found
         return [
-            Stretch(each.first, min(each.last, end - 1), each.segment)
+            RemoteStretch(each.first, min(each.last, end - 1), each.segment)
             for each in found
             if each.first < end and each.segment.start_offset < end
         ]
@@ -181,7 +184,9 @@ class BothTiers:
                 if item is None and kind is FileKind.LOG:
                     item = RemoteObject(f"{self.tier.place}: segment {segment.id}", segment.size, 0)  # it is missing
                 if item is not None:
-                    held = _Held(item.size, item.modified_ns, item=item, until=until if kind is FileKind.LOG else None)
+                    is_log = kind is FileKind.LOG
+                    held = _Held(item.size, item.modified_ns, item=item, until=until if is_log else None,
+                                 copied=segment.size if is_log else None)  # fmt: skip
                     is_snapshot = kind is FileKind.PRODUCER_SNAPSHOT  # of the producers at the segment's end
                     base = segment.end_offset + 1 if is_snapshot else segment.start_offset
                     yield segment_file(base, kind), held
@@ -253,8 +258,8 @@ class BothTiers:
         """Bytes up to the last offset that is read."""
         if held.until is None or held.item is None:
             return held.size
-        cut = _size_until(self.tier, held.item, held.until)
-        self._listed[directory][name] = _Held(cut, held.modified_ns, item=held.item)
+        cut = _size_until(self.tier, held.item, held.until) if held.copied == held.size else held.size
+        self._listed[directory][name] = replace(held, size=cut, until=None)
         return cut
 
     def open(self, path: str) -> RemoteFile:
@@ -269,6 +274,9 @@ class BothTiers:
         if held.item is None:
             raise AssertionError(path)
         file = self.tier.open(held.item)
+        if held.copied is not None and file.size != held.copied:
+            file.close()
+            raise StorageError(None, f"{file.size} bytes, and {held.copied} were copied", held.item.path)
         return file if held.size >= file.size else _First(file, held.size)
 
 

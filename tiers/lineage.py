@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.tiers.segments import RemoteSegment
 
-__all__ = ["Stretch", "lineage", "reaches"]
+__all__ = ["RemoteStretch", "lineage", "reaches"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RemoteStretch:
     """Offsets of a log that one remote segment has."""
 
     first: int
@@ -39,7 +39,9 @@ def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
     ]
 
 
-def lineage(segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], end: int | None = None) -> list[Stretch]:
+def lineage(
+    segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], end: int | None = None
+) -> list[RemoteStretch]:
     """The readable segments of the log that has these epochs, below `end`, cut so that no offset comes twice.
 
     Of two segments that have an offset of the same epoch the later one counts if it reaches further: a new leader
@@ -48,7 +50,7 @@ def lineage(segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], en
     """
     readable = [each for each in segments if each.is_readable]
     known = list(epochs) or _epochs_of(readable)
-    found: list[Stretch] = []
+    found: list[RemoteStretch] = []
     for number, (epoch, begins) in enumerate(known):
         until = known[number + 1].start_offset if number + 1 < len(known) else end
         found += _of_epoch(readable, epoch, begins, until)
@@ -69,8 +71,8 @@ def _epochs_of(segments: Sequence[RemoteSegment]) -> list[LeaderEpoch]:
     return found
 
 
-def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until: int | None) -> list[Stretch]:
-    parts: list[Stretch] = []
+def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until: int | None) -> list[RemoteStretch]:
+    parts: list[RemoteStretch] = []
     for segment in sorted(segments, key=lambda each: each.events[0].timestamp):
         for own, first, last in epoch_ends(segment):
             if own != epoch or (until is not None and first >= until) or last < begins:
@@ -79,13 +81,13 @@ def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until:
             while parts and parts[-1].first >= first and parts[-1].last <= last:
                 parts.pop()
             if not parts or last > parts[-1].last:
-                parts.append(Stretch(first, last, segment))
+                parts.append(RemoteStretch(first, last, segment))
     return parts
 
 
-def _joined(parts: Sequence[Stretch]) -> list[Stretch]:
+def _joined(parts: Sequence[RemoteStretch]) -> list[RemoteStretch]:
     """In order of their offsets, stretches of one segment together, each up to where the next one begins."""
-    found: list[Stretch] = []
+    found: list[RemoteStretch] = []
     for part in sorted(parts, key=lambda each: (each.first, each.last)):
         if found and found[-1].segment is part.segment and found[-1].last + 1 == part.first:
             found[-1] = replace(found[-1], last=part.last)

@@ -21,8 +21,11 @@ from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = ["RemotePart", "mounted", "open_partition"]
 
+Mounted = list[tuple[BothTiers, str]]
+"""what was mounted for each path, and the path there that stands for it"""
 
-def mounted(paths: Sequence[str], tier: RemoteTier) -> list[tuple[BothTiers, str]]:
+
+def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
     """Each path with its remote part: what was mounted for it, and the path there that stands for it.
 
     A root that holds several log directories stands for all of them.  Where none of them has a partition of the tier,
@@ -56,13 +59,15 @@ def _places(path: str) -> list[tuple[str, str]]:
 class RemotePart:
     """A remote tier that was named and is opened when paths are read with it; wherever it travels, they can be read."""
 
-    def __init__(self, uri: str, layout: str | None = None, made: Sequence[BothTiers] = ()) -> None:
+    def __init__(
+        self, uri: str, layout: str | None = None, found: Mapping[tuple[str, ...], Mounted] | None = None
+    ) -> None:
         self.uri = uri
         self.layout = layout
-        self._made = tuple(made)
+        self._found = dict(found or {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemotePart, (self.uri, self.layout, self._made)
+        return RemotePart, (self.uri, self.layout, self._found)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RemotePart) and (self.uri, self.layout) == (other.uri, other.layout)
@@ -71,10 +76,11 @@ class RemotePart:
         return hash((self.uri, self.layout))
 
     def paths(self, paths: Sequence[str]) -> list[str]:
-        """Those that stand for both tiers."""
-        found = mounted(paths, open_tier(self.uri, layout=self.layout))
-        self._made = tuple({both.path: both for both, _ in found}.values())
-        return [path for _, path in found]
+        """Those that stand for both tiers; the tier is opened once for the same paths."""
+        asked = tuple(paths)
+        if asked not in self._found:
+            self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout))
+        return [path for _, path in self._found[asked]]
 
 
 @checked

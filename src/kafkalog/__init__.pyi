@@ -61,6 +61,11 @@ from kafkalog.codec.text import LeaderEpoch as LeaderEpoch
 from kafkalog.codec.text import MetaProperties as MetaProperties
 from kafkalog.codec.text import PartitionMetadata as PartitionMetadata
 from kafkalog.codec.trace import FieldSpan as FieldSpan
+from kafkalog.inspect.remote import LocalPart as LocalPart
+from kafkalog.inspect.remote import RemotePartition as RemotePartition
+from kafkalog.inspect.remote import RemoteRow as RemoteRow
+from kafkalog.inspect.remote import RemoteView as RemoteView
+from kafkalog.inspect.remote import inspect_remote as inspect_remote
 from kafkalog.log.consuming.consumer import Consumer as Consumer
 from kafkalog.log.consuming.consumer import follow as follow
 from kafkalog.log.consuming.multifetch import Fetched as Fetched
@@ -77,10 +82,10 @@ from kafkalog.log.directories.directory import open_log_dir as open_log_dir
 from kafkalog.log.directories.inventory import Inventory as Inventory
 from kafkalog.log.directories.inventory import open_all as open_all
 from kafkalog.log.directories.partition import Partition as Partition
-from kafkalog.log.directories.partition import open_partition as open_partition
 from kafkalog.log.directories.partition import open_segment as open_segment
 from kafkalog.log.disk.files import FileSource as FileSource
 from kafkalog.log.disk.lock import HeldDirectory as HeldDirectory
+from kafkalog.log.disk.remote import RemoteFile as RemoteFile
 from kafkalog.log.producing.batch import ReadyBatch as ReadyBatch
 from kafkalog.log.producing.batch import RecordMetadata as RecordMetadata
 from kafkalog.log.producing.config import ProducerConfig as ProducerConfig
@@ -115,6 +120,7 @@ from kafkalog.recovery.act.history import runs as runs
 from kafkalog.recovery.act.purging import PurgeResult as PurgeResult
 from kafkalog.recovery.act.purging import purge as purge
 from kafkalog.recovery.act.runner import CompletedRuns as CompletedRuns
+from kafkalog.recovery.checks.remote import verify_remote as verify_remote
 from kafkalog.recovery.checks.report import BrokerStart as BrokerStart
 from kafkalog.recovery.checks.report import DirectoryReport as DirectoryReport
 from kafkalog.recovery.checks.report import PartitionReport as PartitionReport
@@ -195,8 +201,14 @@ from kafkalog.recovery.undeleting.undeletion import plan_undelete as plan_undele
 from kafkalog.recovery.undeleting.undeletion import undelete as undelete
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo
+from kafkalog.tiers.layouts import open_tier as open_tier
+from kafkalog.tiers.lineage import RemoteStretch as RemoteStretch
 from kafkalog.tiers.metadata import RemoteMetadata as RemoteMetadata
 from kafkalog.tiers.metadata import read_remote_metadata as read_remote_metadata
+from kafkalog.tiers.reading import open_partition as open_partition
+from kafkalog.tiers.remote_tier import ListedSegment as ListedSegment
+from kafkalog.tiers.remote_tier import RemoteObject as RemoteObject
+from kafkalog.tiers.remote_tier import RemoteTier as RemoteTier
 from kafkalog.tiers.segments import RemoteSegment as RemoteSegment
 from kafkalog.tiers.segments import RemoteSegmentEvent as RemoteSegmentEvent
 from kafkalog.tiers.segments import RemoteSegmentState as RemoteSegmentState

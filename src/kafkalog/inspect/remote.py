@@ -25,7 +25,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.tiers.bucket import epochs_of
 from kafkalog.tiers.layouts import open_tier
-from kafkalog.tiers.lineage import Stretch, lineage
+from kafkalog.tiers.lineage import RemoteStretch, lineage
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
 from kafkalog.tiers.segments import RemoteSegment
@@ -107,7 +107,7 @@ class RemotePartition:
     topic_id: str
     partition: int
     rows: list[RemoteRow]
-    stretches: list[Stretch]
+    stretches: list[RemoteStretch]
     """what a broker reads of it, in order"""
     local: Mapping[str, LocalPart]
     """by log directory"""
@@ -254,7 +254,7 @@ class _Looking:
         return epochs_of(self._tier, listed[-1]) if listed and self._tier is not None else ()
 
     def _rows(
-        self, key: Key, events: Sequence[RemoteSegment], stretches: Sequence[Stretch], local: Iterable[LocalPart]
+        self, key: Key, events: Sequence[RemoteSegment], stretches: Sequence[RemoteStretch], local: Iterable[LocalPart]
     ) -> Iterable[RemoteRow]:
         listed = {each.id: each for each in self._listed.get(key, ())}
         belonging = {each.segment.id for each in stretches}

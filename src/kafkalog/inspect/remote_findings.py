@@ -225,6 +225,8 @@ def _cached(found: RemotePartition) -> Iterator[Finding]:
                 if status is None:
                     continue
                 item = None if row.listed is None else row.listed.objects.get(kind)
+                if item is not None and item.size % _ENTRY_SIZES[kind]:
+                    continue  # that is a finding itself
                 if status.st_size % _ENTRY_SIZES[kind] or (item is not None and item.size != status.st_size):
                     other = "" if item is None else f", and {item.size} in the remote tier"
                     detail = f"the copy that the broker keeps of an index has {status.st_size} bytes{other}"
