@@ -32,9 +32,15 @@ def verify_remote(
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> DirectoryReport:
-    """Check what brokers read of a remote tier; `roots` are log directories whose events say which segments that is.
+    """Check what brokers read of a remote tier, as `verify` checks local logs; findings name objects.
 
-    Findings name objects.  The other arguments are those of `verify`.
+    * `tier`: see `open_tier`
+    * `roots`: log directories whose `__remote_log_metadata` says which segments are read; without any, the listing does
+    * `deep`: also decode every record
+    * `select`: which partitions
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `jobs`: how many partitions are read at a time
+    * `on_read`: is called with the number of log bytes read
     """
     both = BothTiers(None, tier, remote_metadata_in(roots))
     if not both.listed:
