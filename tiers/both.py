@@ -25,11 +25,11 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.scan import Scanner
-from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
+from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_partition_metadata
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.files import FileSource, MissingFileError, absolute, is_directory, scan_directory, status_of
 from kafkalog.log.disk.remote import RemoteEntry, RemoteFile, mount
-from kafkalog.tiers.bucket import newest_topic_ids, segments_of
+from kafkalog.tiers.bucket import epochs_of, newest_topic_ids, segments_of
 from kafkalog.tiers.lineage import RemoteStretch, lineage
 from kafkalog.tiers.metadata import RemoteMetadata
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteObject, RemoteTier
@@ -139,12 +139,16 @@ class BothTiers:
         known = self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
         return known or segments_of(self.tier, listed)
 
+    def copied(self, key: Key) -> list[RemoteStretch]:
+        """What is remote of a log, local or not."""
+        local = self._local_partitions.get(PartitionName(*key))
+        return lineage(self.segments(key), () if local is None else local.leader_epochs)
+
     def stretches(self, key: Key) -> list[RemoteStretch]:
         """The remote part of a log, below its local part."""
         local = self._local_partitions.get(PartitionName(*key))
-        epochs = () if local is None else local.leader_epochs
         end = local.segments[0].base_offset if local is not None and local.segments else None
-        found = lineage(self.segments(key), epochs, None)
+        found = self.copied(key)
         if end is None:
             return found
         return [
@@ -262,6 +266,27 @@ class BothTiers:
         self._listed[directory][name] = replace(held, size=cut, until=None)
         return cut
 
+    def log_of(self, key: Key, stretch: RemoteStretch) -> tuple[RemoteFile, RemoteObject]:
+        """The log object of a stretch, up to its last offset; `StorageError` if it is not as it was copied."""
+        there = next((each for each in self.listed.get(key, ()) if each.id == stretch.segment.id), None)
+        item = None if there is None else there.objects.get(FileKind.LOG)
+        if item is None:
+            place = f"{self.tier.place}: segment {stretch.segment.id}"
+            raise MissingFileError(2, "the remote segment has no log object", place)
+        until = stretch.last if stretch.last < stretch.segment.end_offset else None
+        held = _Held(item.size, item.modified_ns, item=item, copied=stretch.segment.size)
+        file = self._opened(held, item)
+        if until is None:
+            return file, item
+        file.close()
+        return self._opened(replace(held, size=_size_until(self.tier, item, until)), item), item
+
+    def epochs(self, key: Key) -> tuple[LeaderEpoch, ...]:
+        """Of a log that is not local: as they lie beside the last remote segment."""
+        listed = {each.id: each for each in self.listed.get(key, ())}
+        last = next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
+        return () if last is None else epochs_of(self.tier, last)
+
     def open(self, path: str) -> RemoteFile:
         """A file, for reading."""
         held = self._held(path)
@@ -273,10 +298,13 @@ class BothTiers:
             return FileSource(held.local)
         if held.item is None:
             raise AssertionError(path)
-        file = self.tier.open(held.item)
+        return self._opened(held, held.item)
+
+    def _opened(self, held: _Held, item: RemoteObject) -> RemoteFile:
+        file = self.tier.open(item)
         if held.copied is not None and file.size != held.copied:
             file.close()
-            raise StorageError(None, f"{file.size} bytes, and {held.copied} were copied", held.item.path)
+            raise StorageError(None, f"{file.size} bytes, and {held.copied} were copied", item.path)
         return file if held.size >= file.size else _First(file, held.size)
 
 

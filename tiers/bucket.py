@@ -15,7 +15,7 @@ from kafkalog.log.disk.files import MissingFileError
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState
 
-__all__ = ["epochs_of", "newest_topic_ids", "segments_of"]
+__all__ = ["epochs_of", "last_offset_of", "newest_topic_ids", "segments_of"]
 
 _NS_IN_MS = 1_000_000
 _UNKNOWN = -1
@@ -61,7 +61,7 @@ def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[Remot
     if not chosen:
         return []
     epochs = epochs_of(tier, chosen[-1])
-    ends = [each.base_offset - 1 for each in chosen[1:]] + [_last_offset(tier, chosen[-1])]
+    ends = [each.base_offset - 1 for each in chosen[1:]] + [last_offset_of(tier, chosen[-1])]
     return [_made(each, end, epochs) for each, end in zip(chosen, ends, strict=True)]
 
 
@@ -87,7 +87,7 @@ def _made(listed: ListedSegment, end: int, epochs: Sequence[LeaderEpoch]) -> Rem
     )
 
 
-def _last_offset(tier: RemoteTier, listed: ListedSegment) -> int:
+def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
     """From the last index entry that leads to a batch on, so that not all of the log is read."""
     log = tier.open(listed.objects[FileKind.LOG])
     try:

@@ -52,8 +52,8 @@ from kafkalog.codec.quorum_state import QuorumState as QuorumState
 from kafkalog.codec.records import DecodedBatch as DecodedBatch
 from kafkalog.codec.records import decode_batch as decode_batch
 from kafkalog.codec.records import iter_records as iter_records
-from kafkalog.codec.scan import Scanner as Scanner
 from kafkalog.codec.scan import ScanResult as ScanResult
+from kafkalog.codec.scan import Scanner as Scanner
 from kafkalog.codec.scan import scan as scan
 from kafkalog.codec.source import Source as Source
 from kafkalog.codec.text import CleanShutdown as CleanShutdown
@@ -70,8 +70,8 @@ from kafkalog.log.consuming.consumer import Consumer as Consumer
 from kafkalog.log.consuming.consumer import follow as follow
 from kafkalog.log.consuming.multifetch import Fetched as Fetched
 from kafkalog.log.consuming.multifetch import multifetch as multifetch
-from kafkalog.log.consuming.offset_store import OffsetsFile as OffsetsFile
 from kafkalog.log.consuming.offset_store import OffsetStore as OffsetStore
+from kafkalog.log.consuming.offset_store import OffsetsFile as OffsetsFile
 from kafkalog.log.consuming.stream import ConsumerStream as ConsumerStream
 from kafkalog.log.consuming.streams import MessageAndMetadata as MessageAndMetadata
 from kafkalog.log.consuming.streams import Stream as Stream
@@ -139,9 +139,9 @@ from kafkalog.recovery.copies.comparison import PartitionComparison as Partition
 from kafkalog.recovery.copies.copy_cursor import BatchPlace as BatchPlace
 from kafkalog.recovery.copies.difference import CopyDifference as CopyDifference
 from kafkalog.recovery.copies.merge_result import CopyShare as CopyShare
+from kafkalog.recovery.copies.merge_result import MergeResult as MergeResult
 from kafkalog.recovery.copies.merge_result import MergedDirectory as MergedDirectory
 from kafkalog.recovery.copies.merge_result import MergedRange as MergedRange
-from kafkalog.recovery.copies.merge_result import MergeResult as MergeResult
 from kafkalog.recovery.copies.preview import merge_preview as merge_preview
 from kafkalog.recovery.damage.bit_repair import Proof as Proof
 from kafkalog.recovery.decide.actions import ActionKind as ActionKind
@@ -178,6 +178,8 @@ from kafkalog.recovery.quorum.run import QuorumResult as QuorumResult
 from kafkalog.recovery.quorum.run import plan_quorum as plan_quorum
 from kafkalog.recovery.quorum.run import recover_quorum as recover_quorum
 from kafkalog.recovery.quorum.voters import QuorumMember as QuorumMember
+from kafkalog.recovery.restoring.events import RebuiltEvents as RebuiltEvents
+from kafkalog.recovery.restoring.events import rebuild_remote_metadata as rebuild_remote_metadata
 from kafkalog.recovery.results import RecoveryResult as RecoveryResult
 from kafkalog.recovery.run import plan as plan
 from kafkalog.recovery.run import recover as recover

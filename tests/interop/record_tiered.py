@@ -12,7 +12,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import random
 import shutil
 import signal
 import tempfile
@@ -20,14 +19,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from record_replicas import archive, records
+from record_replicas import archive
 
-from tiered_cluster import TIERED, TieredCluster, states
+from tiered_cluster import DENSE, MOST_LOCAL, TIERED, TieredCluster, pay, produce, quiet, states
 
 VERSION = "4.3.0"
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "tiered"
-DENSE = {"internal.segment.bytes": 4096, "index.interval.bytes": 512, "segment.index.bytes": 1024}
-MOST_LOCAL = {**TIERED, "local.retention.bytes": "9000"}
 TOPICS = {
     "moved": MOST_LOCAL,
     "epochs": MOST_LOCAL,
@@ -37,46 +34,9 @@ TOPICS = {
     "given-up": MOST_LOCAL,
     "plain": {},
 }
-COPY_STARTED, COPY_FINISHED = 0, 1
-Json = dict[str, Any]
-
-
 COUNTS = {"plain": 60, "kept": 280, "given-up": 280}
-
-
-def repeated(count: int, seed: int, keys: int = 0) -> list[Json]:
-    """Values that compress well, so that the recordings are small."""
-    return [{**each, "v": each["v"][:8] * 10} for each in records(count, seed, keys)]
-
-
-def produce(cluster: TieredCluster, topic: str, count: int, seed: int, through: int = 1) -> None:
-    what = repeated(count, seed, keys=30)
-    cluster[through].client("produce", topic=topic, records=what, producer={"batch.size": 600})
-
-
-def pay(cluster: TieredCluster, count: int, seed: int) -> None:
-    rng = random.Random(seed)
-    for number in range(count):
-        cluster[1].client(
-            "transaction", topic="payments", transactional_id=f"till-{number % 2}",
-            records=repeated(rng.randrange(5, 30), seed + number), end=rng.choice(["commit", "abort"]),
-        )  # fmt: skip
-
-
-def moving(cluster: TieredCluster, nodes: tuple[int, ...]) -> Any:
-    logs = [sorted(path.relative_to(cluster[node].log_dir) for path in cluster[node].log_dir.glob("*/*.log*"))
-            for node in nodes]  # fmt: skip
-    return logs, sorted(cluster.remote.rglob("*"))
-
-
-def quiet(cluster: TieredCluster, nodes: tuple[int, ...], seconds: float = 8) -> None:
-    """Until nothing has moved between the tiers for a while."""
-    seen, since = moving(cluster, nodes), time.monotonic()
-    while time.monotonic() - since < seconds:
-        time.sleep(0.5)
-        now = moving(cluster, nodes)
-        if now != seen:
-            seen, since = now, time.monotonic()
+COPY_STARTED = 0
+Json = dict[str, Any]
 
 
 def consumed(cluster: TieredCluster, through: int, topics: tuple[str, ...]) -> Json:

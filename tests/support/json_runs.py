@@ -133,6 +133,8 @@ def tiered(scratch: Path) -> Iterator[Run]:
     yield "remote", kafkalog("remote", "--json", root / "broker")
     yield "remote", kafkalog("remote", "--json", root / "broker", "--remote", root / "remote")
     yield "remote", kafkalog("remote", "--json", "--remote", root / "remote")
+    rebuilt = ("--into", scratch / "events", root / "broker", "--remote", root / "remote")
+    yield "remote", kafkalog("remote", "rebuild-metadata", "--json", *rebuilt)
     yield "verify", kafkalog("verify", "--json", root / "broker", "--remote", root / "remote")
     yield "find", kafkalog("find", "--json", "--offset", 5, root / "broker", "--remote", root / "remote")
     yield "dump", kafkalog("dump", "--json", "-n", 20, root / "broker", "--remote", root / "remote")
