@@ -32,6 +32,7 @@ from kafkalog.recovery.facts.workers import OnProgress, Workers
 from kafkalog.recovery.results import RecoveryResult, nothing_done, refuse_declined
 from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.recovery.vouching import why_not_clean
+from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = [
     "RecoveryOptions",
@@ -84,7 +85,7 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
         return plan_of(outcomes, readable, rules, mark_clean=mark_clean, copies=copies)
 
     def make(readable: Survey, at_work: Workers) -> Plan:
-        checks = no_checks if mark_clean else checks_of(readable)
+        checks = no_checks if mark_clean else checks_of(readable, rules.facts.tiering)
         made = plan_with(checks, readable, at_work)
         if checks is no_checks or rules.mode is Mode.SET_ASIDE or not made.actions:
             return made
@@ -461,10 +462,12 @@ def recover_into(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
+    tier: RemoteTier | None = None,
 ) -> RecoveryResult:
     """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original.
 
-    What cannot be read is not in the copy; the result's `declined` names it.
+    What cannot be read is not in the copy; the result's `declined` names it.  With a remote `tier`, tiered logs are
+    brought back from there first: what is not local, what is damaged, and logs that are gone.
 
     * `path`: a log directory or partition directory
     * `options`: what is asked for (`RecoveryOptions`)
@@ -476,6 +479,11 @@ def recover_into(
 
     def recover_copy(destination: str, lacking: Mapping[str, StorageError]) -> RecoveryResult:
         wanted = replace(options, lacking=lacking)
+        if tier is not None:
+            from kafkalog.recovery.restoring.whole_logs import bring_back
+
+            bring_back(destination, tier, options.select)
+            wanted = replace(wanted, rules=replace(wanted.rules, full=True))
         return recover_all(
             [destination], wanted, quarantine=quarantine, jobs=jobs, on_progress=on_progress, on_plan=on_plan
         )[0]

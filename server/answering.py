@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kafkalog.server.answers import Answer
-from kafkalog.server.apis import offered
+from kafkalog.server.apis import Api, offered
 from kafkalog.server.catalog import Catalog, Permitted
 from kafkalog.server.connection import Connection
 from kafkalog.server.deferring import Deferring
@@ -133,5 +133,5 @@ SERVED: Mapping[str, _Served] = {
     "ConsumerGroupDescribe": _of_groups(lambda groups: groups.describe_consumer_groups),
 }
 
-OFFERED = tuple(offered(SERVED))
+OFFERED: tuple[Api, ...] = tuple(offered(SERVED))
 """What clients are told of."""

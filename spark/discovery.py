@@ -42,7 +42,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 def _remote(path: str) -> list[str]:
-    from kafkalog.spark.object_store import matching
+    from kafkalog.log.disk.object_store import matching
 
     matches = matching(path)
     if not matches:
@@ -259,7 +259,7 @@ def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
 
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     """The pieces of each task; raises `UsageError` or `StorageError`."""
-    inventory = open_all(*expand_paths(options.paths))
+    inventory = open_all(*options.in_both_tiers(expand_paths(options.paths)))
     check_left_out(inventory, options)
     partitions = selected(inventory.readable(options.replica), options)
     check_named(options.start, partitions)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
+from kafkalog.log.disk.object_store import STORAGE_OPTIONS, StorageOptions
 from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS, READ_UNCOMMITTED
 from kafkalog.spark.bounds import (
     EARLIEST,
@@ -25,7 +26,7 @@ from kafkalog.spark.bounds import (
     parse_partitions,
     refuse_in_batch,
 )
-from kafkalog.spark.object_store import STORAGE_OPTIONS, StorageOptions
+from kafkalog.tiers.reading import RemotePart
 
 __all__ = [
     "CONTENTS",
@@ -42,6 +43,7 @@ DEFAULT_CORRUPT_COLUMN = "_corrupt_record"
 DEFAULT_PARTITION_BYTES = 64 * MIB
 _ISOLATION = "kafka.isolation.level"
 _STRATEGY = "startingOffsetsByTimestampStrategy"
+_REMOTE, _LAYOUT = "remote", "remoteLayout"
 
 _MEANT = (
     "path", "paths", "assign", "subscribe", "subscribePattern",
@@ -49,6 +51,7 @@ _MEANT = (
     "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes",
     "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica", "contents",
+    _REMOTE, _LAYOUT,
 )  # fmt: skip
 RECORDS = "records"
 CONTENTS = (
@@ -113,8 +116,14 @@ class ReadOptions:
     contents: str
     storage: StorageOptions
     """how paths that are URIs are reached"""
+    remote: RemotePart | None
+    """where the remote segments of tiered logs are"""
     ignored: tuple[str, ...]
     """options that have no meaning here, as the user will know them"""
+
+    def in_both_tiers(self, paths: Sequence[str]) -> list[str]:
+        """The paths to read where these were named."""
+        return list(paths) if self.remote is None else self.remote.paths(paths)
 
 
 def _check_names(given: Mapping[str, str]) -> tuple[str, ...]:
@@ -168,7 +177,7 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
         if not isinstance(several, list) or not all(isinstance(path, str) for path in several):
             raise UsageError(f"option paths is a JSON list of paths, not {given['paths']!r}")
         found.extend(several)
-    if not found:
+    if not found and _REMOTE not in given:
         raise UsageError(
             "no path was given: load(path); in SQL, CREATE TEMPORARY VIEW ... USING kafkalog OPTIONS (path '...'), "
             "because Spark drops the options of CREATE TABLE when it reads"
@@ -196,6 +205,16 @@ def _contents(given: Mapping[str, str]) -> str:
     if contents != RECORDS and named:
         raise UsageError(f"option {named[0]} is for records, and contents is {contents}")
     return contents
+
+
+def _remote(given: Mapping[str, str], contents: str) -> RemotePart | None:
+    if _REMOTE not in given:
+        if _LAYOUT.lower() in given:
+            raise UsageError(f"option {_LAYOUT} is about the option {_REMOTE}, which was not given")
+        return None
+    if contents != RECORDS:
+        raise UsageError(f"option {_REMOTE} is for records, and contents is {contents}")
+    return RemotePart(given[_REMOTE], given.get(_LAYOUT.lower()))
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
@@ -245,7 +264,9 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
         replica=given.get("replica"),
         contents=contents,
         storage=StorageOptions(
-            paths, tuple((name[len(_STORAGE) :], value) for name, value in given.items() if name.startswith(_STORAGE))
+            (*paths, *([given[_REMOTE]] if _REMOTE in given else [])),
+            tuple((name[len(_STORAGE) :], value) for name, value in given.items() if name.startswith(_STORAGE)),
         ),
+        remote=_remote(given, contents),
         ignored=ignored,
     )

@@ -40,12 +40,15 @@ class KafkaLogSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The batch reader for all columns or for those that a user's schema names."""
+        from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
         from kafkalog.spark.reader import LogReader
         from kafkalog.spark.schema import layout_of
         from kafkalog.spark.told import tell
 
         options = parse_options(self.options)
+        if options.remote is not None:  # Spark pickles the reader before it asks for partitions
+            options.in_both_tiers(expand_paths(options.paths))
         if options.ignored:
             tell(f"options without an effect here are ignored: {', '.join(options.ignored)}", UserWarning)
         if options.contents != RECORDS:

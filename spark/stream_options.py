@@ -49,6 +49,8 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
             raise UsageError(f"option {name} has no effect for a stream, which does not end")
     if given.get("contents", RECORDS).strip().lower() != RECORDS:
         raise UsageError(f"option contents is {given['contents']}, and a stream reads {RECORDS}")
+    if "remote" in given:
+        raise UsageError("option remote is for batch queries: a stream reads what is written to the local part")
     read = parse_options(given, streaming=True)
     for path in read.paths:
         scheme, mark, _ = path.partition("://")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
 from kafkalog.cluster.records.messages import Decoded, choose, decode, encode
@@ -26,6 +27,7 @@ __all__ = [
     "decode_metadata",
     "decode_remote_log_metadata",
     "encode_framed",
+    "encode_remote_log_metadata",
     "record_type_name",
 ]
 
@@ -109,6 +111,17 @@ def encode_framed(record: FramedRecord) -> bytes | None:
     for number in (cluster_metadata.FRAME_VERSION, record.type, record.decoded.version):
         UnsignedVarint.build_stream(number, stream)
     return stream.getvalue() + encode(record.decoded.message, record.decoded.version, record.decoded.fields)
+
+
+def encode_remote_log_metadata(name: str, fields: Mapping[str, Any]) -> bytes:
+    """A record of `__remote_log_metadata` as a broker of today writes it, by the name of its schema."""
+    kind, message = next(
+        (kind, each) for kind, known in remote_log_metadata.VALUES.items() for each in known if each.name == name
+    )
+    stream = Input()
+    for number in (cluster_metadata.FRAME_VERSION, kind, 0):
+        UnsignedVarint.build_stream(number, stream)
+    return stream.getvalue() + encode(message, 0, fields)
 
 
 def decode_control(kind: int, value: bytes | None) -> FramedRecord:

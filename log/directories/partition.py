@@ -135,6 +135,15 @@ class Partition:
         base = self.segments[0].base_offset if self.segments else 0
         return max(base, self.checkpointed_log_start_offset or 0)
 
+    @property
+    def begins_remotely(self) -> bool:
+        """Its first segments are in a remote tier, as its line in the checkpoint and its leader epochs tell.
+
+        Whether they could not do so because other things are missing, `kafkalog.tiers.tiering` finds out.
+        """
+        start, begins = self.checkpointed_log_start_offset, self.segments[0].base_offset if self.segments else 0
+        return start is not None and start < begins and any(each.start_offset <= start for each in self.leader_epochs)
+
     @checked
     def batches(
         self,

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["RemoteEntry", "RemoteFile", "Storage", "is_uri", "mount", "storage_of"]
+__all__ = ["RemoteEntry", "RemoteFile", "Storage", "is_mounted", "is_uri", "mount", "storage_of"]
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)")
 
@@ -83,6 +83,12 @@ def is_uri(path: str) -> bool:
 def mount(prefix: str, storage: Storage) -> None:
     """From now on `storage` lists and reads what is below `prefix`, a scheme and an authority."""
     _MOUNTED[prefix] = storage
+
+
+def is_mounted(path: str) -> bool:
+    """Whether somebody lists and reads a URI."""
+    found = _URI.match(path)
+    return found is not None and found[0] in _MOUNTED
 
 
 def storage_of(path: str) -> Storage | None:

@@ -48,6 +48,8 @@ class LoadRequest:
     clean: bool
     recovery_point: int
     log_start_offset: int
+    has_remote_log: bool = False
+    """the topic has remote storage, so that its log may begin there"""
     offline: Callable[[], bool] = lambda: False
     """the directory is to go offline already"""
     keeps_log: bool = False
@@ -119,13 +121,13 @@ class LogLoader:
             recovery_point, next_offset = self._retry_on_overflow(self._recover_log)
             self._segments.last.resize_indexes()
         self.epochs.truncate_from_end(next_offset)
-        log_start = max(request.log_start_offset, self._segments.bases[0])
+        log_start = self._log_start()
         self.epochs.truncate_from_start(request.log_start_offset)
         if not self.producers.is_empty:
             raise IllegalStateError("Producer state must be empty during log initialization")
         self.producers.remove_stray_snapshots(self._segments.bases)
         rebuild_producer_state(self.producers, self._segments, log_start, next_offset, reload_from_clean=request.clean)
-        log_start = max(log_start, self._segments.bases[0])
+        log_start = max(log_start, self._log_start())
         self._touch_first_unstable(log_start)
         segments = self._segments.all()
         for segment in segments:
@@ -133,6 +135,13 @@ class LogLoader:
         return LoadedLog(
             log_start, next_offset, recovery_point, segments, self._first_scanned, self._cut_at, self._emptied
         )
+
+    def _log_start(self) -> int:
+        """Of the whole log: what lies below its first segment is remote, or nothing."""
+        request = self._request
+        return request.log_start_offset if request.has_remote_log else max(
+            request.log_start_offset, self._segments.bases[0]
+        )  # fmt: skip
 
     def _touch_first_unstable(self, log_start: int) -> None:
         """Finding the first open transaction opens the offset index of its segment."""

@@ -60,6 +60,7 @@ __all__ = [
     "open_segment",
     "refuse_damage",
     "refuse_findings",
+    "refuse_tiered",
     "refuse_unfit",
     "remove_leftovers",
     "seal",
@@ -238,6 +239,16 @@ def refuse_findings(partition: Partition) -> None:
     for finding in partition.findings:
         if finding.severity is Severity.ERROR:
             raise FormatError(finding.detail, source=finding.file, code=finding.code)
+
+
+def refuse_tiered(partition: Partition) -> None:
+    """Raise `UsageError` for a log whose beginning is in a remote tier: what is appended must be known there too."""
+    if partition.begins_remotely:
+        start, last = partition.checkpointed_log_start_offset, partition.segments[0].base_offset - 1
+        raise UsageError(
+            f"{partition.path} is the local part of a tiered log: offsets {start} to {last} are in the remote tier, "
+            "and only a broker can go on with it"
+        )
 
 
 def refuse_unfit(partition: Partition, *, clean: bool, recovery_point: int) -> None:

@@ -53,6 +53,7 @@ from kafkalog.log.writing.loading import (
     load,
     open_segment,
     refuse_findings,
+    refuse_tiered,
     remove_leftovers,
     seal,
 )
@@ -202,21 +203,22 @@ class OpenedLog:
             raise FormatError(str(error), source=self._checkpoint_of_epochs.path, code="checkpoint_invalid") from error
 
     def _load(self, topic_id: str | None) -> Loaded:
-        partition = read_partition(self.path, self.name, None)
+        start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name)
+        partition = read_partition(self.path, self.name, start)
         metadata = partition.metadata
         if topic_id is not None and (metadata is None or metadata.topic_id != topic_id):
             raise UsageError(f"{self.path} has topic id {metadata.topic_id if metadata else None}, not {topic_id}")
         refuse_findings(partition)
         self._epochs = self._epochs_of(partition.leader_epochs)
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
-        start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name) or 0
+        refuse_tiered(partition)
         request = LoadRequest(
             directory=self.path,
             settings=self.config,
             now_ms=self._clock(),
             clean=self._was_clean(),
             recovery_point=point,
-            log_start_offset=max(start, 0),
+            log_start_offset=max(start or 0, 0),
         )
         loaded = load(self._disk, partition, request, self._epochs, self._changing())
         if metadata is None:

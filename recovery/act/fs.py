@@ -32,7 +32,7 @@ from kafkalog.recovery.act.descriptors import (
 )
 from kafkalog.recovery.act.digest import ContentDigest, Piece, solid_blocks
 
-__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner"]
+__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner", "own_file"]
 
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 PIECE = 1 << 20
@@ -476,6 +476,11 @@ class FileSystem:
                 self.remove(inside)
         self.remove_directory(path)
         self.sync_directory(path.rpartition("/")[0])
+
+
+def own_file() -> Owner:
+    """Mode and owner of a file of a log that is written anew."""
+    return 0o644, os.geteuid(), os.getegid()
 
 
 def _taken(pieces: Iterable[Piece], digest: ContentDigest) -> Iterator[Piece]:

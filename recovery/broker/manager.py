@@ -227,13 +227,15 @@ class _Directory:
         is_metadata = name.topic == CLUSTER_METADATA_TOPIC
         if is_metadata:
             points, starts = {}, {}
+        settings = self.settings(name.topic)
         request = LoadRequest(
             directory=directory,
-            settings=self.settings(name.topic),
+            settings=settings,
             now_ms=self.now_ms,
             clean=self.clean and not is_metadata,
             recovery_point=points.get(key, 0),
             log_start_offset=starts.get(key, 0),
+            has_remote_log=settings.has_remote_log,
             offline=lambda: self.offline is not None,
         )
         loader = LogLoader(self.tree, request)

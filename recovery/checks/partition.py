@@ -28,7 +28,6 @@ from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.directory import Offsets
-from kafkalog.log.directories.lost_start import LocalStarts, lost_start
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, scan_directory, unreadable
@@ -42,6 +41,7 @@ from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.missing_segments import missing_from
 from kafkalog.recovery.checks.repeats import Repeats
 from kafkalog.recovery.checks.report import PartitionReport
+from kafkalog.tiers.tiering import NO_TIERING, LocalStart, Tiering, tier_gap
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
@@ -74,9 +74,20 @@ class Beside:
     """the names there"""
     log_starts: Offsets = field(default_factory=dict)
     high_watermarks: Offsets = field(default_factory=dict)
+    tiering: Tiering = NO_TIERING
 
-    def findings(self, partition: Partition, log_end_offset: int) -> Iterator[Finding]:
-        """Of a live partition."""
+    def local_start(self, partition: Partition, end: int) -> LocalStart | None:
+        """Where the local part of a live partition's log begins, which ends at `end`; None without a segment."""
+        name = partition.name
+        if name is None or not partition.segments:
+            return None
+        tiering = self.tiering.with_checkpoint(self.directories, self.log_starts)
+        names = [entry.name for entry in scan_directory(partition.path)]
+        epochs = [each.start_offset for each in partition.leader_epochs]
+        return tiering.of((name.topic, name.partition), names, partition.segments[0].base_offset, epochs, end)
+
+    def findings(self, partition: Partition, log_end_offset: int, found: LocalStart | None) -> Iterator[Finding]:
+        """Of a live partition, whose log begins as found."""
         if partition.name is None or partition.state.value:
             return
         if partition.name.has_blanks:
@@ -85,14 +96,13 @@ class Beside:
         key = (partition.name.topic, partition.name.partition)
         start = self.log_starts.get(key, 0)
         yield from checkpoint_findings(partition, log_end_offset, start, self.high_watermarks.get(key))
-        if not partition.segments:
+        if found is None or found.lost is None:
             return
-        begins, epochs = partition.segments[0].base_offset, [each.start_offset for each in partition.leader_epochs]
-        is_remote = LocalStarts(self.directories, self.log_starts).is_remote(key, begins, epochs)
-        names = [entry.name for entry in scan_directory(partition.path)]
-        gone = lost_start(names, epochs, is_remote=is_remote)
-        bases = (each.base_offset for each in partition.segments)
-        yield from () if gone is None else missing_segments(partition.path, [gone], start, bases)
+        if found.is_tiered:
+            yield tier_gap(partition.path, found)
+        else:
+            bases = (each.base_offset for each in partition.segments)
+            yield from missing_segments(partition.path, [found.lost], start, bases)
 
 
 def verify_beside(
@@ -107,7 +117,9 @@ def verify_beside(
     """The same, with what its log directory tells of it; None if it is looked at by itself."""
     report = verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
     if beside is not None and report.is_log_read:
-        report.findings += beside.findings(partition, report.log_end_offset)
+        found = None if partition.state.value else beside.local_start(partition, report.log_end_offset)
+        report.local_start = found if found is not None and found.is_tiered else None
+        report.findings += beside.findings(partition, report.log_end_offset, found)
     return report
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.tiers.tiering import LocalStart
 
 __all__ = ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
 
@@ -34,6 +35,8 @@ class PartitionReport:
     insides: Insides = Insides.NOT_EXAMINED
     """whether the records of all batches up to the damage can be read"""
     findings: list[Finding] = field(default_factory=list)
+    local_start: LocalStart | None = None
+    """where a tiered log's local part begins; None if the log is not tiered, as far as is known"""
 
     @property
     def is_log_read(self) -> bool:
@@ -55,6 +58,7 @@ class PartitionReport:
             "sound_batches_behind_damage": self.sound_batches_behind_damage,
             "sound_records_behind_damage": self.sound_records_behind_damage,
             "insides": str(self.insides),
+            "tiering": None if self.local_start is None else self.local_start.as_dict(),
             "findings": [finding.as_dict() for finding in self.findings],
         }
 

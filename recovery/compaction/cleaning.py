@@ -186,6 +186,9 @@ def plan_directory(
         workers.begin("cleaning", sizes)
     groups: dict[str, list[CleanedGroup]] = {}
     for name in chosen:
+        if rules.topics.tiering.has_remote_log(live[name].topic):
+            made.declined[name] = "its topic has remote storage, and Kafka compacts no such topic"
+            continue
         part = after.part(name)
         pass_over = _Pass(part, name, live[name], configs[name], rules.now_ms, checkpoints, checkpoint)
         try:

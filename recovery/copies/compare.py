@@ -161,6 +161,8 @@ class _Partition:
             return facts
         partition = copy.partition
         facts.start = report.log_start_offset = partition.log_start_offset
+        if partition.begins_remotely:  # each replica deletes its local part when it likes
+            report.log_start_offset = partition.checkpointed_log_start_offset or 0
         report.bytes = partition.size
         report.leader_epochs = partition.leader_epochs
         report.findings = [each for each in partition.findings if each.severity is not Severity.INFO]

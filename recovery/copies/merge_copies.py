@@ -47,13 +47,21 @@ class MergedLog:
     segments: list[MergedSegment] = field(default_factory=list)
     epochs: tuple[LeaderEpoch, ...] = ()
     metadata: PartitionMetadata | None = None
+    checkpointed: int | None = None
+    """the largest log start offset in the checkpoints of the copies; None without any"""
 
     @property
     def start_entry(self) -> OffsetCheckpointEntry | None:
-        """The log start offset for the checkpoint; None if the first segment's name tells it."""
-        if self.log_start_offset <= self.segments[0].base_offset:
-            return None
-        return OffsetCheckpointEntry(self.name.topic, self.name.partition, self.log_start_offset)
+        """The log start offset for the checkpoint; None if the first segment's name tells it.
+
+        A tiered log begins below its first local segment, and only the checkpoint says where.
+        """
+        start = self.log_start_offset
+        if start <= self.segments[0].base_offset:
+            if self.checkpointed is None:
+                return None
+            start = self.checkpointed
+        return OffsetCheckpointEntry(self.name.topic, self.name.partition, start)
 
     @property
     def size(self) -> int:
@@ -210,7 +218,9 @@ class MergeCopies:
         """What the merged log would be; a walk in which nothing but counts and the list of segments is kept."""
         choice = self._choice()
         result = MergeResult(self.name.topic, self.name.partition, None, copies=self._shares)
-        log = MergedLog(self.name, self._start)
+        lines = [each.partition.checkpointed_log_start_offset for each in self._reads]
+        checkpointed = max((each for each in lines if each is not None), default=None)
+        log = MergedLog(self.name, self._start, checkpointed=checkpointed)
         ranges = _Ranges(result)
         epochs: list[LeaderEpoch] = []
         for piece in self._rolling.pieces(choice):

@@ -13,16 +13,19 @@ from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directo
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.counting import Comparer, Counted, Result, Units
 from kafkalog.recovery.decide.ways import How, Measured, RecoveryWay, Unit, WayName, recommended, total
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.safe.result import SafeResult
+from kafkalog.tiers.tiering import EVENTS
 
 __all__ = ["CopiesOf", "compare_ways"]
 
 _ALIVE = ", alive and leading before this one starts"
+_SHOWN = 3
 Safely = Callable[[Tree, Rules], SafeResult]
 """Recovers a tree by rules."""
 CopiesOf = Callable[[Unit], list[str]]
@@ -42,7 +45,7 @@ def compare_ways(
 
     `counted` is what was counted of every topic-partition by itself.
     """
-    known = Units(before, rules.cluster_metadata)
+    known = Units(before, rules)
     comparer = Comparer(before, kafka, own, rules.facts)
     if counted is None:
         units = known.all(before)
@@ -81,11 +84,12 @@ def compare_ways(
         carry_out(How(mode=Mode.SALVAGE))
         if not rules.full and any(comparer.measured(unit, _safe(outcomes).result).damage_left for unit in hurt):
             carry_out(How(proof=level, full=True))  # the damage may lie below the recovery point
-    return _compared(comparer, units, hurt, outcomes, merging)
+    elsewhere = [_left_to_remote(part, rules, comparer, own, safely, hurt), merging]
+    return _compared(comparer, units, hurt, outcomes, [each for each in elsewhere if each is not None])
 
 
 _SAFE = How()
-_NOT_CARRIED_OUT = (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE)
+_NOT_CARRIED_OUT = (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE, Mode.REMOTE)
 """What is an outcome already, or one only where it is offered."""
 
 
@@ -110,6 +114,22 @@ def _merging(
         result = Result.of_safe(made)
     found = {unit.name: comparer.measured(unit, result) for unit in helped if unit.name in made.merged}
     return _Outcome(how, result, found, copies) if found else None
+
+
+def _left_to_remote(
+    part: Tree, rules: Rules, comparer: Comparer, own: SafeResult | None, safely: Safely, hurt: Sequence[Unit]
+) -> _Outcome | None:
+    """What the partitions would be of which the remote tier has what is damaged here; None if it has none of that."""
+    if not any(rules.facts.tiering.is_tiered((unit.topic, unit.partition)) for unit in hurt):
+        return None
+    how = How(mode=Mode.REMOTE)
+    if own is not None and rules.mode is Mode.REMOTE:
+        made, result = own, comparer.of_own
+    else:
+        made = safely(part.copy(), how.applied_to(rules))
+        result = Result.of_safe(made)
+    found = {unit.name: comparer.measured(unit, result) for unit in hurt if unit.name in made.left_to_remote}
+    return _Outcome(how, result, found) if found else None
 
 
 def _asked(rules: Rules) -> How:
@@ -168,8 +188,9 @@ def _compared(
     units: Sequence[Unit],
     hurt: Sequence[Unit],
     outcomes: Sequence[_Outcome],
-    merging: _Outcome | None,
+    with_others: Sequence[_Outcome],
 ) -> RecoveryChoice:
+    """`with_others` are ways that help only the partitions that they have measured: something else has them too."""
     names = {unit.name for unit in hurt}
     own = {unit.name: comparer.measured(unit, comparer.of_own) for unit in units}
     for outcome in outcomes:
@@ -190,13 +211,16 @@ def _compared(
         candidates.append(_Outcome(None, safe.result, {**safe.measured, **elsewhere}))
     if anew:
         candidates.append(_Outcome(How(mode=Mode.SET_ASIDE), safe.result, {**safe.measured, **anew}))
-    merged = {} if merging is None else {name: each for name, each in merging.measured.items() if name in names}
-    if merging is not None and merged:
-        copies = {name: merging.copies[name] for name in merged}
-        candidates.append(_Outcome(merging.how, merging.result, {**safe.measured, **merged}, copies))
+    helped: dict[WayName, dict[str, Measured]] = {}
+    for other in with_others:
+        own_part = {name: each for name, each in other.measured.items() if name in names}
+        if own_part:
+            helped[other.way] = own_part
+            copies = {name: other.copies[name] for name in own_part if name in other.copies}
+            candidates.append(_Outcome(other.how, other.result, {**safe.measured, **own_part}, copies))
     candidates.sort(key=lambda each: each.order)
     words = _Words(comparer, hurt)
-    partly = {WayName.REPLICA: elsewhere, WayName.SET_ASIDE: anew, WayName.MERGE: merged}
+    partly = {WayName.REPLICA: elsewhere, WayName.SET_ASIDE: anew, **helped}
     by_partition = {
         unit.name: [
             words.way(each, each.measured[unit.name], [unit])
@@ -254,6 +278,7 @@ class _Words:
 
     def __init__(self, comparer: Comparer, hurt: Sequence[Unit]) -> None:
         self._kafka = comparer.kafka
+        self._before = comparer.before
         self._others = tuple(sorted({each for unit in hurt for each in comparer.others(unit)}))
 
     @property
@@ -272,11 +297,22 @@ class _Words:
         drops = bool(found.sound_lost or found.markers_lost)
         consent = outcome.way is WayName.SET_ASIDE or (drops and how is not None and how.mode is not Mode.KAFKA)
         waits = outcome.way in (WayName.REPLICA, WayName.SET_ASIDE)
-        consequence = self._consequence(outcome.way, found) if refusal is None else "it is left as it is"
+        consequence = self._consequence(outcome, found, units) if refusal is None else "it is left as it is"
         return RecoveryWay(outcome.way, found, how, consent, self._others if waits else (), consequence, refusal)
 
-    def _consequence(self, way: WayName, found: Measured) -> str:
-        match way:
+    def _left_to_remote(self, outcome: _Outcome, units: Sequence[Unit]) -> str:
+        """The offsets that are then no longer local."""
+        told = []
+        for unit in units:
+            after = log_segments(outcome.result.tree, unit.name) if outcome.result.tree is not None else []
+            before = log_segments(self._before, unit.name)
+            if after and before and before[0][0] < after[0][0]:
+                told.append(f"offsets {before[0][0]} to {after[0][0] - 1} of {unit.name}")
+        more = f" and of {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+        return f"{', '.join(told[:_SHOWN])}{more} are in the remote tier, by {EVENTS}"
+
+    def _consequence(self, outcome: _Outcome, found: Measured, units: Sequence[Unit]) -> str:
+        match outcome.way:
             case WayName.SAFE:
                 if not found.bytes_cut:
                     return "no log is cut"
@@ -289,6 +325,9 @@ class _Words:
                     return "no log is cut"
                 gap = ", on both sides of the damage, with a gap in the offsets" if found.lost else ""
                 return f"everything sound is kept{gap}"
+            case WayName.REMOTE:
+                elsewhere = self._left_to_remote(outcome, units)
+                return f"nothing is lost: {elsewhere}; the damaged local segments go to quarantine"
             case WayName.MERGE:
                 return "each range of offsets comes from a copy in which it is sound, in place of what is here now"
             case WayName.SET_ASIDE:

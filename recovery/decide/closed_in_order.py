@@ -20,6 +20,7 @@ from kafkalog.recovery.decide.counting import are_counted
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
 from kafkalog.recovery.safe.recovery import InOrder, no_checks
+from kafkalog.tiers.tiering import Tiering
 
 if TYPE_CHECKING:
     from kafkalog.recovery.checks.partition import Beside
@@ -30,13 +31,13 @@ __all__ = ["checks_of", "told_by_checks"]
 class _Checks:
     """The checks of the partitions of a survey; without decoding records, which no plan depends on."""
 
-    def __init__(self, found: Survey) -> None:
+    def __init__(self, found: Survey, tiering: Tiering) -> None:
         from kafkalog.recovery.checks.partition import Beside  # checks every index: most plans need none of it
 
         tree = found.tree()
         self._found = found
         self._log_starts = Checkpoints.read(tree).log_starts
-        self._beside: Beside = Beside(tree.directories, self._log_starts, read_high_watermarks(tree))
+        self._beside: Beside = Beside(tree.directories, self._log_starts, read_high_watermarks(tree), tiering)
         logs = (facts.size for path, facts in found.files.items() if path.endswith(FileKind.LOG.value))
         self.reads_all = are_counted(logs)
 
@@ -64,11 +65,11 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
     return (each for each in findings if each.severity is not Severity.INFO)
 
 
-def checks_of(found: Survey) -> InOrder:
+def checks_of(found: Survey, tiering: Tiering) -> InOrder:
     """For safe recovery: whether the checks find nothing in a partition of a log directory that was closed in order."""
     if CLEAN_SHUTDOWN_FILE not in found.files:
         return no_checks
-    checks = _Checks(found)
+    checks = _Checks(found, tiering)
 
     def finds_nothing(directory: str, first: int) -> bool:
         try:
@@ -79,9 +80,9 @@ def checks_of(found: Survey) -> InOrder:
     return finds_nothing
 
 
-def told_by_checks(found: Survey) -> Iterator[Finding]:
+def told_by_checks(found: Survey, tiering: Tiering) -> Iterator[Finding]:
     """What is wrong although nothing is to be done; nothing where there are more logs than a plan counts."""
-    checks = _Checks(found)
+    checks = _Checks(found, tiering)
     if not checks.reads_all:
         return
     for each in _worse_than_info([*_of_directory(found), *_of_partitions(found, checks)]):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
-from kafkalog.log.directories.lost_start import LocalStarts
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, PartitionResult
 from kafkalog.recovery.damage.census import Census, census
 from kafkalog.recovery.damage.soundness import log_segments
+from kafkalog.recovery.decide.remote_part import held_remotely
 from kafkalog.recovery.decide.ways import Measured, Unit, logs_of, measure
 from kafkalog.recovery.decide.written_to import written
+from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of, read_high_watermarks
 from kafkalog.recovery.safe.result import SafeResult
+from kafkalog.tiers.tiering import tier_gap
 
 __all__ = ["Comparer", "Counted", "Result", "Units", "are_counted", "count_apart"]
 
@@ -73,11 +75,11 @@ class Units:
     A `-future` copy beside its replica holds nothing by itself, and what waits for deletion is meant to go.
     """
 
-    def __init__(self, tree: Tree, cluster_metadata: bool) -> None:
+    def __init__(self, tree: Tree, rules: Rules) -> None:
         self._points, self._watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
-        self._local_starts = LocalStarts(tree.directories, self._points.log_starts)
+        self._tiering = rules.facts.tiering.with_checkpoint(tree.directories, self._points.log_starts)
         self._directories: dict[tuple[str, int, str], list[str]] = {}
-        found = partitions_of(tree, cluster_metadata)
+        found = partitions_of(tree, rules.cluster_metadata)
         live = {(name.topic, name.partition) for _directory, name in found if name.state is DirectoryState.LIVE}
         for directory, name in found:
             topic_partition, state = (name.topic, name.partition), name.state
@@ -111,7 +113,7 @@ class Units:
             tuple(sorted(directories, key=len)),
             0 if topic == CLUSTER_METADATA_TOPIC else max(self._points.log_starts.get(named, 0), 0),
             self._watermarks.get(named),
-            written(tree, directories, named, self._points, self._local_starts),
+            written(tree, directories, named, self._points, self._tiering),
         )
 
 
@@ -188,13 +190,18 @@ class Comparer:
             finding
             for unit in units
             if (found := self.originals[unit.name]) is not None and len(unit.directories) == 1 and unit.is_live
-            for finding in missing_segments(
-                unit.name,
-                [*unit.written.lost_start, *found.missing],
-                unit.log_start,
-                (base for base, _ in log_segments(self.before, unit.name)),
-            )
+            for finding in self._missing_of(unit, found)
         ]
+
+    def _missing_of(self, unit: Unit, original: Census) -> Iterator[Finding]:
+        begins = unit.written.local_start
+        missing = list(original.missing)
+        if begins is not None and begins.lost is not None and begins.is_tiered:
+            yield tier_gap(unit.name, begins)
+        else:
+            missing = [*unit.written.lost_start, *missing]
+        bases = (base for base, _ in log_segments(self.before, unit.name))
+        yield from missing_segments(unit.name, missing, unit.log_start, bases)
 
     def damaged(self, units: Sequence[Unit]) -> list[Finding]:
         """What cannot be read, but for what an append leaves that was cut short."""
@@ -227,7 +234,21 @@ class Comparer:
             return Measured()
         if original is None:
             return Measured(records_lost=0, bytes_cut=0)
-        return measure(unit, self.before, original, result.tree, result.log_start(unit))
+        found = measure(unit, self.before, original, result.tree, result.log_start(unit))
+        return found.held_elsewhere() if self._is_held_remotely(unit, found, result.tree) else found
+
+    def _is_held_remotely(self, unit: Unit, found: Measured, after: Tree) -> bool:
+        """All that is lost lies below the local part of what is left, and the remote tier has it."""
+        key, tiering = (unit.topic, unit.partition), self.topics.tiering
+        there = [each for each in unit.directories if each in after.directories]
+        bases = [base for each in there for base, _path in log_segments(after, each)]
+        if not (found.lost and unit.is_live and bases and tiering.is_tiered(key)):
+            return False
+        held = held_remotely(self.before, unit.name, key, tiering)
+        return all(
+            each.last is not None and each.last < min(bases) and held.covers(each.first, each.last)
+            for each in found.lost
+        )
 
     def is_hurt(self, unit: Unit) -> bool:
         """Something is lost or damaged, or recovery declines: there is something to choose."""

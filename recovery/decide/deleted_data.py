@@ -3,7 +3,7 @@
 What a broker deleted is soon gone forever: `.deleted` files at its next start, `-delete` directories a minute later.
 Only names, sizes, ids and the first batch of each log are examined here.  A `.deleted` file above the first segment of
 the live log was replaced by compaction or truncated away, and a `-delete` directory beside a live one with the same
-topic id, which begins no later, was moved: their records are held or were replaced.
+topic id, which begins no later, was moved: their records are held or were replaced.  Those of a tiered log are remote.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import topic_id_or_none
+from kafkalog.recovery.damage.offset_ranges import OffsetRanges
+from kafkalog.recovery.decide.remote_part import held_remotely
 from kafkalog.recovery.facts.survey import Survey
+from kafkalog.tiers.tiering import Tiering
 
 __all__ = ["note_of_deleted"]
 
 _SHOWN = 3
 
 
-def note_of_deleted(found: Survey) -> str | None:
+def note_of_deleted(found: Survey, tiering: Tiering) -> str | None:
     """One sentence, None where nothing of the kind is there; reads little."""
     tree = found.tree()
     live: dict[PartitionName, str] = {}
@@ -43,8 +46,9 @@ def note_of_deleted(found: Survey) -> str | None:
         elif name.state is DirectoryState.DELETE:
             gone.append((PartitionName(name.topic, name.partition), directory))
     places = [directory for name, directory in gone if _is_alone(tree, directory, live.get(name))]
-    for directory in live.values():
-        count = len(_deleted_below(tree, directory))
+    for name, directory in live.items():
+        remote = held_remotely(tree, directory, (name.topic, name.partition), tiering)
+        count = len(_deleted_below(tree, directory, remote))
         if count:
             places.append(f"{counted(count, '.deleted segment')} in {directory}")
     if not places:
@@ -82,10 +86,17 @@ def _is_alone(tree: Tree, directory: str, live: str | None) -> bool:
     return not theirs or min(theirs) > logs[0][0]
 
 
-def _deleted_below(tree: Tree, directory: str) -> list[str]:
-    """Deleted segments before the first live one."""
+def _deleted_below(tree: Tree, directory: str, remote: OffsetRanges) -> list[str]:
+    """Deleted segments before the first live one that are not in the remote tier."""
     deleted = _logs(tree, directory, DELETED)
     if not deleted:
         return []
     first = min((base for base, _path in _logs(tree, directory, "")), default=None)
-    return [path for base, path in deleted if (first is None or base < first) and _holds_records(tree, path)]
+    following = [base for base, _path in deleted[1:]]
+    return [
+        path
+        for (base, path), end in zip(deleted, [*following, first], strict=True)
+        if (first is None or base < first)
+        and not (end is not None and remote.covers(base, max(end - 1, base)))
+        and _holds_records(tree, path)
+    ]

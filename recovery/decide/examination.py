@@ -64,7 +64,7 @@ def examine(
     if not recovery.takes_the_root_as_it_is:
         return None
     logs = (size for path, size in sizes.items() if path.endswith(FileKind.LOG.value))
-    units = Units(tree, rules.cluster_metadata) if counts and are_counted(logs) else None
+    units = Units(tree, rules) if counts and are_counted(logs) else None
 
     def examine_one(group: Group) -> _Examined:
         kafka = forecast.load(tree.part(*group))

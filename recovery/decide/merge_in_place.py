@@ -155,7 +155,7 @@ def _with(tree: Tree, merged: Mapping[str, _Merged]) -> Tree:
         points.recovery_points[key] = 0
         points.log_starts.pop(key, None)
         if each.log.start_entry is not None:
-            points.log_starts[key] = each.log.log_start_offset
+            points.log_starts[key] = each.log.start_entry.offset
     if merged:
         points.write(after)
     return after

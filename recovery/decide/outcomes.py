@@ -14,6 +14,7 @@ from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.choosing import compare_ways
 from kafkalog.recovery.decide.examination import Examination, examine
+from kafkalog.recovery.decide.remote_part import without_uploaded_damage
 from kafkalog.recovery.decide.set_aside import set_aside
 from kafkalog.recovery.decide.ways import Unit
 from kafkalog.recovery.facts.modes import Mode
@@ -96,7 +97,7 @@ class _Examining:
 
     def apart(self, workers: Workers, *, counts: bool) -> Examination | None:
         """Everything in one go, a topic-partition at a time, where that is possible."""
-        if self._rules.mode in (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE):
+        if self._rules.mode in (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE, Mode.REMOTE):
             return None
         tree = self._found.tree()
         return examine(tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts)
@@ -109,17 +110,27 @@ class _Examining:
             return set_aside(tree)
         if rules.mode is Mode.MERGE:
             return self._merged(tree, rules)
+        if rules.mode is Mode.REMOTE:
+            return self._left_to_remote(tree, rules, workers)
         return recover_safely(
             tree, rules, topic_id=self.topic_id, is_in_order=self._is_in_order, workers=workers, forecast=forecast
         )
+
+    def _in_order_but(self, changed: frozenset[str]) -> InOrder:
+        return lambda directory, first: directory not in changed and self._is_in_order(directory, first)
+
+    def _left_to_remote(self, tree: Tree, rules: Rules, workers: Workers | None) -> SafeResult:
+        after, changed = without_uploaded_damage(tree, rules.facts.tiering)
+        in_order = self._in_order_but(changed)
+        result = recover_safely(after, rules, topic_id=self.topic_id, is_in_order=in_order, workers=workers)
+        result.left_to_remote = changed
+        return result
 
     def _merged(self, tree: Tree, rules: Rules) -> SafeResult:
         from kafkalog.recovery.decide.merge_in_place import merge_in_place
 
         def recover(after: Tree, merged: frozenset[str], declined: Mapping[str, str]) -> SafeResult:
-            def in_order(directory: str, first: int) -> bool:
-                return directory not in merged and self._is_in_order(directory, first)
-
+            in_order = self._in_order_but(merged)
             return recover_safely(after, rules, topic_id=self.topic_id, is_in_order=in_order, declined=declined)
 
         return merge_in_place(self._found, tree, self._copies, rules, recover)

@@ -240,10 +240,10 @@ def plan_of(
         copies=tuple(copies),
         declined=declined,
         choice=replace(choice, ways=ways),
-        deleted=note_of_deleted(found) if outcomes.is_compared else None,
+        deleted=note_of_deleted(found, rules.facts.tiering) if outcomes.is_compared else None,
     )
     if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
-        return replace(plan, findings=[*plan.findings, *told_by_checks(found)])
+        return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering)])
     return plan
 
 

@@ -56,6 +56,8 @@ class WayName(enum.StrEnum):
 
     SAFE = "safe"
     """everything up to the damage"""
+    REMOTE = "remote"
+    """damaged local segments left to the remote tier, which has them too"""
     REPAIR_BITS = "repair_bits"
     """flipped bits corrected where that is proven"""
     SALVAGE = "salvage"
@@ -94,6 +96,8 @@ class How:
                 return WayName.SALVAGE
             case Mode.MERGE:
                 return WayName.MERGE
+            case Mode.REMOTE:
+                return WayName.REMOTE
             case _:
                 return WayName.SAFE if self.proof is None else WayName.REPAIR_BITS
 
@@ -191,6 +195,14 @@ class Measured:
     """places in the log that stay unreadable: a consumer stops there"""
     lost: list[LostRange] = field(default_factory=list)
     below_high_watermark: bool | None = None
+
+    def held_elsewhere(self) -> Measured:
+        """The same where all that is lost here is still served, from another tier."""
+        kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
+        return Measured(
+            records_kept=kept, records_hidden=self.records_hidden, records_lost=0, epoch_falls=self.epoch_falls,
+            bytes_cut=self.bytes_cut, damage_left=self.damage_left, below_high_watermark=False,
+        )  # fmt: skip
 
     @property
     def out_of_reach(self) -> int | None:

@@ -2,7 +2,7 @@
 
 A recovery point was flushed (`LogManager.checkpointLogRecoveryOffsets`), a producer snapshot was taken at the log's end
 (`ProducerStateManager.takeSnapshot`), a leader epoch begins there (`LeaderEpochFileCache.assign`).  The end of a log
-that reaches less far is gone; whether its start is, `lost_start` tells.
+that reaches less far is gone; whether its start is, `tiering` tells.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.log.directories.lost_start import LocalStarts, lost_start
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.safe.normalize import Checkpoints
+from kafkalog.tiers.tiering import LocalStart, Tiering
 
 __all__ = ["Written", "written"]
 
@@ -30,12 +30,14 @@ class Written:
     """after the last offset that was written; 0 if nothing is known"""
     begins: int = 0
     """base offset of the first segment, below which nothing is missing but what `lost_start` names"""
+    local_start: LocalStart | None = None
+    """where the first local segment begins, and what is below"""
     lost_start: list[tuple[int, int]] = field(default_factory=list)
     """first and last offset of segments before the first one that are gone, as indexes or leader epochs tell"""
 
 
 def written(
-    tree: Tree, directories: Iterable[str], key: tuple[str, int], points: Checkpoints, local_starts: LocalStarts
+    tree: Tree, directories: Iterable[str], key: tuple[str, int], points: Checkpoints, tiering: Tiering
 ) -> Written:
     """What the files of a topic-partition's directories tell, and the checkpoints; nothing of one without a log."""
     found = Written()
@@ -50,8 +52,8 @@ def written(
         # what lies further ahead than a segment can reach is damage itself
         found.end = max([found.end, last, *(each for each in known if last <= each <= last + MAX_RELATIVE_OFFSET + 1)])
         found.begins = max(found.begins, begins)
-        gone = lost_start(names, epochs, is_remote=local_starts.is_remote(key, begins, epochs))
-        found.lost_start += [] if gone is None else [gone]
+        found.local_start = tiering.of(key, names, begins, epochs, found.end)
+        found.lost_start += [] if found.local_start.lost is None else [found.local_start.lost]
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import parse_java_long
@@ -40,9 +41,17 @@ _IGNORED = frozenset(
 """Known names that change nothing about recovery's bytes."""
 
 
+_FLAGS = {"true": True, "false": False}
+
+
 def _number(text: str) -> int | None:
     number = parse_java_long(text.strip())
     return None if number is None or number < 0 else number
+
+
+def _read(kind: type, text: str) -> int | None:
+    """A value of that kind, as Kafka reads it; None if it is none."""
+    return _FLAGS.get(text.strip().lower()) if kind is bool else _number(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +62,14 @@ class LogSettings:
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096
     producer_id_expiration_ms: int = 24 * 60 * 60 * 1000
+    remote_storage_enable: bool = False
+    remote_log_storage_system_enable: bool = True
+    """Kafka's default is false, but no topic gets remote storage where it is"""
+
+    @property
+    def has_remote_log(self) -> bool:
+        """`UnifiedLog.isRemoteLogEnabled`, of a topic that may have remote storage at all."""
+        return self.remote_storage_enable and self.remote_log_storage_system_enable
 
     @classmethod
     def from_server_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:
@@ -62,29 +79,31 @@ class LogSettings:
 
     @classmethod
     def known_to_topics(cls, values: Mapping[str, str]) -> dict[str, str]:
-        """Those that decide bytes and are numbers, under the topic's names; what is else there is not for recovery."""
+        """Those that decide bytes and make sense, under the topic's names; what is else there is not for recovery."""
         named = {_BROKER_NAMES.get(name, name): value for name, value in values.items()}
-        numbers = {field.name.replace("_", ".") for field in fields(cls)}
-        return {name: value for name, value in named.items() if name in numbers and _number(value) is not None}
+        kinds = {field.name.replace("_", "."): type(field.default) for field in fields(cls)}
+        return {name: value for name, value in named.items() if name in kinds and _read(kinds[name], value) is not None}
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> LogSettings:
-        """From Kafka's topic or broker names to numbers; an unknown name or a value that is not a number is refused."""
-        known = {field.name.replace("_", "."): field.name for field in fields(cls)}
+        """From Kafka's topic or broker names to values; an unknown name or a value of another kind is refused."""
+        known = {field.name.replace("_", "."): field for field in fields(cls)}
         topic = {name: value for name, value in values.items() if name not in _BROKER_NAMES}
         broker = {_BROKER_NAMES[name]: value for name, value in values.items() if name in _BROKER_NAMES}
-        numbers: dict[str, int] = {}
+        found: dict[str, Any] = {}
         for name, text in {**broker, **topic}.items():
             if name in _IGNORED:
                 continue
             if name not in known:
                 raise UsageError(f"unknown setting {name!r}: recovery knows {', '.join(sorted(known))}")
-            number = _number(text)
-            if number is None:
-                raise UsageError(f"setting {name} needs a number, not {text!r}")
-            numbers[known[name]] = number
-        return cls(**numbers)
+            kind = type(known[name].default)
+            value = _read(kind, text)
+            if value is None:
+                needed = "true or false" if kind is bool else "a number"
+                raise UsageError(f"setting {name} needs {needed}, not {text!r}")
+            found[known[name].name] = value
+        return cls(**found)
 
     def as_names(self) -> dict[str, str]:
         """What `from_names` takes, under the topic's names."""
-        return {field.name.replace("_", "."): str(getattr(self, field.name)) for field in fields(self)}
+        return {field.name.replace("_", "."): str(getattr(self, field.name)).lower() for field in fields(self)}

@@ -16,6 +16,8 @@ class Mode(enum.StrEnum):
     """when there is no other copy and what lies after the damage matters more than a gap"""
     MERGE = "merge"
     """when another copy of a damaged partition is at hand: what both hold together takes its place"""
+    REMOTE = "remote"
+    """when damaged segments of a tiered log were copied before: they go, and a broker serves the remote copies"""
     STRICT = "strict"
     """when anything worse than a torn or zero tail is for a person to decide"""
     KAFKA = "kafka"

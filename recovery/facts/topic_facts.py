@@ -7,7 +7,7 @@ id, and whether a partition is its own at all (`LogManager.isStrayKraftReplica`)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,8 @@ from kafkalog.log.disk.files import read_small
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
+from kafkalog.tiers.beside import read_tiering
+from kafkalog.tiers.tiering import NO_TIERING, REMOTE_STORAGE_ENABLE, Tiering
 
 if TYPE_CHECKING:
     from kafkalog.cluster.kraft.metadata_log import MetadataState
@@ -77,6 +79,8 @@ class TopicFacts:
     """topics of which the cluster said so"""
     assigned: Mapping[tuple[str, int], str] = field(default_factory=dict)
     """the id of the log directory that this broker's replica is in"""
+    tiering: Tiering = NO_TIERING
+    """which logs have a remote part"""
     node_id: int | None = None
     source: str | None = None
     """the directory that this was read from; None if there was none"""
@@ -85,7 +89,8 @@ class TopicFacts:
 
     def settings(self, topic: str, given: Mapping[str, str]) -> LogSettings:
         """What decides a topic's bytes: the cluster's memory, else what the caller gave, else Kafka's defaults."""
-        return LogSettings.from_names({**given, **self.broker_configs, **self.configs.get(topic, {})})
+        remote = {REMOTE_STORAGE_ENABLE: "true"} if self.tiering.has_remote_log(topic) else {}
+        return LogSettings.from_names({**given, **self.broker_configs, **self.configs.get(topic, {}), **remote})
 
     def cleaner_config(self, topic: str, given: Mapping[str, str]) -> CleanerConfig:
         """How a topic is cleaned: the cluster's memory, else what the caller gave, else Kafka's defaults."""
@@ -123,20 +128,25 @@ NO_FACTS = TopicFacts()
 
 
 def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
-    """From the first of several log directories of one broker that holds a metadata log; never raises for bad data."""
+    """From the first of several log directories of one broker that holds a metadata log; never raises for bad data.
+
+    What tells of remote storage comes from all of them.
+    """
+    roots = list(roots)
     for root in roots:
         path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
         if not os.path.isdir(path):
             continue
         try:
-            return _read(root, path)
+            return _read(root, path, roots)
         except KafkaLogError as error:
             problem = f"the topics' settings in {path} cannot be read ({error}): only the given settings apply"
-            return TopicFacts(source=path, problem=problem)
-    return NO_FACTS
+            return TopicFacts(source=path, problem=problem, tiering=read_tiering(roots, None))
+    tiering = read_tiering(roots, None)
+    return NO_FACTS if tiering == NO_TIERING else TopicFacts(tiering=tiering)
 
 
-def _read(root: str, path: str) -> TopicFacts:
+def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
     from kafkalog.cluster.kraft.metadata_log import MetadataLog
     from kafkalog.cluster.rules.configuration import dynamic_of_broker
     from kafkalog.log.directories.partition import open_partition
@@ -145,14 +155,11 @@ def _read(root: str, path: str) -> TopicFacts:
     image = state.image
     node_id = node_id_of(root)
     broker = dynamic_of_broker(image.configs, node_id)
+    configs = {name: image.configs.get(f"topic:{name}", {}) for name in image.topics}
     return TopicFacts(
-        configs={
-            name: known
-            for name in image.topics
-            if (known := LogSettings.known_to_topics(image.configs.get(f"topic:{name}", {})))
-        },
+        configs={name: known for name, values in configs.items() if (known := LogSettings.known_to_topics(values))},
         broker_configs=LogSettings.known_to_topics(broker),
-        cleaner_configs={name: known_settings(image.configs.get(f"topic:{name}", {})) for name in image.topics},
+        cleaner_configs={name: known_settings(values) for name, values in configs.items()},
         cleaner_broker_configs=known_settings(broker),
         topic_ids={name: topic.id for name, topic in image.topics.items()},
         replicas={
@@ -174,10 +181,9 @@ def _read(root: str, path: str) -> TopicFacts:
             and len(partition.directories) == len(partition.replicas)
         },
         compacted=frozenset(
-            name
-            for name in image.topics
-            if COMPACT in (image.configs.get(f"topic:{name}", {}).get("cleanup.policy") or "")
+            name for name, values in configs.items() if COMPACT in (values.get("cleanup.policy") or "")
         ),
+        tiering=read_tiering(roots, configs),
         node_id=node_id,
         source=path,
         problem=_problem(path, state),

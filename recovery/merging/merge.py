@@ -24,7 +24,7 @@ from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.disk.lock import refuse_half_done
-from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.fs import FileSystem, own_file
 from kafkalog.recovery.act.space import refuse_if_full
 from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
 from kafkalog.recovery.copies.merge_result import MergedDirectory, MergedRange, MergeResult
@@ -38,7 +38,7 @@ from kafkalog.recovery.copies.volumes import Copy, Shelf, gather
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.cluster_memory import read_cluster_memory
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
-from kafkalog.recovery.merging.write import own_file, write_partition
+from kafkalog.recovery.merging.write import write_partition
 
 __all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories", "merge_replicas"]
 

@@ -24,16 +24,13 @@ from kafkalog.codec.text import (
 from kafkalog.log.disk.one_file import OneFile
 from kafkalog.log.storage.content import ContentSource, Slice
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
+from kafkalog.recovery.act.fs import PIECE, FileSystem, own_file
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory
 from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
 from kafkalog.recovery.copies.merge_segments import Piece
 from kafkalog.recovery.facts.broker_settings import LogSettings
 
-__all__ = ["own_file", "write_partition"]
-
-_MODE = 0o644
-
+__all__ = ["write_partition"]
 
 def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, settings: LogSettings, now_ms: int) -> None:
     """Write the merged log below the root of `fs` as `<topic>-<partition>`, which is not there yet.
@@ -53,11 +50,6 @@ def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, setting
         fs.remove_tree(unfinished)
         raise
     fs.sync_directory("")
-
-
-def own_file() -> Owner:
-    """Mode and owner of a file that is rewritten."""
-    return _MODE, os.geteuid(), os.getegid()
 
 
 def _write_logs(copies: MergeCopies, log: MergedLog, fs: FileSystem, unfinished: str) -> None:

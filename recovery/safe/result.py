@@ -37,6 +37,8 @@ class SafeResult:
     """partition directory -> offset ranges that are gone inside the log that is kept"""
     refusals: dict[str, str] = field(default_factory=dict)
     """partition directory -> why it is left as it is"""
+    left_to_remote: frozenset[str] = frozenset()
+    """partition directories of which damaged segments go because the remote tier has them"""
     merged: frozenset[str] = frozenset()
     """partition directories that hold what several copies held"""
 

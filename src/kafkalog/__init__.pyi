@@ -63,16 +63,21 @@ from kafkalog.inspect.facts import ReportFacts as ReportFacts
 from kafkalog.inspect.health import DirectoryHealth as DirectoryHealth
 from kafkalog.inspect.health import PartitionHealth as PartitionHealth
 from kafkalog.inspect.health import health as health
+from kafkalog.inspect.remote import LocalPart as LocalPart
+from kafkalog.inspect.remote import RemotePartition as RemotePartition
+from kafkalog.inspect.remote import RemoteRow as RemoteRow
+from kafkalog.inspect.remote import RemoteView as RemoteView
+from kafkalog.inspect.remote import inspect_remote as inspect_remote
 from kafkalog.log.directories.chosen import Chosen as Chosen
 from kafkalog.log.directories.directory import LogDir as LogDir
 from kafkalog.log.directories.directory import open_log_dir as open_log_dir
 from kafkalog.log.directories.inventory import Inventory as Inventory
 from kafkalog.log.directories.inventory import open_all as open_all
 from kafkalog.log.directories.partition import Partition as Partition
-from kafkalog.log.directories.partition import open_partition as open_partition
 from kafkalog.log.directories.partition import open_segment as open_segment
 from kafkalog.log.disk.files import FileSource as FileSource
 from kafkalog.log.disk.lock import HeldDirectory as HeldDirectory
+from kafkalog.log.disk.remote import RemoteFile as RemoteFile
 from kafkalog.log.reading.fetch import Chunk as Chunk
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError as OffsetOutOfRangeError
 from kafkalog.log.reading.fetch import Origin as Origin
@@ -122,6 +127,7 @@ from kafkalog.recovery.act.purging import purge as purge
 from kafkalog.recovery.act.runner import CompletedRuns as CompletedRuns
 from kafkalog.recovery.act.unfinished_business import Standing as Standing
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun as UnfinishedRun
+from kafkalog.recovery.checks.remote import verify_remote as verify_remote
 from kafkalog.recovery.checks.report import BrokerStart as BrokerStart
 from kafkalog.recovery.checks.report import DirectoryReport as DirectoryReport
 from kafkalog.recovery.checks.report import PartitionReport as PartitionReport
@@ -180,6 +186,8 @@ from kafkalog.recovery.quorum.run import QuorumResult as QuorumResult
 from kafkalog.recovery.quorum.run import plan_quorum as plan_quorum
 from kafkalog.recovery.quorum.run import recover_quorum as recover_quorum
 from kafkalog.recovery.quorum.voters import QuorumMember as QuorumMember
+from kafkalog.recovery.restoring.events import RebuiltEvents as RebuiltEvents
+from kafkalog.recovery.restoring.events import rebuild_remote_metadata as rebuild_remote_metadata
 from kafkalog.recovery.results import RecoveryResult as RecoveryResult
 from kafkalog.recovery.run import RecoveryOptions as RecoveryOptions
 from kafkalog.recovery.run import plan as plan
@@ -210,6 +218,19 @@ from kafkalog.recovery.undoing import undo as undo
 from kafkalog.reporting.making import Report as Report
 from kafkalog.reporting.making import report as report
 from kafkalog.reporting.verdict import ReportVerdict as ReportVerdict
+from kafkalog.tiers.layouts import open_tier as open_tier
+from kafkalog.tiers.lineage import RemoteStretch as RemoteStretch
+from kafkalog.tiers.metadata import RemoteMetadata as RemoteMetadata
+from kafkalog.tiers.metadata import read_remote_metadata as read_remote_metadata
+from kafkalog.tiers.reading import open_partition as open_partition
+from kafkalog.tiers.remote_tier import ListedSegment as ListedSegment
+from kafkalog.tiers.remote_tier import RemoteObject as RemoteObject
+from kafkalog.tiers.remote_tier import RemoteTier as RemoteTier
+from kafkalog.tiers.segments import RemoteSegment as RemoteSegment
+from kafkalog.tiers.segments import RemoteSegmentEvent as RemoteSegmentEvent
+from kafkalog.tiers.segments import RemoteSegmentState as RemoteSegmentState
+from kafkalog.tiers.tiering import LocalStart as LocalStart
+from kafkalog.tiers.tiering import Tiering as Tiering
 
 __version__: str
 open = open_log_dir

@@ -124,6 +124,16 @@ ELSEWHERE = {
     FindingCode.OFFSET_BEYOND_LOG_END: "cluster/test_past.py",
     FindingCode.METADATA_GAP: "cluster/test_metadata_image.py",
     FindingCode.METADATA_INCONSISTENT: "cluster/test_elections.py",
+    FindingCode.REMOTE_EVENT_INVALID: "tiers/test_metadata.py",
+    FindingCode.TIER_GAP: "recovery/test_tiered.py",
+    **dict.fromkeys(
+        (
+            FindingCode.REMOTE_OBJECT_MISSING, FindingCode.REMOTE_OBJECT_LEAKED, FindingCode.REMOTE_OBJECT_DAMAGED,
+            FindingCode.REMOTE_INDEX_DAMAGED, FindingCode.REMOTE_COPY_STUCK, FindingCode.REMOTE_DELETE_STUCK,
+            FindingCode.REMOTE_COPY_BEHIND, FindingCode.LOCAL_RETENTION_PASSED, FindingCode.REMOTE_LINEAGES_OVERLAP,
+        ),
+        "inspect/test_remote.py",
+    ),
     FindingCode.ZK_LOG_TORN: "cluster/test_zookeeper.py",
     FindingCode.ZK_LOG_CORRUPT: "cluster/test_zookeeper.py",
     FindingCode.ZK_CHECKSUM_MISMATCH: "cluster/test_zookeeper.py",

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("codec", "log", "recovery", "cluster", "spark", "server", "replay", "producer", "src")
+ROOMS = ("codec", "log", "recovery", "cluster", "tiers", "spark", "server", "replay", "producer", "src")
 METHODS = {"read_bytes", "read_text", "fromfile", "memmap", "memory_map", "copyfile", "copy2", "copytree", "load"}
 OPENERS = {"os", "io", "Path", "codecs", "gzip", "bz2", "lzma", "shelve", "tarfile", "zipfile"}
 CLASSES = {"FileIO", "OSFile", "ParquetFile", "ORCFile", "TextFileReader"}

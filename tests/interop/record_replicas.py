@@ -59,14 +59,16 @@ def log_of(partition: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(partition.glob("*.log")))
 
 
-def archive(target: Path, directories: dict[str, Path], only: str = "") -> None:
+def archive(
+    target: Path, directories: dict[str, Path], only: str = "", left_out: tuple[str, ...] = LEFT_OUT
+) -> None:
     """Some directories as one archive; of their partitions those that begin with `only`."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=9) as tar:
         for name, directory in directories.items():
             for path in sorted(directory.rglob("*")):
                 relative = path.relative_to(directory)
-                if path.name in LEFT_OUT or (only and not relative.parts[0].startswith(only)):
+                if path.name in left_out or (only and not relative.parts[0].startswith(only)):
                     continue
                 member = tar.gettarinfo(str(path), f"{name}/{relative.as_posix()}")
                 member.uid = member.gid = 0

@@ -18,12 +18,12 @@ import kafkalog
 from command import kafkalog as command
 from fixture_data import (
     REPLICA_VERSIONS,
-    TIERED_CASES,
     broker_case,
     broker_cases,
     recovery_cases,
     recovery_families,
     tiered_case,
+    tiered_volumes,
     unpack_replicas,
     unpack_tiered,
 )
@@ -105,9 +105,11 @@ def test_on_volumes_that_went_apart(tmp_path: Path, compared: Callable[[str, int
 
 
 @pytest.mark.parametrize("has_cache", [True, False])
-@pytest.mark.parametrize("name", TIERED_CASES)
-def test_on_tiered_logs(name: str, has_cache: bool, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
-    root = unpack_tiered(name, tmp_path)
+@pytest.mark.parametrize(("name", "volume"), tiered_volumes())
+def test_on_tiered_logs(
+    name: str, volume: str, has_cache: bool, tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    root = unpack_tiered(name, tmp_path, volume)
     if not has_cache:
         shutil.rmtree(root / CACHE)
     compare(iter([(name, root, {})]), compared)
@@ -117,12 +119,12 @@ def lost(made: Plan) -> dict[str, int]:
     return {name: each.records_lost for name, each in made.choice.own_by_partition.items() if each.records_lost}
 
 
-@pytest.mark.parametrize("name", TIERED_CASES)
-def test_the_remote_part_of_a_tiered_log_is_not_lost(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "volume"), [("stopped", "broker"), ("killed", "broker")])
+def test_the_remote_part_of_a_tiered_log_is_not_lost(name: str, volume: str, tmp_path: Path) -> None:
     """1,527 records and more were said to be lost of logs whose first segments are elsewhere."""
-    root = unpack_tiered(name, tmp_path)
+    root = unpack_tiered(name, tmp_path, volume)
     shutil.rmtree(root / CACHE)
-    local = tiered_case(name)["local"]
+    local = tiered_case(name).local[volume]
     assert any(bases[0] > 0 for bases in local.values())
     made = plan(root)
     assert lost(made) == {}
@@ -133,7 +135,7 @@ def test_the_remote_part_of_a_tiered_log_is_not_lost(name: str, tmp_path: Path) 
 def test_the_first_segment_of_a_log_beside_tiered_ones_is_lost(tmp_path: Path) -> None:
     """It has no line in log-start-offset-checkpoint, as every tiered log has, so its records were here."""
     root = unpack_tiered("stopped", tmp_path)
-    first = tiered_case("stopped")["local"]["plain-0"]
+    first = tiered_case("stopped").local["broker"]["plain-0"]
     for path in (root / "plain-0").glob("00000000000000000000.*"):
         path.unlink()
     made = plan(root)

@@ -10,8 +10,8 @@ import pytest
 
 import kafkalog
 from broker_dirs import brokers, own_copy, unpacked
+from kafkalog.log.disk.object_store import STORAGE_OPTIONS
 from kafkalog.spark.contents_schema import SCHEMAS
-from kafkalog.spark.object_store import STORAGE_OPTIONS
 from kafkalog.spark.write_options import _MEANT
 from tiny_s3 import KEY, SECRET, serving
 

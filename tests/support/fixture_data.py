@@ -30,7 +30,7 @@ REPLICAS = FIXTURES / "replicas"
 REPLICA_VERSIONS = ("4.3.0", "4.4.0")
 QUORUMS = FIXTURES / "quorum"
 TIERED = FIXTURES / "tiered"
-TIERED_CASES = ("stopped", "killed")
+TIERED_CASES = ("stopped", "killed", "pair", "returned", "cut-short")
 
 # A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
 _CHUNK = 1 << 16
@@ -163,16 +163,52 @@ def unpack_replicas(target: Path, *, after: bool = False, version: str = "4.3.0"
     return target
 
 
-def tiered_case(name: str) -> dict[str, Any]:
-    """Where the partitions of a recorded broker with tiered storage began and ended, and which segments were local."""
-    case: dict[str, Any] = json.loads((TIERED / name / "case.json").read_text(encoding="utf-8"))
-    return case
+@dataclass(frozen=True, slots=True)
+class TieredCase:
+    """What brokers with tiered storage left: `volumes` and `remote` below a directory where it is unpacked."""
+
+    name: str
+    local: dict[str, dict[str, list[int]]]
+    """log directory -> partition directory -> base offsets of its local segments"""
+    bounds: dict[str, tuple[int, int]]
+    """partition directory -> log start and end, of a consumer's"""
+
+    @property
+    def volumes(self) -> tuple[str, ...]:
+        return tuple(self.local)
+
+    def unpack(self, target: Path) -> Path:
+        _extract(_stored(TIERED / self.name / "data.tar.gz"), target)
+        return target
+
+    def expected(self, isolation: str) -> dict[str, list[dict[str, Any]]]:
+        """What a consumer read, by partition directory."""
+        found: dict[str, list[dict[str, Any]]] = {each: [] for each in self.bounds}
+        with gzip.open(TIERED / self.name / "expected" / f"{isolation}.jsonl.gz", "rt", encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                found[f"{row['topic']}-{row['partition']}"].append(row)
+        return found
 
 
-def unpack_tiered(name: str, target: Path) -> Path:
-    """Unpack `broker` and `remote` of such a recording; gives the log directory."""
-    _extract(_stored(TIERED / name / "data.tar.gz"), target)
-    return target / "broker"
+def tiered_case(name: str) -> TieredCase:
+    """One of `TIERED_CASES`."""
+    case = json.loads((TIERED / name / "case.json").read_text(encoding="utf-8"))
+    local, bounds = case["local"], case["partitions"]
+    if name in ("stopped", "killed"):
+        local = {"broker": local}
+        bounds = {f"{topic}-{number}": each for topic, found in bounds.items() for number, each in enumerate(found)}
+    return TieredCase(name, local, {directory: (low, high) for directory, (low, high) in bounds.items()})
+
+
+def tiered_volumes() -> list[tuple[str, str]]:
+    """The log directories of all recordings: name of the recording, name of the directory."""
+    return [(name, volume) for name in TIERED_CASES for volume in tiered_case(name).volumes]
+
+
+def unpack_tiered(name: str, target: Path, volume: str = "broker") -> Path:
+    """Unpack such a recording; gives the log directory."""
+    return tiered_case(name).unpack(target) / volume
 
 
 def recovery_families() -> tuple[str, ...]:

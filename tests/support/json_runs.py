@@ -9,7 +9,7 @@ from pathlib import Path
 
 from broker_dirs import brokers, own_copy, unpacked
 from command import Finished, kafkalog
-from fixture_data import recovery_cases
+from fixture_data import recovery_cases, tiered_case
 from kafkalog.log import open_all
 from kafkalog.replay.target import progress_topic
 from mock_cluster import mock_cluster
@@ -126,6 +126,20 @@ def several(case_id: str, scratch: Path) -> Iterator[Run]:
     yield "recover", kafkalog("recover", "--json", *found)
 
 
+def tiered(scratch: Path) -> Iterator[Run]:
+    """Logs in two tiers."""
+    root = tiered_case("cut-short").unpack(scratch / "tiered")
+    yield "ls", kafkalog("ls", "--json", root / "broker")
+    yield "remote", kafkalog("remote", "--json", root / "broker")
+    yield "remote", kafkalog("remote", "--json", root / "broker", "--remote", root / "remote")
+    yield "remote", kafkalog("remote", "--json", "--remote", root / "remote")
+    rebuilt = ("--into", scratch / "events", root / "broker", "--remote", root / "remote")
+    yield "remote", kafkalog("remote", "rebuild-metadata", "--json", *rebuilt)
+    yield "verify", kafkalog("verify", "--json", root / "broker", "--remote", root / "remote")
+    yield "find", kafkalog("find", "--json", "--offset", 5, root / "broker", "--remote", root / "remote")
+    yield "dump", kafkalog("dump", "--json", "-n", 20, root / "broker", "--remote", root / "remote")
+
+
 def acting(directory: Path, scratch: Path) -> Iterator[Run]:
     """What changes a directory, on copies of it: recovered, taken back, indexes rebuilt, compacted, purged."""
     copy = own_copy(directory, scratch / "acted-on")
@@ -188,3 +202,4 @@ def every_run(scratch: Path) -> Iterator[Run]:
         yield from acting(root, scratch / family)
         shutil.rmtree(scratch / family)
     yield from built(scratch)
+    yield from tiered(scratch)

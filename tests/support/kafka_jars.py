@@ -274,17 +274,17 @@ def compiled(version: str, name: str, sources: dict[str, str]) -> Path:
     return directory / name
 
 
-def further_jars(version: str, *artifacts: str) -> tuple[Path, ...]:
+def further_jars(version: str, *artifacts: str, classifier: str = "") -> tuple[Path, ...]:
     """Single jars of Kafka's beside what a version's tools bring; Maven brings each once."""
     folder = cache_directory() / "further" / version
     found = []
     for artifact in artifacts:
-        jar = folder / f"{artifact}-{version}.jar"
+        jar = folder / (f"{artifact}-{version}" + (f"-{classifier}.jar" if classifier else ".jar"))
         if not jar.is_file():
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder) as made:
-                command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact=org.apache.kafka:{artifact}:{version}",
-                           f"-DoutputDirectory={made}"]  # fmt: skip
+                wanted = f"org.apache.kafka:{artifact}:{version}" + (f":jar:{classifier}" if classifier else "")
+                command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={wanted}", f"-DoutputDirectory={made}"]
                 try:
                     subprocess.run(command, check=True, capture_output=True, timeout=SETUP_SECONDS)
                 except (OSError, subprocess.SubprocessError) as error:

@@ -100,6 +100,8 @@ class RealBroker:
         self._row = row
         self._settings = {**SETTINGS, **(settings or {})}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.classes: tuple[Path, ...] = ()
+        """further jars of its class path"""
         self._clients = KafkaOracle(version, heap="200m")
         self._killed_at = 0.0
         directory.mkdir(parents=True, exist_ok=True)
@@ -124,7 +126,7 @@ class RealBroker:
 
     # ---- processes
     def _spawn(self, name: str, main: str, *arguments: str, heap: str = HEAP) -> subprocess.Popen[bytes]:
-        command = kafka_jars.java(self.version, main, *arguments, heap=heap, flags=LOGGING)
+        command = kafka_jars.java(self.version, main, *arguments, heap=heap, flags=LOGGING, classes=self.classes)
         with self._output(name).open("ab") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, cwd=self.directory)
         self._processes[name] = process

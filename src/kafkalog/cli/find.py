@@ -12,6 +12,7 @@ from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.numbers import OFFSET
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.remote import remote_options, with_remote
 from kafkalog.cli.options.selection import chosen_of, selected, selection_options
 from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.tables import Column, Kind, print_table
@@ -177,6 +178,7 @@ def _print(lines: list[Line]) -> None:
 @selection_options
 @click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0], show_default=True,
               help="With read_committed, latest is the last stable offset.")  # fmt: skip
+@remote_options
 @JSON
 @REPLICA
 @SERVER_PROPERTIES
@@ -185,6 +187,9 @@ def command(
     ctx: click.Context,
     /,
     paths: tuple[str, ...],
+    remote: str | None,
+    layout: str | None,
+    storage: tuple[str, ...],
     times: tuple[int | str, ...],
     offsets: tuple[int, ...],
     topics: tuple[str, ...],
@@ -205,7 +210,7 @@ def command(
         raise UsageError("nothing to find: give --time or --offset")
     if isolation_level == READ_COMMITTED and "latest" not in times:
         raise UsageError("--isolation-level has an effect only with --time latest")
-    inventory = open_all(*paths, tolerant=True)
+    inventory = open_all(*with_remote(paths, remote, layout, storage), tolerant=True)
     chosen = chosen_of(topics, numbers, excluded)
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)

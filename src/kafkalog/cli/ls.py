@@ -67,7 +67,8 @@ def _partition_object(summary: PartitionHealth, log_dir: LogDir | None) -> dict[
         "partition": partition.partition,
         "state": partition.state.value or "live",
         "topic_id": partition.metadata.topic_id if partition.metadata is not None else None,
-        "log_start_offset": partition.log_start_offset,
+        "log_start_offset": summary.log_start_offset,
+        "tiering": summary.local_start.as_dict() if summary.local_start and summary.local_start.is_tiered else None,
         "log_end_offset": summary.log_end_offset,
         "first_offset": summary.first_offset,
         "last_offset": summary.last_offset,
@@ -153,6 +154,7 @@ def _print_partitions(title: str, summaries: list[PartitionHealth], *, each_of_m
         Column("state", if_any=True),
         Column("segments", drop=4),
         Column("start", drop=5),
+        Column("local start", if_any=True),
         Column("first", drop=6),
         Column("last", drop=3),
         "end",
@@ -171,7 +173,8 @@ def _print_partitions(title: str, summaries: list[PartitionHealth], *, each_of_m
                 each.partition.partition,
                 each.partition.state.value,
                 len(each.segments),
-                each.partition.log_start_offset,
+                each.log_start_offset,
+                each.local_log_start_offset,
                 _UNKNOWN if each.is_unknown else each.first_offset,
                 _UNKNOWN if each.is_unknown else each.last_offset,
                 _UNKNOWN if each.log_end_offset is None else each.log_end_offset,
@@ -212,7 +215,7 @@ class _Sum(NamedTuple):
         """The last row of the table of partitions."""
         health = f"{self.hurt} not ok" if self.hurt else "ok"
         times = (self.first_timestamp, self.last_timestamp)
-        return ["total", self.partitions, "", self.segments, "", "", "", "", *times, self.size, "", health]
+        return ["total", self.partitions, "", self.segments, "", "", "", "", "", *times, self.size, "", health]
 
 
 def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:

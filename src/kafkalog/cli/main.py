@@ -35,6 +35,7 @@ COMMANDS = {
     "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
     "replay": ("kafkalog.cli.replay", "Write the records of log directories into a live cluster, each once."),
     "report": ("kafkalog.cli.report", "Write a one-page report on log directories, to share."),
+    "remote": ("kafkalog.cli.remote", "Show the remote tier of tiered logs, segment by segment."),
     "retention": ("kafkalog.cli.retention", "Show what retention would delete now, and when the rest goes."),
     "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or permanently delete it."),
     "serve": ("kafkalog.cli.serve", "Let Kafka's clients read log directories: a read-only broker."),
@@ -51,7 +52,7 @@ COMMANDS = {
 """Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
 
 GROUPS = {
-    "Look and check": ("ls", "verify", "plan", "compare", "triage", "report", "explain", "retention"),
+    "Look and check": ("ls", "verify", "plan", "compare", "triage", "report", "explain", "retention", "remote"),
     "Repair": ("recover", "undo", "runs", "undelete", "merge", "compact", "index", "staging"),
     "Read records": ("dump", "find", "top"),
     "Ask what the cluster knew": ("groups", "offsets", "transactions", "elections", "metadata", "zk"),

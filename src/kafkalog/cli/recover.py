@@ -13,6 +13,7 @@ from kafkalog.cli import plan as plan_command
 from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES, job_count
 from kafkalog.cli.options.paths import PATHS
+from kafkalog.cli.options.remote import remote_options, tier_of
 from kafkalog.cli.output import print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
@@ -54,6 +55,7 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
 @click.option("--dry-run", is_flag=True, help="Show the plan, as `kafkalog plan` does, and stop.")
 @click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
 @click.option("--mark-clean", is_flag=True, help="Verify the result from disk, then write a clean-shutdown marker.")
+@remote_options
 @QUARANTINE
 @MOVED
 @click.option("--complete", metavar="RUN", help="Complete this run even though another machine began it.")
@@ -64,6 +66,9 @@ def command(
     accept_loss: bool,
     dry_run: bool,
     into: str | None,
+    remote: str | None,
+    layout: str | None,
+    storage: tuple[str, ...],
     mark_clean: bool,
     quarantine: str | None,
     moved: bool,
@@ -82,10 +87,17 @@ def command(
 
     Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
     salvage also keeps sound batches after the damage; merge puts in a damaged partition's place what it and the copies
-    given with --copy hold together; strict only removes torn and zero-filled tails and refuses
-    anything else; kafka leaves, byte for byte, what the broker's own recovery would; set-aside moves the chosen
-    partitions to quarantine, so that the broker fetches all of them again.
+    given with --copy hold together; remote gives up damaged segments of a tiered log of which the remote tier has
+    copies; strict only removes torn and zero-filled tails and refuses anything else; kafka leaves, byte for byte, what
+    the broker's own recovery would; set-aside moves the chosen partitions to quarantine, so that the broker fetches all
+    of them again.
+
+    With --remote and --into, tiered logs are brought back whole from the remote tier first: what is not local, what is
+    damaged, and logs that are gone.
     """
+    tier = tier_of(remote, layout, storage)
+    if tier is not None and into is None:
+        raise UsageError("--remote brings logs back into a copy: give its directory with --into")
     if dry_run:
         _refuse_with_dry_run({
             "--yes": yes, "--accept-loss": accept_loss, "--into": into, "--mark-clean": mark_clean,
@@ -116,6 +128,7 @@ def command(
                     jobs=threads,
                     on_progress=progress.update,
                     on_plan=progress.paused(acting.planned),
+                    tier=tier,
                 )
             return _show([result], as_json, is_new=True)
         expected = _agreed(acting, paths, wanted, threads, quarantine) if acting.asks else None

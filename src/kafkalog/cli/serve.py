@@ -14,6 +14,7 @@ import click
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.remote import remote_options, with_remote
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
 from kafkalog.cli.output import LineWriter, print_json, report_findings
@@ -88,6 +89,7 @@ class _Address(_AddressType):
               help="Threads that serve clients.")  # fmt: skip
 @click.option("--refresh", metavar="SECONDS", type=Whole(0, 86_400), default=1, show_default=True,
               help="How often to look for what was written meanwhile; 0 is never.")  # fmt: skip
+@remote_options
 @JSON
 @REPLICA
 @SERVER_PROPERTIES
@@ -96,6 +98,9 @@ def command(
     ctx: click.Context,
     /,
     paths: tuple[str, ...],
+    remote: str | None,
+    layout: str | None,
+    storage: tuple[str, ...],
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
     topics: tuple[str, ...],
@@ -142,7 +147,8 @@ def command(
             f"{descriptors.limit} files may be open (ulimit -n)"
         )
     chosen = chosen_of(topics, numbers, excluded)
-    catalog = Catalog(paths, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
+    places = with_remote(paths, remote, layout, storage)
+    catalog = Catalog(places, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
                       open_logs=descriptors.open_logs,
                       on_damage=_complain if skip_damaged else None)  # fmt: skip
     chosen.check((each.topic or "", each.partition or 0) for each in catalog.partitions)

@@ -67,7 +67,7 @@ def planning_options(function: Function) -> Function:
             show_default=True,
             metavar="MODE",
             shell_complete=lambda _ctx, _param, begun: [each for each in Mode if each.startswith(begun)],
-            help="How to recover: safe, salvage, merge, strict, kafka or set-aside.",
+            help="How to recover: safe, salvage, merge, remote, strict, kafka or set-aside.",
         ),
     ):
         function = option(function)

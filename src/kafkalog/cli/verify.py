@@ -9,15 +9,18 @@ import click
 
 from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.remote import remote_options, tier_of
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.cli.tiering_text import tiering_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
+from kafkalog.recovery.checks.remote import verify_remote
 from kafkalog.recovery.checks.report import PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.words.escapes import escape_controls
@@ -73,6 +76,9 @@ def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -
     if not (len(found) > most if problems_only is None else problems_only):
         totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
         print_table(title, _COLUMNS, [_row(each, shallow=shallow, below=below) for each in found], totals)
+        with LineWriter() as writer:
+            for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in found]):
+                writer.write(line)
         return
     segments, batches, records, size, _ = sums
     of_records = "" if shallow else f", {records} records"
@@ -93,13 +99,18 @@ def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -
 @click.option("--problems-only/--all", default=None,
               help="List the partitions with findings, the most damaged first, or every one [problems only above "
               f"{_MOST_ON_A_TERMINAL} on a terminal, else above {MANY}].")  # fmt: skip
+@remote_options
 @JOBS
 @SERVER_PROPERTIES
 @JSON
 @click.pass_context
 def command(
     ctx: click.Context,
+    /,
     paths: tuple[str, ...],
+    remote: str | None,
+    layout: str | None,
+    storage: tuple[str, ...],
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
@@ -112,7 +123,8 @@ def command(
     """Check logs, records, indexes, snapshots, epochs and checkpoints; change nothing.
 
     If only some partitions are chosen, it does not check a log directory as a whole: whether a broker would start on
-    it, and which partitions are missing.
+    it, and which partitions are missing.  With --remote the remote segments of tiered logs are checked too, those that
+    the events in PATH name, or all that are listed.
 
     Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is still checked.
     """
@@ -121,8 +133,15 @@ def command(
         flag = "--problems-only" if problems_only else "--all"
         raise UsageError(f"{flag} is for the table; --json lists everything")
     chosen = chosen_of(topics, numbers, excluded)
-    with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
-        report = verify(*paths, deep=not shallow, select=chosen, jobs=job_count(jobs), on_read=progress.advance)
+    tier = tier_of(remote, layout, storage)
+    report = VerifyReport((), [])
+    if paths:
+        with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
+            report = verify(*paths, deep=not shallow, select=chosen, jobs=job_count(jobs), on_read=progress.advance)
+    if tier is not None:
+        roots = [each.path for each in report.directories if each.broker is not None or os.path.isdir(each.path)]
+        other = verify_remote(tier, roots, deep=not shallow, select=chosen, jobs=job_count(jobs))
+        report = VerifyReport((*report.paths, tier.place), [*report.directories, other])
     if as_json:
         for directory in report.as_dicts():
             print_json(directory)

@@ -26,7 +26,10 @@ from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.partition import Beside
+from kafkalog.recovery.checks.verify import beside_of
 from kafkalog.recovery.facts.workers import OnRead, in_order
+from kafkalog.tiers.tiering import LocalStart
 
 __all__ = ["DirectoryHealth", "PartitionHealth", "health", "health_of"]
 
@@ -44,6 +47,20 @@ class PartitionHealth:
     behind: BehindDamage
     is_read: bool = True
     """False: the operating system did not give it out"""
+    local_start: LocalStart | None = None
+    """where a log begins that a log directory around it tells of; None without a segment"""
+
+    @property
+    def log_start_offset(self) -> int:
+        """In whichever tier it is."""
+        found = self.local_start
+        return self.partition.log_start_offset if found is None or not found.is_tiered else found.log_start
+
+    @property
+    def local_log_start_offset(self) -> int | None:
+        """Of a tiered log whose first segments are elsewhere."""
+        found = self.local_start
+        return found.local_log_start if found is not None and found.is_tiered else None
 
     @property
     def log_end_offset(self) -> int | None:
@@ -98,15 +115,19 @@ class PartitionHealth:
         return not self.words and not self.behind.batches
 
 
-def _health_of(partition: Partition, log_dir: LogDir | None, told: OnRead | None) -> PartitionHealth:
+def _health_of(
+    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
+) -> PartitionHealth:
     try:
-        return _read(partition, log_dir, told)
+        return _read(partition, log_dir, beside, told)
     except StorageError as error:
         findings = (*partition.findings, unreadable(error, partition.path))
         return PartitionHealth(partition, (), findings, BehindDamage(), is_read=False)
 
 
-def _read(partition: Partition, log_dir: LogDir | None, told: OnRead | None) -> PartitionHealth:
+def _read(
+    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
+) -> PartitionHealth:
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     segments = tuple(
         summarize(segment, next_segment=base, on_bytes=told)
@@ -119,12 +140,14 @@ def _read(partition: Partition, log_dir: LogDir | None, told: OnRead | None) -> 
         finding, behind = damage
         findings[findings.index(finding)] = with_what_is_behind(finding, behind)
     findings += missing_from(partition, _missing(segments))
+    local_start = None
     if log_dir is not None and partition.name is not None and partition.state is DirectoryState.LIVE:
         key = (partition.name.topic, partition.name.partition)
         end = max((each.next_offset for each in segments), default=partition.log_start_offset)
         start = log_dir.log_start_offsets.get(key, 0)
         findings += checkpoint_findings(partition, end, start, log_dir.high_watermarks.get(key))
-    return PartitionHealth(partition, segments, tuple(findings), behind)
+        local_start = None if beside is None else beside.local_start(partition, end)
+    return PartitionHealth(partition, segments, tuple(findings), behind, local_start=local_start)
 
 
 def _missing(segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
@@ -194,20 +217,20 @@ def health_of(
         findings = [*findings_of_half_done(log_dir.path), *log_dir.findings]
         findings += [each for each in together if each.file in places]
         findings += missing_partitions_of(log_dir) if select == ALL else []
-        read = _several(partitions, log_dir, jobs, on_read)
+        read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs), jobs, on_read)
         found.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
     for partition in inventory.standalone:
         if id(partition) in meant:
             findings = [each for each in together if each.file == partition.path]
-            read = _several([partition], None, jobs, on_read)
+            read = _several([partition], None, None, jobs, on_read)
             found.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
     return tuple(found)
 
 
 def _several(
-    partitions: Sequence[Partition], log_dir: LogDir | None, jobs: int, on_read: OnRead
+    partitions: Sequence[Partition], log_dir: LogDir | None, beside: Beside | None, jobs: int, on_read: OnRead
 ) -> tuple[PartitionHealth, ...]:
     def work(partition: Partition, told: OnRead | None) -> PartitionHealth:
-        return _health_of(partition, log_dir, told)
+        return _health_of(partition, log_dir, beside, told)
 
     return tuple(in_order(partitions, work, size=lambda each: each.size, jobs=jobs, on_read=on_read))

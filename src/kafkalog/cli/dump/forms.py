@@ -38,6 +38,9 @@ _WHERE = {
     "quiet",
     "exits_at_end",
     "server_properties",
+    "remote",
+    "layout",
+    "storage",
 }
 _RANGE = {
     "start_offset", "end_offset", "one_offset", "kcat_offsets", "group", "max_records", "start_time", "end_time", "at",

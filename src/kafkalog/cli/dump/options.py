@@ -11,6 +11,7 @@ import click
 from kafkalog.cli.options.common import REPLICA, SHOW_SECRETS
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import SERVER_PROPERTIES
+from kafkalog.cli.options.remote import remote_options
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.codec.model import Codec
 from kafkalog.log import ISOLATION_LEVELS
@@ -62,6 +63,9 @@ class Options:
     replica: str | None
     server_properties: str | None
     at: int | None
+    remote: str | None
+    layout: str | None
+    storage: tuple[str, ...]
     # kafka-dump-log's
     files: tuple[str, ...]
     print_data_log: bool
@@ -146,6 +150,7 @@ _WHICH = (
     click.option("--transactional/--not-transactional", default=None,
                  help="Only what is, or is not, part of a transaction."),
     click.option("-n", "-c", "--max-records", type=_COUNT, metavar="N", help="Stop after this many lines."),
+    remote_options,
     REPLICA,
     SERVER_PROPERTIES,
 )  # fmt: skip

@@ -10,6 +10,7 @@ import click
 from kafkalog.cli.dump.forms import Form
 from kafkalog.cli.dump.options import Options
 from kafkalog.cli.options.paths import log_directories, settings_in
+from kafkalog.cli.options.remote import with_remote
 from kafkalog.cli.options.selection import chosen_of, selected
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding
@@ -30,13 +31,15 @@ class Sources:
             if paths:
                 raise UsageError("--server-properties replaces PATH here: give one of them")
             paths = [*log_directories(options.server_properties, settings_in(options.server_properties))]
-        if not paths:
+        if not paths and options.remote is None:
             raise click.UsageError("Missing argument 'PATH...'.")
         self.side_files = [path for path in paths if is_side_file(path) and not os.path.isdir(path)]
         missing = [path for path in self.side_files if not exists(path)]
         if missing:
             raise UsageError(f"{missing[0]} does not exist")
         self._others = [path for path in paths if path not in self.side_files]
+        if options.remote is not None or options.layout is not None or options.storage:
+            self._others = [*with_remote(self._others, options.remote, options.layout, options.storage)]
         self.paths = paths
         self.partitions: list[Partition] = []
         self.in_order: list[str | Partition] = []

@@ -64,6 +64,8 @@ def _refuse_empty(ctx: click.Context, param: click.Parameter, paths: tuple[str, 
 
 def _many(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     _refuse_empty(ctx, param, value)
+    if not value and ctx.params.get("remote") is not None and ctx.params.get("server_properties") is None:
+        return ()  # a remote tier will do
     return value or _from_properties(ctx, param)
 
 

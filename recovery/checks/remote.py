@@ -1,0 +1,66 @@
+"""The remote part of tiered logs, checked as local logs are: checksums, records, indexes, epochs, snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.directory import open_log_dir
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import unreadable
+from kafkalog.recovery.checks.partition import header_tables, verify_partition
+from kafkalog.recovery.checks.report import DirectoryReport, PartitionReport
+from kafkalog.recovery.facts.workers import OnRead, in_order
+from kafkalog.tiers.beside import remote_metadata_in
+from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.remote_tier import RemoteTier
+
+__all__ = ["verify_remote"]
+
+
+def verify_remote(
+    tier: RemoteTier,
+    roots: Sequence[str] = (),
+    *,
+    deep: bool = True,
+    select: Chosen = ALL,
+    limits: Limits = DEFAULT_LIMITS,
+    jobs: int = 1,
+    on_read: Callable[[int], None] | None = None,
+) -> DirectoryReport:
+    """Check what brokers read of a remote tier, as `verify` checks local logs; findings name objects.
+
+    * `tier`: see `open_tier`
+    * `roots`: log directories whose `__remote_log_metadata` says which segments are read; without any, the listing does
+    * `deep`: also decode every record
+    * `select`: which partitions
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `jobs`: how many partitions are read at a time
+    * `on_read`: is called with the number of log bytes read
+    """
+    both = BothTiers(None, tier, remote_metadata_in(roots))
+    if not both.listed:
+        return DirectoryReport(tier.place)
+    log_dir = open_log_dir(both.path, tolerant=True, limits=limits)
+    chosen = [each for each in log_dir.partitions if select.takes(each.topic, each.partition)]
+    tables = header_tables(chosen) if chosen else None
+
+    def named(found: Sequence[Finding]) -> list[Finding]:
+        return [each if each.file is None else replace(each, file=both.origin(each.file)) for each in found]
+
+    def check(partition: Partition, told: OnRead | None) -> PartitionReport:
+        try:
+            report = verify_partition(partition, deep=deep, limits=limits, on_read=told, tables=tables)
+        except StorageError as error:
+            report = PartitionReport(partition.path, segments=len(partition.segments))
+            report.findings = [*partition.findings, unreadable(error, partition.path)]
+        report.findings = named(report.findings)
+        report.path = f"{tier.place}: {partition.topic}-{partition.partition}"
+        return report
+
+    reports = list(in_order(chosen, check, size=lambda each: each.size, jobs=jobs, on_read=on_read))
+    return DirectoryReport(tier.place, reports, named(log_dir.findings))

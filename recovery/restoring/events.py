@@ -1,0 +1,189 @@
+"""The events of `__remote_log_metadata` rebuilt from the objects: what was copied, for a broker that has lost them.
+
+Each segment that is whole in the listing gets the two events of a copy that ended (`COPY_SEGMENT_STARTED`, then
+`COPY_SEGMENT_FINISHED`), in the partition of the topic that a broker looks for them in
+(`RemoteLogMetadataTopicPartitioner`).  Offsets, epochs, times and sizes come from the objects.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalog.cluster.records.framed_records import encode_remote_log_metadata
+from kafkalog.cluster.rules.java import signed
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry
+from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, FileKind
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.text import LeaderEpoch, decode_uuid
+from kafkalog.log.directories.directory import new_directory
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.writing.partitioners import partition_for_key
+from kafkalog.log.writing.writer import Log
+from kafkalog.tiers.bucket import epochs_of, last_offset_of
+from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
+from kafkalog.tiers.segments import RemoteSegmentState
+
+__all__ = ["RebuiltEvents", "metadata_partition", "rebuild_remote_metadata"]
+
+_MASK = 0xFFFFFFFF
+_NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+
+
+@dataclass(slots=True)
+class RebuiltEvents:
+    """What was written."""
+
+    path: str
+    segments: int = 0
+    by_partition: dict[int, int] = field(default_factory=dict)
+    """partition of the topic -> events in it"""
+    findings: list[Finding] = field(default_factory=list)
+    """segments without events, and why"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "path": self.path,
+            "segments": self.segments,
+            "partitions": {str(number): count for number, count in sorted(self.by_partition.items())},
+            "findings": [each.as_dict() for each in self.findings],
+        }
+
+
+def metadata_partition(topic_id: str, partition: int, count: int) -> int:
+    """Which of `count` partitions of the topic has the events of a partition."""
+    raw = decode_uuid(topic_id)
+    most, least = int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
+    found = 1
+    for value in (least ^ least >> 32, most ^ most >> 32, partition):
+        found = (31 * found + (value & _MASK)) & _MASK
+    return partition_for_key(signed(found).to_bytes(4, "big", signed=True), count)
+
+
+@checked
+def rebuild_remote_metadata(
+    tier: RemoteTier,
+    target: PathLike,
+    *,
+    partitions: int,
+    topic_id: str | None = None,
+    broker_id: int = -1,
+    at: int | None = None,
+    on_segment: Callable[[ListedSegment], None] | None = None,
+) -> RebuiltEvents:
+    """Write `__remote_log_metadata-*` to a new directory, from what the tier lists; raises `StorageError`.
+
+    Reads of each segment its epochs, the ends of its indexes, and its log from the last index entry on.  A segment that
+    lacks an object, or whose log cannot be read there, gets no events, and a finding.
+
+    * `tier`: see `open_tier`
+    * `target`: a directory that is not there yet, or is empty
+    * `partitions`: how many the topic has; a broker looks for the events in one of them
+    * `topic_id`: of `__remote_log_metadata`, as the cluster's metadata knows it
+    * `broker_id`: which broker the events are to be of
+    * `at`: their time, ms
+    * `on_segment`: called with each segment that is about to be read
+    """
+    now = time.time_ns() // 1_000_000 if at is None else at
+    root = new_directory(target, beside=os.path.join(tier.place, ""))
+    done = RebuiltEvents(root)
+    events: dict[int, list[bytes]] = defaultdict(list)
+    for listed in tier.segments():
+        if on_segment is not None:
+            on_segment(listed)
+        fields = _fields(tier, listed, broker_id, now, done.findings)
+        if fields is None:
+            continue
+        number = metadata_partition(listed.topic_id, listed.partition, partitions)
+        update = {name: fields[name] for name in ("remote_log_segment_id", "broker_id", "event_timestamp_ms")}
+        finished = int(RemoteSegmentState.COPY_SEGMENT_FINISHED)
+        events[number] += [
+            encode_remote_log_metadata("RemoteLogSegmentMetadataRecord", fields),
+            encode_remote_log_metadata(
+                "RemoteLogSegmentMetadataUpdateRecord",
+                {**update, "custom_metadata": None, "remote_log_segment_state": finished},
+            ),
+        ]
+        done.segments += 1
+    fs.make_directory(root)
+    for number in range(partitions):
+        directory = os.path.join(root, f"{REMOTE_LOG_METADATA_TOPIC}-{number}")
+        with Log.open(directory, topic_id=topic_id) as log:
+            if events[number]:
+                log.append([(None, each) for each in events[number]])
+        done.by_partition[number] = len(events[number])
+    return done
+
+
+def _fields(
+    tier: RemoteTier, listed: ListedSegment, broker_id: int, now: int, findings: list[Finding]
+) -> dict[str, Any] | None:
+    """What the first event of a segment says; None where it cannot be told."""
+    gone = [kind.value for kind in _NEEDED if kind not in listed.objects]
+    epochs = epochs_of(tier, listed)
+    why = f"lacks {', '.join(gone)}" if gone else "" if epochs else "has no leader epochs that can be read"
+    if not why:
+        try:
+            end, newest = last_offset_of(tier, listed), _newest(tier, listed)
+        except StorageError as error:
+            why = f"cannot be read: {error.strerror or error}"
+    if why:
+        detail = f"segment {listed.id} of {listed.topic}-{listed.partition} {why}: it gets no events"
+        code = FindingCode.REMOTE_OBJECT_MISSING
+        findings.append(Finding(code, Severity.WARNING, None, listed.base_offset, detail))
+        return None
+    return {
+        "remote_log_segment_id": {
+            "topic_id_partition": {"name": listed.topic, "id": listed.topic_id, "partition": listed.partition},
+            "id": listed.id,
+        },
+        "start_offset": listed.base_offset,
+        "end_offset": end,
+        "broker_id": broker_id,
+        "max_timestamp_ms": newest,
+        "event_timestamp_ms": now,
+        "segment_leader_epochs": [
+            {"leader_epoch": each.epoch, "offset": each.start_offset} for each in _own(epochs, listed.base_offset, end)
+        ],
+        "segment_size_in_bytes": listed.objects[FileKind.LOG].size,
+        "custom_metadata": None,
+        "remote_log_segment_state": int(RemoteSegmentState.COPY_SEGMENT_STARTED),
+        "txn_index_empty": FileKind.TRANSACTION_INDEX not in listed.objects,
+    }
+
+
+def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpoch]:
+    """Those of the segment; the first of them begins with it, as a broker has it."""
+    own = [each for each in epochs if each.start_offset <= end]
+    while len(own) > 1 and own[1].start_offset <= base:
+        own.pop(0)
+    return [LeaderEpoch(each.epoch, max(each.start_offset, base)) for each in own]
+
+
+def _newest(tier: RemoteTier, listed: ListedSegment) -> int:
+    """The largest timestamp, which is the last entry of a time index; without one, that of the log."""
+    item = listed.objects[FileKind.TIME_INDEX]
+    index = tier.open(item)
+    try:
+        slot = index.size // TIME_ENTRY.size - 1
+        data = index.read(slot * TIME_ENTRY.size, TIME_ENTRY.size) if slot >= 0 else b""
+    finally:
+        index.close()
+    if len(data) == TIME_ENTRY.size:
+        newest = TimeEntry(*TIME_ENTRY.struct.unpack(data)).timestamp
+        if newest > 0:
+            return newest
+    log = tier.open(listed.objects[FileKind.LOG])
+    try:
+        return max((batch.header.max_timestamp for batch in Scanner(log, check_crc=False)), default=-1)
+    finally:
+        log.close()

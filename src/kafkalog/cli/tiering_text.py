@@ -1,0 +1,34 @@
+"""Tiered logs, for people: how many there are, from where that is known, and where nothing tells all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kafkalog.codec.wording import counted
+from kafkalog.tiers.tiering import LocalStart
+from kafkalog.words.escapes import escape_controls
+
+__all__ = ["tiering_text"]
+
+_SHOWN = 3
+
+
+def tiering_text(found: Sequence[tuple[str, LocalStart | None]]) -> Iterator[str]:
+    """Of partitions, by name; nothing where none is tiered."""
+    tiered = [(name, each) for name, each in found if each is not None and each.is_tiered]
+    begin_remote = [(name, each) for name, each in tiered if each.log_start < each.local_log_start]
+    if not tiered:
+        return
+    known_from = dict.fromkeys(source for _name, each in tiered for source in each.known_from)
+    yield (
+        f"{counted(len(tiered), 'log')} of {len(found)} tiered, {len(begin_remote)} of which begin in the remote tier, "
+        f"by {', and by '.join(known_from)}"
+    )
+    unknown = [(name, each) for name, each in begin_remote if not each.is_certain]
+    for name, each in unknown[:_SHOWN]:
+        yield escape_controls(
+            f"{name}: nothing here tells whether all of offsets {each.log_start} to {each.local_log_start - 1} are in "
+            "the remote tier"
+        )
+    if len(unknown) > _SHOWN:
+        yield f"the same of {len(unknown) - _SHOWN} more"

@@ -1,0 +1,281 @@
+"""The remote tier, segment by segment: what the events say, what the listing has, what is local too.
+
+Several brokers' log directories together give one view: a remote segment belongs to the cluster.  What is wrong is
+found by the rules of `remote_findings`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import DirectoryState, FileKind
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.inspect.remote_findings import findings_of
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.inventory import open_all
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import PathLike
+from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.tiers.bucket import epochs_of
+from kafkalog.tiers.layouts import open_tier
+from kafkalog.tiers.lineage import RemoteStretch, lineage
+from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
+from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
+from kafkalog.tiers.segments import RemoteSegment
+
+__all__ = ["LocalPart", "RemotePartition", "RemoteRow", "RemoteView", "inspect_remote"]
+
+Key = tuple[str, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPart:
+    """What one log directory has of a tiered log."""
+
+    partition: Partition
+    log_start: int | None
+    """by its line in log-start-offset-checkpoint"""
+    end: int
+
+    @property
+    def begins(self) -> int:
+        """Base offset of the first local segment; the log's end without one."""
+        return self.partition.segments[0].base_offset if self.partition.segments else self.end
+
+    def holds(self, first: int, last: int) -> bool:
+        """All of these offsets."""
+        return self.begins <= first and last < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRow:
+    """One remote segment, by the events, by the listing, or by both."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    id: str
+    base_offset: int
+    segment: RemoteSegment | None
+    """None if no event names it"""
+    listed: ListedSegment | None
+    """None if it was not listed, or there was no listing"""
+    is_listed: bool | None
+    """None without a listing"""
+    is_local: bool
+    """all of its offsets are in a log directory too"""
+    belongs: bool | None
+    """a broker reads some of it for this log, as its leader epochs are; None where nothing tells"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        found = self.segment
+        return {
+            "kind": "segment",
+            "topic": self.topic,
+            "partition": self.partition,
+            "topic_id": self.topic_id,
+            "segment_id": self.id,
+            "base_offset": self.base_offset,
+            "end_offset": None if found is None else found.end_offset,
+            "leader_epochs": [] if found is None else found.as_dict()["leader_epochs"],
+            "max_timestamp": None if found is None else found.max_timestamp,
+            "bytes": _size(found, self.listed),
+            "state": None if found is None else found.state.name,
+            "events": [] if found is None else found.as_dict()["events"],
+            "present": self.is_listed,
+            "objects": {} if self.listed is None else {
+                kind.value: item.size for kind, item in sorted(self.listed.objects.items())
+            },
+            "local": self.is_local,
+            "belongs": self.belongs,
+        }
+
+
+@dataclass(slots=True)
+class RemotePartition:
+    """One tiered log in both tiers."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    rows: list[RemoteRow]
+    stretches: list[RemoteStretch]
+    """what a broker reads of it, in order"""
+    local: Mapping[str, LocalPart]
+    """by log directory"""
+    settings: Mapping[str, str] | None
+    """of the topic, as far as they are about tiers; None where the cluster's metadata says nothing of it"""
+    has_events: bool
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def log_start(self) -> int | None:
+        """The first offset a consumer may read; None where nothing tells."""
+        known = [each.log_start for each in self.local.values() if each.log_start is not None]
+        return max(known, default=None)
+
+    @property
+    def copied_to(self) -> int | None:
+        """After the last remote offset; None without any."""
+        return self.stretches[-1].last + 1 if self.stretches else None
+
+
+@dataclass(slots=True)
+class RemoteView:
+    """All tiered logs, and what is wrong."""
+
+    partitions: list[RemotePartition]
+    sources: tuple[str, ...]
+    """the directories of `__remote_log_metadata` that were read"""
+    place: str | None
+    """of the tier that was listed"""
+    others: list[str]
+    """what its listing has besides"""
+    own_findings: list[Finding]
+    """of the events and the listing, not of one partition"""
+
+    @property
+    def rows(self) -> list[RemoteRow]:
+        """Of all partitions."""
+        return [row for each in self.partitions for row in each.rows]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Everything that was found."""
+        return [*self.own_findings, *(found for each in self.partitions for found in each.findings)]
+
+
+@checked
+def inspect_remote(
+    *paths: PathLike,
+    remote: str | RemoteTier | None = None,
+    layout: str | None = None,
+    storage: Mapping[str, str] | None = None,
+    at: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> RemoteView:
+    """What is in the remote tier, and what is wrong with it; reads events, listings and small files, and no log.
+
+    Raises `UsageError` where there is neither a log directory nor a tier, `StorageError` where one cannot be read.
+
+    * `paths`: log directories, of one broker or of several; without any, the listing has to do
+    * `remote`: the URI or path of the tier, or the tier; without it nothing is listed
+    * `layout`: of the tier, where it is not to be found out
+    * `storage`: options of the object store, as for `open_tier`
+    * `at`: the time to treat as now, ms
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
+    if not paths and remote is None:
+        raise UsageError("neither a log directory nor a remote tier was given")
+    tier = open_tier(remote, layout=layout, storage=storage) if isinstance(remote, str) else remote
+    log_dirs = open_all(*paths, tolerant=True, limits=limits).log_dirs if paths else ()
+    metadata = read_remote_metadata((each for log_dir in log_dirs for each in log_dir.partitions), limits)
+    listed = None if tier is None else tier.segments()
+    now = time.time_ns() // 1_000_000 if at is None else at
+    looking = _Looking(log_dirs, metadata, tier, listed)
+    found = [looking.partition(key, now) for key in looking.known()]
+    others = [] if tier is None else tier.others()
+    return RemoteView(found, metadata.sources, tier.place if tier else None, others, list(metadata.findings))
+
+
+class _Looking:
+    """Everything that was read, by topic, topic id and partition."""
+
+    def __init__(
+        self,
+        log_dirs: Sequence[LogDir],
+        metadata: RemoteMetadata,
+        tier: RemoteTier | None,
+        listed: Sequence[ListedSegment] | None,
+    ) -> None:
+        self._tier = tier
+        self._has_listing = listed is not None
+        self._events: dict[Key, list[RemoteSegment]] = {}
+        for segment in metadata.all:
+            self._events.setdefault((segment.topic, segment.topic_id, segment.partition), []).append(segment)
+        self._listed: dict[Key, list[ListedSegment]] = {}
+        for each in listed or ():
+            self._listed.setdefault((each.topic, each.topic_id, each.partition), []).append(each)
+        self._local: dict[Key, dict[str, LocalPart]] = {}
+        self._settings: dict[str, Mapping[str, str]] = {}
+        for log_dir in log_dirs:
+            self._take(log_dir)
+
+    def _take(self, log_dir: LogDir) -> None:
+        tiering = read_topic_facts([log_dir.path]).tiering
+        self._settings.update(tiering.settings)
+        for partition in log_dir.partitions:
+            name = partition.name
+            if name is None or name.state is not DirectoryState.LIVE or partition.metadata is None:
+                continue
+            key = (name.topic, partition.metadata.topic_id, name.partition)
+            is_tiered = key in self._events or key in self._listed or tiering.has_remote_log(name.topic)
+            if is_tiered or partition.begins_remotely:
+                start = log_dir.log_start_offsets.get((name.topic, name.partition))
+                part = LocalPart(partition, start, partition.log_end_offset())
+                self._local.setdefault(key, {})[log_dir.path] = part
+
+    def known(self) -> list[Key]:
+        """In order."""
+        return sorted({**self._events, **self._listed, **self._local}, key=lambda key: (key[0], key[2], key[1]))
+
+    def partition(self, key: Key, now: int) -> RemotePartition:
+        """One of them, with its findings."""
+        local = self._local.get(key, {})
+        events = self._events.get(key, [])
+        stretches = lineage(events, self._epochs(key, local))
+        found = RemotePartition(
+            topic=key[0],
+            topic_id=key[1],
+            partition=key[2],
+            rows=list(self._rows(key, events, stretches, local.values())),
+            stretches=stretches,
+            local=local,
+            settings=self._settings.get(key[0]),
+            has_events=bool(events),
+        )
+        found.findings += findings_of(found, now)
+        return found
+
+    def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
+        """Of the copy that reaches furthest, or as they lie beside the last remote segment."""
+        known = max(local.values(), key=lambda each: each.end, default=None)
+        if known is not None and known.partition.leader_epochs:
+            return known.partition.leader_epochs
+        listed = self._listed.get(key)
+        return epochs_of(self._tier, listed[-1]) if listed and self._tier is not None else ()
+
+    def _rows(
+        self, key: Key, events: Sequence[RemoteSegment], stretches: Sequence[RemoteStretch], local: Iterable[LocalPart]
+    ) -> Iterable[RemoteRow]:
+        listed = {each.id: each for each in self._listed.get(key, ())}
+        belonging = {each.segment.id for each in stretches}
+        parts = list(local)
+        known = {each.id: each for each in events}
+        bases = {each.id: each.base_offset for each in listed.values()} | {
+            each.id: each.start_offset for each in events
+        }
+        for segment_id in sorted(bases, key=lambda each: (bases[each], each)):
+            segment, there = known.get(segment_id), listed.get(segment_id)
+            yield RemoteRow(
+                topic=key[0], topic_id=key[1], partition=key[2], id=segment_id, base_offset=bases[segment_id],
+                segment=segment, listed=there, is_listed=there is not None if self._has_listing else None,
+                is_local=segment is not None
+                and any(each.holds(segment.start_offset, segment.end_offset) for each in parts),
+                belongs=segment_id in belonging if segment is not None else None,
+            )  # fmt: skip
+
+
+def _size(segment: RemoteSegment | None, listed: ListedSegment | None) -> int | None:
+    if segment is not None:
+        return segment.size
+    item = None if listed is None else listed.objects.get(FileKind.LOG)
+    return None if item is None else item.size

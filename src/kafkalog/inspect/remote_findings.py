@@ -1,0 +1,234 @@
+"""What can be wrong with a log in two tiers: one function for each rule, over what was read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
+from kafkalog.codec.names import REMOTE_INDEX_CACHE, FileKind
+from kafkalog.log.disk.files import status_of
+from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentState
+from kafkalog.tiers.tiering import EVENTS, REMOTE_STORAGE_ENABLE
+
+if TYPE_CHECKING:
+    from kafkalog.inspect.remote import LocalPart, RemotePartition, RemoteRow
+
+__all__ = ["findings_of"]
+
+_NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
+_ENTRY_SIZES = {FileKind.OFFSET_INDEX: OFFSET_ENTRY.size, FileKind.TIME_INDEX: TIME_ENTRY.size}
+_AS_RETENTION = -2
+"""`local.retention.*`: what `retention.*` says"""
+
+
+def findings_of(found: RemotePartition, now: int) -> Iterator[Finding]:
+    """Everything that is wrong with one log; `now` in ms."""
+    for row in found.rows:
+        yield from _missing(row)
+        yield from _leaked(row, found)
+        yield from _damaged(row)
+        yield from _stuck(row)
+    yield from _overlapping(found)
+    yield from _gaps(found)
+    yield from _behind(found)
+    yield from _cached(found)
+    for part in found.local.values():
+        yield from _past_retention(found, part, now)
+
+
+def _told(row: RemoteRow) -> str:
+    return f"segment {row.id} of {row.topic}-{row.partition}"
+
+
+def _offsets(segment: RemoteSegment) -> str:
+    return f"offsets {segment.start_offset} to {segment.end_offset}"
+
+
+def _missing(row: RemoteRow) -> Iterator[Finding]:
+    segment, listed = row.segment, row.listed
+    if segment is None or not segment.is_readable or row.is_listed is None:
+        return
+    there = frozenset() if listed is None else frozenset(listed.objects)
+    wanted = [*_NEEDED, *([FileKind.TRANSACTION_INDEX] if segment.has_transaction_index else [])]
+    gone = [kind for kind in wanted if kind not in there]
+    if not gone:
+        return
+    names = "all its objects" if not there else ", ".join(kind.value for kind in gone)
+    lost = "" if FileKind.LOG not in gone else (
+        f": {_offsets(segment)} are in a log directory too" if row.is_local else f": {_offsets(segment)} are lost"
+    )  # fmt: skip
+    severity = Severity.ERROR if FileKind.LOG in gone else Severity.WARNING
+    code = FindingCode.REMOTE_OBJECT_MISSING
+    yield Finding(code, severity, None, segment.start_offset, f"{_told(row)} lacks {names}{lost}")
+
+
+def _leaked(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
+    if row.listed is None or not row.listed.objects:
+        return
+    path = next(iter(row.listed.objects.values())).path
+    if row.segment is None and found.has_events:
+        why = f"{EVENTS} do not name it"
+    elif row.segment is not None and row.segment.state is RemoteSegmentState.DELETE_SEGMENT_FINISHED:
+        why = f"{EVENTS} say that it was deleted"
+    else:
+        return
+    size = sum(each.size for each in row.listed.objects.values())
+    detail = f"{_told(row)} has {len(row.listed.objects)} objects, {size} bytes, and {why}: no broker will delete them"
+    yield Finding(FindingCode.REMOTE_OBJECT_LEAKED, Severity.WARNING, None, row.base_offset, detail, path)
+
+
+def _damaged(row: RemoteRow) -> Iterator[Finding]:
+    if row.listed is None or row.segment is None or not row.segment.is_readable:
+        return
+    log = row.listed.objects.get(FileKind.LOG)
+    if log is not None and log.size != row.segment.size:
+        detail = f"{log.size} bytes, and {row.segment.size} were copied ({_offsets(row.segment)})"
+        yield Finding(FindingCode.REMOTE_OBJECT_DAMAGED, Severity.ERROR, None, row.base_offset, detail, log.path)
+    for kind, size in _ENTRY_SIZES.items():
+        index = row.listed.objects.get(kind)
+        if index is not None and index.size % size:
+            detail = f"{index.size} bytes, and each of its entries has {size}"
+            yield Finding(FindingCode.REMOTE_INDEX_DAMAGED, Severity.ERROR, None, row.base_offset, detail, index.path)
+
+
+def _stuck(row: RemoteRow) -> Iterator[Finding]:
+    if row.segment is None:
+        return
+    last = row.segment.events[-1]
+    if last.state is RemoteSegmentState.COPY_SEGMENT_STARTED:
+        there = "" if row.is_listed is None else (
+            ", and some of its objects are there" if row.is_listed else ", and none of its objects is there"
+        )  # fmt: skip
+        what = f"{_told(row)} ({_offsets(row.segment)})"
+        detail = f"broker {last.broker_id} began to copy {what}, and no event ends it{there}"
+        yield Finding(FindingCode.REMOTE_COPY_STUCK, Severity.WARNING, None, row.base_offset, detail)
+    elif last.state is RemoteSegmentState.DELETE_SEGMENT_STARTED:
+        detail = f"broker {last.broker_id} began to delete {_told(row)} ({_offsets(row.segment)}), and no event ends it"
+        yield Finding(FindingCode.REMOTE_DELETE_STUCK, Severity.WARNING, None, row.base_offset, detail)
+
+
+def _overlapping(found: RemotePartition) -> Iterator[Finding]:
+    """Only where the log's epochs are known, and above its start: below, a broker deletes whatever is there."""
+    if not any(each.partition.leader_epochs for each in found.local.values()):
+        return
+    start = found.log_start or 0
+    for row in found.rows:
+        segment = row.segment
+        if segment is None or not segment.is_readable or row.belongs or segment.end_offset < start:
+            continue
+        epochs = sorted({each.epoch for each in segment.leader_epochs})
+        same = [each.segment for each in found.stretches if each.segment.start_offset <= segment.end_offset
+                and segment.start_offset <= each.segment.end_offset]  # fmt: skip
+        if any({each.epoch for each in other.leader_epochs} & set(epochs) for other in same):
+            continue  # copied twice, by an old leader and by a new one
+        of = ", ".join(map(str, epochs))
+        what = f"{_offsets(segment)} of leader epoch {of}"
+        detail = f"{_told(row)} has {what}, where the log has another: no broker reads it"
+        yield Finding(FindingCode.REMOTE_LINEAGES_OVERLAP, Severity.WARNING, None, segment.start_offset, detail)
+
+
+def _gaps(found: RemotePartition) -> Iterator[Finding]:
+    """From the log start up to where a log directory goes on."""
+    if not found.local or found.log_start is None or not found.has_events:
+        return
+    begins = min(each.begins for each in found.local.values())
+    reached = found.log_start
+    ends = [(each.first, each.last) for each in found.stretches if each.last >= reached]
+    under_way = [row.segment for row in found.rows if row.segment is not None
+                 and row.segment.state is RemoteSegmentState.COPY_SEGMENT_STARTED]  # fmt: skip
+    for first, last in [*ends, (begins, begins)]:
+        if reached < first and reached < begins:
+            until = min(first, begins) - 1
+            if not any(each.start_offset <= reached and until <= each.end_offset for each in under_way):
+                detail = f"offsets {reached} to {until} of {found.topic}-{found.partition} are in neither tier"
+                yield Finding(FindingCode.TIER_GAP, Severity.ERROR, None, reached, detail)
+        reached = max(reached, last + 1)
+
+
+def _behind(found: RemotePartition) -> Iterator[Finding]:
+    part = max(found.local.values(), key=lambda each: each.end, default=None)
+    if part is None or not found.has_events:
+        return
+    copied = max(found.copied_to or 0, found.log_start or 0)
+    closed = [each for each in part.partition.segments[:-1] if each.base_offset >= copied]
+    if not closed:
+        return
+    settings = found.settings
+    begun = any(row.segment is not None and row.segment.state is RemoteSegmentState.COPY_SEGMENT_STARTED
+                and row.segment.end_offset >= copied for row in found.rows)  # fmt: skip
+    is_off = settings is not None and settings.get(REMOTE_STORAGE_ENABLE, "").lower() != "true"
+    if is_off and found.copied_to is None:
+        return
+    if is_off:
+        why = "remote storage is switched off for the topic"
+    elif settings is not None and settings.get("remote.log.copy.disable", "").lower() == "true":
+        why = "remote.log.copy.disable is true"
+    elif begun:
+        why = "a copy was begun and did not end"
+    else:
+        why = "nothing here tells why: they may have been closed just before"
+    size = sum(each.size for each in closed)
+    upto = f"up to offset {copied - 1}" if copied else "not at all"
+    detail = (
+        f"{found.topic}-{found.partition} is copied {upto}; {len(closed)} closed local segments after that, "
+        f"{size} bytes, are not: {why}"
+    )
+    yield Finding(FindingCode.REMOTE_COPY_BEHIND, Severity.INFO, None, copied, detail, part.partition.path)
+
+
+def _past_retention(found: RemotePartition, part: LocalPart, now: int) -> Iterator[Finding]:
+    """`UnifiedLog.deleteRetentionMsBreachedSegments` and its sibling for sizes, with the settings of the local part."""
+    settings = found.settings
+    if settings is None or settings.get(REMOTE_STORAGE_ENABLE, "").lower() != "true":
+        return
+    if settings.get("remote.log.copy.disable", "").lower() == "true":
+        return
+    most, longest = _limit(settings, "bytes"), _limit(settings, "ms")
+    copied = found.copied_to or 0
+    total = sum(each.size for each in part.partition.segments)
+    timestamps = {row.segment.start_offset: row.segment.max_timestamp for row in found.rows if row.segment is not None}
+    going = []
+    for segment, following in zip(part.partition.segments, part.partition.segments[1:], strict=False):
+        newest = timestamps.get(segment.base_offset, -1)
+        is_old = longest >= 0 and 0 <= newest < now - longest
+        if following.base_offset > copied or not ((most >= 0 and total - segment.size >= most) or is_old):
+            break
+        total -= segment.size
+        going.append(segment)
+    if going:
+        last = going[-1].base_offset
+        detail = (
+            f"{len(going)} local segments up to base offset {last} are in the remote tier too, and local retention has "
+            "passed for them: a broker that leads or follows deletes them"
+        )
+        code = FindingCode.LOCAL_RETENTION_PASSED
+        yield Finding(code, Severity.INFO, None, going[0].base_offset, detail, part.partition.path)
+
+
+def _limit(values: Mapping[str, str], what: str) -> int:
+    own, other = values.get(f"local.retention.{what}", str(_AS_RETENTION)), values.get(f"retention.{what}", "-1")
+    try:
+        return int(other) if int(own) == _AS_RETENTION else int(own)
+    except ValueError:
+        return -1
+
+
+def _cached(found: RemotePartition) -> Iterator[Finding]:
+    """The copy of an index that a broker keeps, beside the one in the tier (`RemoteIndexCache`)."""
+    for directory in found.local:
+        for row in found.rows:
+            for kind in _ENTRY_SIZES if row.segment is not None and row.segment.is_readable else ():
+                path = f"{directory}/{REMOTE_INDEX_CACHE}/{row.base_offset}_{row.id}{kind.value}"
+                status = status_of(path)
+                if status is None:
+                    continue
+                item = None if row.listed is None else row.listed.objects.get(kind)
+                if item is not None and item.size % _ENTRY_SIZES[kind]:
+                    continue  # that is a finding itself
+                if status.st_size % _ENTRY_SIZES[kind] or (item is not None and item.size != status.st_size):
+                    other = "" if item is None else f", and {item.size} in the remote tier"
+                    detail = f"the copy that the broker keeps of an index has {status.st_size} bytes{other}"
+                    code = FindingCode.REMOTE_INDEX_DAMAGED
+                    yield Finding(code, Severity.WARNING, None, row.base_offset, detail, path)

@@ -1,0 +1,152 @@
+"""Tiered logs brought back from the remote tier, and its events from its objects."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from command import kafkalog as command
+from fixture_data import TIERED_CASES, tiered_case
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.restoring.events import metadata_partition, rebuild_remote_metadata
+from kafkalog.tiers.layouts import open_tier
+from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
+from kafkalog.tiers.segments import RemoteSegmentState
+from trees import stamps
+
+
+def as_read(name: str, directory: str) -> list[tuple[int, bytes | None]]:
+    rows = tiered_case(name).expected("read_uncommitted")[directory]
+    return [(row["offset"], None if row["value"] is None else base64.b64decode(row["value"])) for row in rows]
+
+
+def local(root: Path, directory: str) -> list[tuple[int, bytes | None]]:
+    return [(each.offset, each.value) for each in kafkalog.open_partition(root / directory).records()]
+
+
+def brought_back(tmp_path: Path, broker: Path) -> Path:
+    into = tmp_path / "into"
+    before = stamps(broker)
+    done = command("recover", broker, "--remote", tmp_path / "remote", "--into", into, "--yes")
+    assert done.code == 0, done.err
+    assert stamps(broker) == before
+    return into
+
+
+@pytest.mark.parametrize(("name", "volume"), [("stopped", "broker"), ("returned", "broker-2")])
+def test_logs_are_whole_without_the_remote_tier(name: str, volume: str, tmp_path: Path) -> None:
+    case = tiered_case(name)
+    case.unpack(tmp_path)
+    into = brought_back(tmp_path, tmp_path / volume)
+    for directory in case.bounds:
+        assert local(into, directory) == as_read(name, directory)
+        assert kafkalog.open_partition(into / directory).log_start_offset == case.bounds[directory][0]
+    assert [each for each in verify(into).findings if each.severity != "info"] == []
+    assert not kafkalog.plan(into).changes
+
+
+def test_damage_and_whole_logs_that_are_lost(tmp_path: Path) -> None:
+    """What was never copied is lost with the disk; everything else is there again."""
+    case = tiered_case("stopped")
+    case.unpack(tmp_path)
+    broker = tmp_path / "broker"
+    shutil.rmtree(broker / "tiered-1")
+    shutil.rmtree(broker / "cut-0")
+    hurt = broker / "tiered-0" / f"{1119:020}.log"
+    data = bytearray(hurt.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 60] = bytes(60)
+    hurt.write_bytes(data)
+    into = brought_back(tmp_path, broker)
+    assert local(into, "tiered-0") == as_read("stopped", "tiered-0")
+    assert local(into, "tiered-1") == as_read("stopped", "tiered-1")[:1892]
+    assert local(into, "cut-0") == [row for row in as_read("stopped", "cut-0") if row[0] < 2592]
+    ids = {each: kafkalog.open_partition(into / each).metadata for each in ("tiered-0", "tiered-1")}
+    assert len({found.topic_id for found in ids.values() if found is not None}) == 1
+    assert [each for each in verify(into).findings if each.severity != "info" and each.code != "partition_missing"
+            and "log_end_below" not in str(each.code)] == []  # fmt: skip
+
+
+def test_the_time_of_a_log_is_that_of_its_object(tmp_path: Path) -> None:
+    tiered_case("stopped").unpack(tmp_path)
+    into = brought_back(tmp_path, tmp_path / "broker")
+    item = next((tmp_path / "remote").rglob("tiered-0-*/00000000000000000361-*.log"))
+    assert (into / "tiered-0" / f"{361:020}.log").stat().st_mtime_ns == item.stat().st_mtime_ns
+
+
+def test_a_tier_that_is_not_whole_brings_nothing_back(tmp_path: Path) -> None:
+    tiered_case("stopped").unpack(tmp_path)
+    next((tmp_path / "remote").rglob("tiered-0-*/00000000000000000361-*.log")).unlink()
+    remote = ("--remote", tmp_path / "remote")
+    done = command("recover", tmp_path / "broker", *remote, "--into", tmp_path / "into", "--yes")
+    assert done.code == 4
+    assert "the remote segment has no log object" in done.err
+    assert not (tmp_path / "into").exists()
+
+
+def test_a_copy_is_needed(tmp_path: Path) -> None:
+    tiered_case("pair").unpack(tmp_path)
+    done = command("recover", tmp_path / "broker-1", "--remote", tmp_path / "remote", "--yes")
+    assert done.code == 64
+    assert "give its directory with --into" in done.err
+
+
+def facts(found: RemoteMetadata) -> set[tuple[object, ...]]:
+    return {
+        (each.key, each.topic_id, each.id, each.start_offset, each.end_offset, each.max_timestamp, each.size,
+         each.leader_epochs, each.has_transaction_index, each.events[0].metadata_partition)
+        for each in found.all if each.is_readable
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TIERED_CASES)
+def test_the_events_are_those_that_brokers_wrote(name: str, tmp_path: Path) -> None:
+    """Every segment in the same partition of the topic, with the same offsets, epochs, times and sizes."""
+    case = tiered_case(name)
+    case.unpack(tmp_path)
+    root = tmp_path / case.volumes[0]
+    done = rebuild_remote_metadata(open_tier(str(tmp_path / "remote")), tmp_path / "events", partitions=2)
+    assert done.findings == []
+    made = read_remote_metadata(kafkalog.open(tmp_path / "events").partitions)
+    written = read_remote_metadata(kafkalog.open(root).partitions)
+    assert made.findings == ()
+    begun = {each.id for each in written.all if each.state is RemoteSegmentState.COPY_SEGMENT_STARTED}
+    assert {each for each in facts(made) if each[2] not in begun} == facts(written)
+
+
+def test_the_partition_of_the_events_is_a_brokers(tmp_path: Path) -> None:
+    case = tiered_case("pair")
+    case.unpack(tmp_path)
+    for each in read_remote_metadata(kafkalog.open(tmp_path / "broker-1").partitions).all:
+        assert metadata_partition(each.topic_id, each.partition, 2) == each.events[0].metadata_partition
+
+
+def test_a_segment_that_is_not_whole_gets_no_events(tmp_path: Path) -> None:
+    tiered_case("pair").unpack(tmp_path)
+    gone = min((tmp_path / "remote").rglob("epochs-0-*/*.timeindex"))
+    gone.unlink()
+    done = command("remote", "rebuild-metadata", tmp_path / "broker-1", "--remote", tmp_path / "remote", "--into",
+                   tmp_path / "events")  # fmt: skip
+    assert done.code == 1
+    assert f"segment {gone.name[21:43]} of epochs-0 lacks .timeindex: it gets no events" in done.err
+    assert "the events of 22 segments in 2 partitions of __remote_log_metadata" in done.out
+    ids = {kafkalog.open_partition(tmp_path / where / "__remote_log_metadata-0").metadata
+           for where in ("broker-1", "events")}  # fmt: skip
+    assert len(ids) == 1
+
+
+def test_what_has_to_be_said_about_events(tmp_path: Path) -> None:
+    tiered_case("pair").unpack(tmp_path)
+    remote = ["--remote", tmp_path / "remote"]
+    for arguments, said in (
+        ([*remote, "--into", tmp_path / "events"], "give --partitions"),
+        ([tmp_path / "broker-1", *remote, "--into", tmp_path / "events", "--partitions", "3"], "the topic has 2"),
+        (["--into", tmp_path / "events", "--partitions", "3"], "give the remote tier with --remote"),
+    ):
+        done = command("remote", "rebuild-metadata", *map(str, arguments))
+        assert done.code == 64
+        assert said in done.err
+    assert not (tmp_path / "events").exists()

@@ -1,0 +1,102 @@
+"""What lies beside the logs of a broker that tells of remote storage, read from its log directories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from kafkalog.codec.errors import FormatError, KafkaLogError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    REMOTE_LOG_METADATA_TOPIC,
+    DirectoryState,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.codec.text import decode_leader_epochs, decode_offset_checkpoint
+from kafkalog.log.directories.lost_start import first_base
+from kafkalog.log.directories.partition import Partition, open_partition
+from kafkalog.log.disk.files import NotRegularFileError, is_directory, read_small, scan_directory
+from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
+from kafkalog.tiers.tiering import REMOTE_STORAGE_ENABLE, SETTINGS_OF_TOPICS, Key, Tiering
+
+__all__ = ["read_tiering", "remote_metadata_in"]
+
+
+def read_tiering(roots: Iterable[str], configs: Mapping[str, Mapping[str, str | None]] | None) -> Tiering:
+    """Of the log directories of one broker; `configs` are its topics' settings by its metadata, None without any.
+
+    Never raises for bad data, nor where something cannot be read: that is left to those who check it.
+    """
+    found = [(root, _names(root)) for root in roots]
+    remote = read_remote_metadata(_metadata_partitions(found))
+    if configs is None:
+        seen = [_seen(root, Tiering(frozenset(names), _log_starts(root), remote=remote)) for root, names in found]
+        return Tiering(remote=remote, seen=frozenset[str]().union(*seen))
+    return Tiering(
+        configured={
+            topic: (values.get(REMOTE_STORAGE_ENABLE) or "").lower() == "true" for topic, values in configs.items()
+        },
+        settings={
+            topic: {name: value for name, value in values.items() if name in SETTINGS_OF_TOPICS and value is not None}
+            for topic, values in configs.items()
+        },
+        remote=remote,
+    )
+
+
+def remote_metadata_in(roots: Iterable[str]) -> RemoteMetadata:
+    """What the events say that lie in log directories, of one broker or of several."""
+    return read_remote_metadata(_metadata_partitions([(root, _names(root)) for root in roots]))
+
+
+def _names(root: str) -> list[str]:
+    try:
+        return [entry.name for entry in scan_directory(root)] if is_directory(root) else []
+    except KafkaLogError:
+        return []
+
+
+def _metadata_partitions(found: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Partition]:
+    for root, names in found:
+        for name in sorted(names):
+            parsed = parse_partition_directory(name)
+            if parsed is None or parsed.topic != REMOTE_LOG_METADATA_TOPIC or parsed.state is not DirectoryState.LIVE:
+                continue
+            try:
+                yield open_partition(os.path.join(root, name))
+            except KafkaLogError:
+                continue
+
+
+def _log_starts(root: str) -> dict[Key, int]:
+    path = os.path.join(root, LOG_START_OFFSET_CHECKPOINT)
+    try:
+        entries = decode_offset_checkpoint(read_small(path, DEFAULT_LIMITS.checkpoint_bytes), source=path)
+    except (FormatError, NotRegularFileError, OSError):
+        return {}
+    return {(topic, partition): offset for topic, partition, offset in entries}
+
+
+def _seen(root: str, tiering: Tiering) -> set[str]:
+    """Topics of which a log begins below its first segment, as it looks."""
+    return {
+        topic for topic, number in tiering.log_starts
+        if f"{topic}-{number}" in tiering.directories and _looks_tiered(root, (topic, number), tiering)
+    }  # fmt: skip
+
+
+def _looks_tiered(root: str, key: Key, tiering: Tiering) -> bool:
+    directory = os.path.join(root, f"{key[0]}-{key[1]}")
+    parsed = {name: each for name in _names(directory) if (each := parse_segment_file(name)) is not None}
+    begins = first_base(parsed)
+    if begins is None:
+        return False
+    path = os.path.join(directory, LEADER_EPOCH_CHECKPOINT)
+    try:
+        epochs = decode_leader_epochs(read_small(path, DEFAULT_LIMITS.checkpoint_bytes), source=path)
+    except (FormatError, NotRegularFileError, OSError):
+        return False
+    return bool(tiering.known_from(key, begins, [each.start_offset for each in epochs]))

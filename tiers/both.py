@@ -1,0 +1,355 @@
+"""Both tiers as one log: a log directory in which remote segments lie beside the local ones, under Kafka's names.
+
+Everything that lists and reads log directories reads this one too: it is mounted (`log.disk.remote`), and gives local
+files and remote objects, the latter by ranges.  Remote are the offsets below the first local segment, of the segments
+that belong to the log by its leader epochs; where there is no local log, all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    DirectoryState,
+    FileKind,
+    PartitionName,
+    parse_partition_directory,
+    segment_file,
+)
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_partition_metadata
+from kafkalog.log.directories.partition import Partition, read_partition
+from kafkalog.log.disk.files import FileSource, MissingFileError, absolute, is_directory, scan_directory, status_of
+from kafkalog.log.disk.remote import RemoteEntry, RemoteFile, mount
+from kafkalog.tiers.bucket import epochs_of, newest_topic_ids, segments_of
+from kafkalog.tiers.lineage import RemoteStretch, lineage
+from kafkalog.tiers.metadata import RemoteMetadata
+from kafkalog.tiers.remote_tier import ListedSegment, RemoteObject, RemoteTier
+from kafkalog.tiers.segments import RemoteSegment
+
+__all__ = ["BothTiers"]
+
+_SCHEME = "tiered"
+_DIGEST = 12
+_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
+"""what a broker reads of a remote segment; its producer snapshot is for one that is rebuilt"""
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What is behind a name."""
+
+    size: int
+    modified_ns: int
+    local: str | None = None
+    item: RemoteObject | None = None
+    data: bytes | None = None
+    until: int | None = None
+    """of a log, the last offset that is read of it"""
+    copied: int | None = None
+    """of a log, how many bytes the events say were copied"""
+
+
+@dataclass
+class BothTiers:
+    """A log directory and a remote tier, mounted as the log directory `path`; without a log directory all is remote.
+
+    `metadata` is what the events say; a partition of which they say nothing is known by the listing alone.
+    """
+
+    local: str | None
+    tier: RemoteTier
+    metadata: RemoteMetadata = field(default_factory=RemoteMetadata)
+    known: Sequence[ListedSegment] | None = None
+    """what the tier lists; None: it is asked"""
+    path: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        told = "\0".join([absolute(self.local) if self.local else "", self.tier.layout, self.tier.place])
+        self.path = f"{_SCHEME}://{hashlib.sha256(told.encode()).hexdigest()[:_DIGEST]}"
+        self._listed: dict[str, dict[str, _Held]] = {}
+        mount(self.path, self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        listed = tuple(each for segments in self.listed.values() for each in segments)
+        return BothTiers, (self.local, self.tier, self.metadata, listed)
+
+    def origin(self, path: str) -> str:
+        """What is behind a path below this directory: a local file, an object; itself where it is neither."""
+        held = self._held(path)
+        if held is None or held.data is not None:
+            return path
+        return held.local or (path if held.item is None else held.item.path)
+
+    # -- what is where -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def listed(self) -> dict[Key, list[ListedSegment]]:
+        """What the tier's listing has, by partition, of the newest topic of each name."""
+        found: dict[Key, list[ListedSegment]] = {}
+        listed = self.tier.segments() if self.known is None else self.known
+        ids = {**newest_topic_ids(listed), **self._local_ids}
+        for each in listed:
+            if ids[each.key] == each.topic_id:
+                found.setdefault(each.key, []).append(each)
+        return found
+
+    @cached_property
+    def _local_ids(self) -> dict[Key, str]:
+        found = {}
+        for name, partition in self._local_partitions.items():
+            if partition.metadata is not None:
+                found[name.topic, name.partition] = partition.metadata.topic_id
+        return found
+
+    @cached_property
+    def _local_partitions(self) -> dict[PartitionName, Partition]:
+        found: dict[PartitionName, Partition] = {}
+        for entry in scan_directory(self.local) if self.local is not None else ():
+            name = parse_partition_directory(entry.name) if entry.is_dir() else None
+            if name is not None and name.state is DirectoryState.LIVE:
+                found[name] = read_partition(entry.path, name, None)
+        return found
+
+    def _keys(self) -> Iterator[Key]:
+        """Partitions with a remote part: those that are local too, or all where nothing is local."""
+        local = {(name.topic, name.partition) for name in self._local_partitions}
+        for key in self.listed:
+            if self.local is None or key in local:
+                yield key
+
+    @property
+    def has_both(self) -> bool:
+        """Some partition is local and in the listing."""
+        return self.local is not None and next(self._keys(), None) is not None
+
+    def segments(self, key: Key) -> list[RemoteSegment]:
+        """Of one partition, by the events, or else by the listing."""
+        listed = self.listed.get(key, [])
+        known = self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
+        return known or segments_of(self.tier, listed)
+
+    def copied(self, key: Key) -> list[RemoteStretch]:
+        """What is remote of a log, local or not."""
+        local = self._local_partitions.get(PartitionName(*key))
+        return lineage(self.segments(key), () if local is None else local.leader_epochs)
+
+    def stretches(self, key: Key) -> list[RemoteStretch]:
+        """The remote part of a log, below its local part."""
+        local = self._local_partitions.get(PartitionName(*key))
+        end = local.segments[0].base_offset if local is not None and local.segments else None
+        found = self.copied(key)
+        if end is None:
+            return found
+        return [
+            RemoteStretch(each.first, min(each.last, end - 1), each.segment)
+            for each in found
+            if each.first < end and each.segment.start_offset < end
+        ]
+
+    def _files(self, directory: str) -> dict[str, _Held]:
+        """By name, of a partition directory."""
+        if directory not in self._listed:
+            self._listed[directory] = dict(self._files_of(directory))
+        return self._listed[directory]
+
+    def _files_of(self, directory: str) -> Iterator[tuple[str, _Held]]:
+        name = parse_partition_directory(directory)
+        place = None if self.local is None else os.path.join(self.local, directory)
+        if place is not None and is_directory(place):
+            for entry in scan_directory(place):
+                status = entry.stat(follow_symlinks=False)
+                yield entry.name, _Held(status.st_size, status.st_mtime_ns, local=entry.path)
+        if name is None or name.state is not DirectoryState.LIVE:
+            return
+        key = name.topic, name.partition
+        yield from self._remote_files(key)
+        if PartitionName(*key) not in self._local_partitions and key in self.listed:
+            yield from self._side_files(self.listed[key])
+
+    def _remote_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
+        objects = {each.id: each for each in self.listed.get(key, ())}
+        for stretch in self.stretches(key):
+            segment = stretch.segment
+            there = objects.get(segment.id)
+            until = stretch.last if stretch.last < segment.end_offset else None
+            for kind in _KINDS if self.local is not None else (*_KINDS, FileKind.PRODUCER_SNAPSHOT):
+                item = None if there is None else there.objects.get(kind)
+                if item is None and kind is FileKind.LOG:
+                    item = RemoteObject(f"{self.tier.place}: segment {segment.id}", segment.size, 0)  # it is missing
+                if item is not None:
+                    is_log = kind is FileKind.LOG
+                    held = _Held(item.size, item.modified_ns, item=item, until=until if is_log else None,
+                                 copied=segment.size if is_log else None)  # fmt: skip
+                    is_snapshot = kind is FileKind.PRODUCER_SNAPSHOT  # of the producers at the segment's end
+                    base = segment.end_offset + 1 if is_snapshot else segment.start_offset
+                    yield segment_file(base, kind), held
+
+    def _side_files(self, listed: Sequence[ListedSegment]) -> Iterator[tuple[str, _Held]]:
+        """What a partition directory would have, where there is none."""
+        last = max(listed, key=lambda each: each.base_offset)
+        if last.epochs is not None:
+            item = last.epochs
+            yield LEADER_EPOCH_CHECKPOINT, _Held(item.size, item.modified_ns, item=item)
+        data = encode_partition_metadata(PartitionMetadata(0, last.topic_id))
+        yield PARTITION_METADATA, _Held(len(data), 0, data=data)
+
+    # -- what `log.disk.remote.Storage` asks for ------------------------------------------------------------------
+
+    def _parts(self, path: str) -> list[str]:
+        below = path[len(self.path) :].strip("/")
+        return below.split("/") if below else []
+
+    def _held(self, path: str) -> _Held | None:
+        match self._parts(path):
+            case [directory, name]:
+                return self._files(directory).get(name)
+            case [name] if self.local is not None:
+                status = status_of(os.path.join(self.local, name))
+                if status is None:
+                    return None
+                return _Held(status.st_size, status.st_mtime_ns, local=os.path.join(self.local, name))
+            case _:
+                return None
+
+    def entry(self, path: str) -> RemoteEntry | None:
+        """What is there."""
+        parts = self._parts(path)
+        if not parts:
+            return RemoteEntry(os.path.basename(self.path), self.path, True, 0, 0)
+        around = "/".join([self.path, *parts[:-1]])
+        return next((each for each in self.entries(around) if each.name == parts[-1]), None)
+
+    def entries(self, path: str) -> list[RemoteEntry]:
+        """What is directly below a directory."""
+        match self._parts(path):
+            case []:
+                return self._of_root()
+            case [directory]:
+                found = self._files(directory)
+                return [
+                    RemoteEntry(name, f"{self.path}/{directory}/{name}", False, self._size(held, directory, name),
+                                held.modified_ns)
+                    for name, held in found.items()
+                ]  # fmt: skip
+            case _:
+                return []
+
+    def _of_root(self) -> list[RemoteEntry]:
+        found: dict[str, RemoteEntry] = {}
+        for entry in scan_directory(self.local) if self.local is not None else ():
+            status = entry.stat(follow_symlinks=False)
+            is_dir = entry.is_dir(follow_symlinks=False)
+            size = 0 if is_dir else status.st_size
+            path = f"{self.path}/{entry.name}"
+            found[entry.name] = RemoteEntry(entry.name, path, is_dir, size, status.st_mtime_ns)
+        for topic, number in self._keys():
+            name = f"{topic}-{number}"
+            found.setdefault(name, RemoteEntry(name, f"{self.path}/{name}", True, 0, 0))
+        return list(found.values())
+
+    def _size(self, held: _Held, directory: str, name: str) -> int:
+        """Bytes up to the last offset that is read."""
+        if held.until is None or held.item is None:
+            return held.size
+        cut = _size_until(self.tier, held.item, held.until) if held.copied == held.size else held.size
+        self._listed[directory][name] = replace(held, size=cut, until=None)
+        return cut
+
+    def log_of(self, key: Key, stretch: RemoteStretch) -> tuple[RemoteFile, RemoteObject]:
+        """The log object of a stretch, up to its last offset; `StorageError` if it is not as it was copied."""
+        there = next((each for each in self.listed.get(key, ()) if each.id == stretch.segment.id), None)
+        item = None if there is None else there.objects.get(FileKind.LOG)
+        if item is None:
+            place = f"{self.tier.place}: segment {stretch.segment.id}"
+            raise MissingFileError(2, "the remote segment has no log object", place)
+        until = stretch.last if stretch.last < stretch.segment.end_offset else None
+        held = _Held(item.size, item.modified_ns, item=item, copied=stretch.segment.size)
+        file = self._opened(held, item)
+        if until is None:
+            return file, item
+        file.close()
+        return self._opened(replace(held, size=_size_until(self.tier, item, until)), item), item
+
+    def epochs(self, key: Key) -> tuple[LeaderEpoch, ...]:
+        """Of a log that is not local: as they lie beside the last remote segment."""
+        listed = {each.id: each for each in self.listed.get(key, ())}
+        last = next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
+        return () if last is None else epochs_of(self.tier, last)
+
+    def open(self, path: str) -> RemoteFile:
+        """A file, for reading."""
+        held = self._held(path)
+        if held is None:
+            raise MissingFileError(2, "there is no such file", path)
+        if held.data is not None:
+            return _Bytes(held.data)
+        if held.local is not None:
+            return FileSource(held.local)
+        if held.item is None:
+            raise AssertionError(path)
+        return self._opened(held, held.item)
+
+    def _opened(self, held: _Held, item: RemoteObject) -> RemoteFile:
+        file = self.tier.open(item)
+        if held.copied is not None and file.size != held.copied:
+            file.close()
+            raise StorageError(None, f"{file.size} bytes, and {held.copied} were copied", item.path)
+        return file if held.size >= file.size else _First(file, held.size)
+
+
+class _Bytes:
+    """A small file that is nowhere."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def read(self, position: int, length: int) -> bytes:
+        return self._data[position : position + length]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _First:
+    """The first bytes of a file."""
+
+    def __init__(self, file: RemoteFile, size: int) -> None:
+        self._file = file
+        self._size = size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def read(self, position: int, length: int) -> bytes:
+        return self._file.read(position, min(length, self._size - position)) if position < self._size else b""
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _size_until(tier: RemoteTier, item: RemoteObject, last: int) -> int:
+    """Bytes of a log up to the first batch that begins after an offset."""
+    file = tier.open(item)
+    try:
+        for batch in Scanner(file, check_crc=False):
+            if batch.header.first_offset > last:
+                return batch.position
+        return file.size
+    finally:
+        file.close()

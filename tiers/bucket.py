@@ -1,0 +1,118 @@
+"""Remote segments from a listing alone, where no event tells of them: names, indexes and the last epochs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
+from kafkalog.log.disk.files import MissingFileError
+from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
+from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState
+
+__all__ = ["epochs_of", "last_offset_of", "newest_topic_ids", "segments_of"]
+
+_NS_IN_MS = 1_000_000
+_UNKNOWN = -1
+
+
+def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], str]:
+    """Of each partition the id of its topic; of a topic that was deleted and made again, that of the newest objects."""
+    newest: dict[tuple[str, int], tuple[int, str]] = {}
+    for each in listed:
+        modified = max((item.modified_ns for item in each.objects.values()), default=0)
+        newest[each.key] = max(newest.get(each.key, (0, "")), (modified, each.topic_id))
+    return {key: topic_id for key, (_modified, topic_id) in newest.items()}
+
+
+def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...]:
+    """The leader epochs up to a segment's end, as they lie beside it; nothing if they cannot be read."""
+    if listed.epochs is None:
+        return ()
+    try:
+        file = tier.open(listed.epochs)
+    except MissingFileError:
+        return ()
+    try:
+        data = file.read(0, min(file.size, DEFAULT_LIMITS.checkpoint_bytes))
+    finally:
+        file.close()
+    try:
+        return tuple(decode_leader_epochs(data, source=listed.epochs.path))
+    except FormatError:
+        return ()
+
+
+def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[RemoteSegment]:
+    """The segments of one partition; each ends before the next one begins, the last where its log does.
+
+    Of several copies of one segment the largest counts.  Reads the epochs and the end of the last one, nothing else.
+    """
+    by_base: dict[int, list[ListedSegment]] = defaultdict(list)
+    for each in listed:
+        if FileKind.LOG in each.objects:
+            by_base[each.base_offset].append(each)
+    chosen = [max(by_base[base], key=lambda each: each.objects[FileKind.LOG].size) for base in sorted(by_base)]
+    if not chosen:
+        return []
+    epochs = epochs_of(tier, chosen[-1])
+    ends = [each.base_offset - 1 for each in chosen[1:]] + [last_offset_of(tier, chosen[-1])]
+    return [_made(each, end, epochs) for each, end in zip(chosen, ends, strict=True)]
+
+
+def _made(listed: ListedSegment, end: int, epochs: Sequence[LeaderEpoch]) -> RemoteSegment:
+    log = listed.objects[FileKind.LOG]
+    modified = log.modified_ns // _NS_IN_MS
+    own = [each for each in epochs if each.start_offset <= end]
+    while len(own) > 1 and own[1].start_offset <= listed.base_offset:
+        own.pop(0)
+    return RemoteSegment(
+        topic=listed.topic,
+        topic_id=listed.topic_id,
+        partition=listed.partition,
+        id=listed.id,
+        start_offset=listed.base_offset,
+        end_offset=end,
+        max_timestamp=_UNKNOWN,
+        size=log.size,
+        leader_epochs=tuple(own) or (LeaderEpoch(0, listed.base_offset),),
+        has_transaction_index=FileKind.TRANSACTION_INDEX in listed.objects,
+        custom_metadata=None,
+        events=(RemoteSegmentEvent(RemoteSegmentState.COPY_SEGMENT_FINISHED, modified, _UNKNOWN, _UNKNOWN, _UNKNOWN),),
+    )
+
+
+def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
+    """From the last index entry that leads to a batch on, so that not all of the log is read."""
+    log = tier.open(listed.objects[FileKind.LOG])
+    try:
+        last = listed.base_offset
+        for batch in Scanner(log, position=_last_indexed(tier, listed), check_crc=False):
+            last = max(last, batch.last_offset)
+        return last
+    finally:
+        log.close()
+
+
+def _last_indexed(tier: RemoteTier, listed: ListedSegment) -> int:
+    item = listed.objects.get(FileKind.OFFSET_INDEX)
+    if item is None or item.size < OFFSET_ENTRY.size:
+        return 0
+    try:
+        index = tier.open(item)
+    except MissingFileError:
+        return 0
+    try:
+        slot = index.size // OFFSET_ENTRY.size - 1
+        data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
+    finally:
+        index.close()
+    if len(data) != OFFSET_ENTRY.size:
+        return 0
+    position = OffsetEntry(*OFFSET_ENTRY.struct.unpack(data)).position
+    return position if 0 < position < listed.objects[FileKind.LOG].size else 0

@@ -1,0 +1,44 @@
+"""The layouts of remote tiers that are known, and a tier opened by its URI."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.disk.files import absolute, is_directory, scan_directory
+from kafkalog.log.disk.object_store import StorageOptions
+from kafkalog.log.disk.remote import is_mounted, is_uri
+from kafkalog.tiers.local_tiered_storage import LocalTieredStorage
+from kafkalog.tiers.remote_tier import RemoteTier
+
+__all__ = ["LAYOUTS", "open_tier"]
+
+LAYOUTS: Mapping[str, type[RemoteTier]] = {LocalTieredStorage.layout: LocalTieredStorage}
+
+
+@checked
+def open_tier(uri: str, *, layout: str | None = None, storage: Mapping[str, str] | None = None) -> RemoteTier:
+    """The remote tier at a URI or a local path, whose layout is found out where none is named.
+
+    Raises `UsageError` where there is no such place or layout, `StorageError` where it cannot be read.
+
+    * `uri`: the directory or prefix that the storage plugin writes to
+    * `layout`: `local-tiered-storage`
+    * `storage`: options of the object store without their prefix `storage.`, as for Spark's URIs
+    """
+    if layout is not None and layout not in LAYOUTS:
+        raise UsageError(f"unknown layout {layout!r} of a remote tier: there is {', '.join(LAYOUTS)}")
+    if is_uri(uri) and (storage or not is_mounted(uri)):
+        StorageOptions((uri,), tuple(sorted((storage or {}).items())))
+    place = absolute(uri)
+    if not is_directory(place):
+        raise UsageError(f"{uri} is no directory or prefix with objects in it: no remote tier is there")
+    if layout is not None:
+        return LAYOUTS[layout](place)
+    names = [entry.name for entry in scan_directory(place)]
+    for known in LAYOUTS.values():
+        if known.fits(place, names):
+            return known(place)
+    shown = ", ".join(names[:3]) or "nothing"
+    raise UsageError(f"{uri} has no layout of a remote tier that is known ({', '.join(LAYOUTS)}): it holds {shown}")

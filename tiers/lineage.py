@@ -1,0 +1,104 @@
+"""Which remote segments belong to a log: by leader epochs, as a broker looks them up (`RemoteLogLeaderEpochState`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.tiers.segments import RemoteSegment
+
+__all__ = ["RemoteStretch", "lineage", "reaches"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStretch:
+    """Offsets of a log that one remote segment has."""
+
+    first: int
+    last: int
+    segment: RemoteSegment
+
+
+def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
+    """The first offset from `start` on that none of the segments has, whatever their epochs."""
+    reached = start
+    for each in sorted(segments, key=lambda segment: segment.start_offset):
+        if each.start_offset > reached:
+            break
+        reached = max(reached, each.end_offset + 1)
+    return reached
+
+
+def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:
+    """Epoch, first and last offset of each epoch in a segment."""
+    bounds = [*(each.start_offset for each in segment.leader_epochs[1:]), segment.end_offset + 1]
+    return [
+        (epoch, max(first, segment.start_offset), following - 1)
+        for (epoch, first), following in zip(segment.leader_epochs, bounds, strict=True)
+    ]
+
+
+def lineage(
+    segments: Iterable[RemoteSegment], epochs: Sequence[LeaderEpoch], end: int | None = None
+) -> list[RemoteStretch]:
+    """The readable segments of the log that has these epochs, below `end`, cut so that no offset comes twice.
+
+    Of two segments that have an offset of the same epoch the later one counts if it reaches further: a new leader
+    copies again what the old one had not told of.  Records of an epoch that the log did not have, or had elsewhere,
+    belong to a log that was truncated.  Without epochs the segments' own count, the largest first.
+    """
+    readable = [each for each in segments if each.is_readable]
+    known = list(epochs) or _epochs_of(readable)
+    found: list[RemoteStretch] = []
+    for number, (epoch, begins) in enumerate(known):
+        until = known[number + 1].start_offset if number + 1 < len(known) else end
+        found += _of_epoch(readable, epoch, begins, until)
+    return _joined(found)
+
+
+def _epochs_of(segments: Sequence[RemoteSegment]) -> list[LeaderEpoch]:
+    """What the segments say: each epoch begins where the first of them has it; a larger one ends those before."""
+    first: dict[int, int] = {}
+    for segment in segments:
+        for epoch, offset, _last in epoch_ends(segment):
+            first[epoch] = min(offset, first.get(epoch, offset))
+    found: list[LeaderEpoch] = []
+    for epoch in sorted(first):
+        while found and found[-1].start_offset >= first[epoch]:
+            found.pop()
+        found.append(LeaderEpoch(epoch, first[epoch]))
+    return found
+
+
+def _of_epoch(segments: Sequence[RemoteSegment], epoch: int, begins: int, until: int | None) -> list[RemoteStretch]:
+    parts: list[RemoteStretch] = []
+    for segment in sorted(segments, key=lambda each: each.events[0].timestamp):
+        for own, first, last in epoch_ends(segment):
+            if own != epoch or (until is not None and first >= until) or last < begins:
+                continue
+            first, last = max(first, begins), last if until is None else min(last, until - 1)
+            while parts and parts[-1].first >= first and parts[-1].last <= last:
+                parts.pop()
+            if not parts or last > parts[-1].last:
+                parts.append(RemoteStretch(first, last, segment))
+    return parts
+
+
+def _joined(parts: Sequence[RemoteStretch]) -> list[RemoteStretch]:
+    """In order of their offsets, stretches of one segment together, each up to where the next one begins."""
+    found: list[RemoteStretch] = []
+    for part in sorted(parts, key=lambda each: (each.first, each.last)):
+        if found and found[-1].segment is part.segment and found[-1].last + 1 == part.first:
+            found[-1] = replace(found[-1], last=part.last)
+            continue
+        while found and found[-1].last >= part.first:
+            if found[-1].first >= part.first:
+                found.pop()
+            elif found[-1].last >= part.last:
+                break
+            else:
+                found[-1] = replace(found[-1], last=part.first - 1)
+        else:
+            found.append(part)
+    return found

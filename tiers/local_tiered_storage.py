@@ -1,0 +1,122 @@
+"""The layout of `LocalTieredStorage`, which Apache's own tests use: byte copies of local files in a directory each.
+
+`<topic>-<partition>-<topic id>/<base offset, 20 digits>-<segment id>.<kind>` below `kafka-tiered-storage`
+(`RemoteTopicPartitionDirectory`, `RemoteLogSegmentFileset`).  The ids are URL-safe base64 and may hold hyphens, as
+topics may: names are split by places.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafkalog.codec.names import FileKind
+from kafkalog.log.disk.files import FileSource, is_directory, scan_directory
+from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.tiers.remote_tier import ListedSegment, RemoteObject
+
+__all__ = ["LocalTieredStorage"]
+
+_ROOT = "kafka-tiered-storage"
+_DIGITS, _ID = 20, 22
+_LONGEST_PARTITION = 10
+_EPOCHS = ".leader_epoch_checkpoint"
+_KINDS = {
+    kind.value: kind
+    for kind in (
+        FileKind.LOG,
+        FileKind.OFFSET_INDEX,
+        FileKind.TIME_INDEX,
+        FileKind.TRANSACTION_INDEX,
+        FileKind.PRODUCER_SNAPSHOT,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Directory:
+    topic: str
+    partition: int
+    topic_id: str
+
+
+class LocalTieredStorage:
+    """A directory, or a prefix of an object store to which it was copied."""
+
+    layout = "local-tiered-storage"
+
+    def __init__(self, place: str) -> None:
+        inside = f"{place.rstrip('/')}/{_ROOT}"
+        self.place = inside if is_directory(inside) else place
+        """the directory that holds one for each partition"""
+        self._others: list[str] = []
+
+    @classmethod
+    def fits(cls, place: str, names: Iterable[str]) -> bool:
+        """It holds the directory, or is it; empty ones are below it once a topic had remote storage."""
+        found = list(names)
+        return _ROOT in found or (
+            place.rstrip("/").rpartition("/")[2] == _ROOT or any(_directory(each) is not None for each in found)
+        )
+
+    def segments(self) -> list[ListedSegment]:
+        """All that have an object of a known kind."""
+        self._others = []
+        found: list[ListedSegment] = []
+        for entry in scan_directory(self.place):
+            directory = _directory(entry.name) if entry.is_dir() else None
+            if directory is None:
+                self._others.append(entry.path)
+            else:
+                found += self._of_partition(entry.path, directory)
+        return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.base_offset, each.id))
+
+    def _of_partition(self, path: str, directory: _Directory) -> Iterable[ListedSegment]:
+        objects: dict[tuple[int, str], dict[FileKind, RemoteObject]] = defaultdict(dict)
+        epochs: dict[tuple[int, str], RemoteObject] = {}
+        for entry in scan_directory(path):
+            named = _segment(entry.name) if entry.is_file() else None
+            if named is None:
+                self._others.append(entry.path)
+                continue
+            base, segment_id, suffix = named
+            status = entry.stat()
+            made = RemoteObject(entry.path, status.st_size, status.st_mtime_ns)
+            if suffix == _EPOCHS:
+                epochs[base, segment_id] = made
+            else:
+                objects[base, segment_id][_KINDS[suffix]] = made
+        for base, segment_id in {**objects, **dict.fromkeys(epochs)}:
+            key = base, segment_id
+            yield ListedSegment(
+                directory.topic, directory.topic_id, directory.partition, segment_id, base,
+                dict(objects.get(key, {})), epochs.get(key),
+            )  # fmt: skip
+
+    def others(self) -> list[str]:
+        """What the last listing had besides."""
+        return list(self._others)
+
+    def open(self, item: RemoteObject) -> RemoteFile:
+        """The object is the file."""
+        return FileSource(item.path)
+
+
+def _directory(name: str) -> _Directory | None:
+    """Topic, partition and topic id from a directory's name, by its end."""
+    rest, topic_id = name[: -_ID - 1], name[-_ID:]
+    topic, hyphen, number = rest.rpartition("-")
+    is_one = name[-_ID - 1 : -_ID] == "-" and hyphen and topic and number.isascii() and number.isdigit()
+    if not is_one or len(number) > _LONGEST_PARTITION:
+        return None
+    return _Directory(topic, int(number), topic_id)
+
+
+def _segment(name: str) -> tuple[int, str, str] | None:
+    """Base offset, id and suffix of an object's name."""
+    digits, segment_id, suffix = name[:_DIGITS], name[_DIGITS + 1 : _DIGITS + 1 + _ID], name[_DIGITS + 1 + _ID :]
+    is_one = digits.isascii() and digits.isdigit() and len(digits) == _DIGITS and name[_DIGITS : _DIGITS + 1] == "-"
+    if not is_one or (suffix not in _KINDS and suffix != _EPOCHS) or int(digits) >= 1 << 63:
+        return None
+    return int(digits), segment_id, suffix

@@ -1,0 +1,179 @@
+"""What `__remote_log_metadata` says of remote segments (`RemoteLogMetadataCache`).
+
+The topic has an event for every step of every segment's life, and is kept for ever by default.  Copies of one of its
+partitions, of several brokers, are read together: each offset counts once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.log.directories.partition import Partition
+from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState, may_follow
+
+__all__ = ["RemoteMetadata", "is_remote_metadata", "read_remote_metadata"]
+
+_SEGMENT, _UPDATE = "RemoteLogSegmentMetadataRecord", "RemoteLogSegmentMetadataUpdateRecord"
+_PARTITION = "RemotePartitionDeleteMetadataRecord"
+_DELETE_PARTITION_FINISHED = 2
+
+TopicIdPartition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteMetadata:
+    """All segments that the events name, and what was wrong with the events."""
+
+    segments: Mapping[TopicIdPartition, tuple[RemoteSegment, ...]] = field(default_factory=dict)
+    """by topic id and partition, in the order of their first events"""
+    deleted: frozenset[TopicIdPartition] = frozenset()
+    """partitions whose remote segments are all deleted, with their topic"""
+    sources: tuple[str, ...] = ()
+    """the directories that were read"""
+    findings: tuple[Finding, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there was anything to read."""
+        return bool(self.sources)
+
+    @property
+    def all(self) -> list[RemoteSegment]:
+        """Of all partitions, by topic, partition and offset."""
+        found = [each for segments in self.segments.values() for each in segments]
+        return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.start_offset, each.id))
+
+    def of(self, topic: str, partition: int, topic_id: str | None = None) -> list[RemoteSegment]:
+        """Those of one partition, by offset; of the newest topic of that name where no id says which."""
+        if topic_id is None:
+            ids = [each.topic_id for each in self._latest() if each.key == (topic, partition)]
+            topic_id = ids[-1] if ids else ""
+        found = self.segments.get((topic_id, partition), ())
+        return sorted(found, key=lambda each: (each.start_offset, each.end_offset, each.id))
+
+    def _latest(self) -> list[RemoteSegment]:
+        found = [segments[-1] for segments in self.segments.values() if segments]
+        return sorted(found, key=lambda each: each.events[0].timestamp)
+
+
+def is_remote_metadata(partition: Partition) -> bool:
+    """Whether it is a live partition of the topic."""
+    return partition.topic == REMOTE_LOG_METADATA_TOPIC and partition.state is DirectoryState.LIVE
+
+
+def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS) -> RemoteMetadata:
+    """From all partitions of the topic among these; never raises for bad data, only `StorageError`.
+
+    * `partitions`: those of a broker's log directories, or of several brokers'; others are passed over
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
+    events = _Events()
+    sources = []
+    read: dict[int, set[int]] = defaultdict(set)
+    for partition in partitions:
+        number = partition.partition
+        if number is None or not is_remote_metadata(partition):
+            continue
+        sources.append(partition.path)
+        reader = partition.records(limits=limits)
+        for record in reader:
+            if record.offset not in read[number]:
+                read[number].add(record.offset)
+                events.take(number, record.offset, record.value, partition.path)
+        events.findings += [each for each in reader.findings if each.severity is Severity.ERROR]
+    return events.read(tuple(sources))
+
+
+class _Events:
+    """The segments as the events make them, one partition of the topic after the other."""
+
+    def __init__(self) -> None:
+        self._segments: dict[str, RemoteSegment] = {}
+        self._early: dict[str, list[RemoteSegmentEvent]] = defaultdict(list)
+        """of segments whose first event is not there, or comes later in another copy"""
+        self._deleted: set[TopicIdPartition] = set()
+        self.findings: list[Finding] = []
+
+    def take(self, number: int, offset: int, value: bytes | None, path: str) -> None:
+        record = decode_remote_log_metadata(value)
+        self.findings += [replace(each, file=path, offset=offset) for each in record.findings]
+        fields = {} if record.decoded is None else record.decoded.fields
+        try:
+            self._apply(record, fields, number, offset, path)
+        except (KeyError, ValueError) as error:
+            self._odd(f"an event that makes no sense: {error}", offset, path)
+
+    def _apply(self, record: FramedRecord, fields: Mapping[str, Any], number: int, offset: int, path: str) -> None:
+        if record.name == _SEGMENT:
+            made = _segment(fields, number, offset)
+            if made.id not in self._segments:
+                self._segments[made.id] = made
+                for event in self._early.pop(made.id, ()):
+                    self._follow(made.id, event, path)
+            else:
+                self._follow(made.id, made.events[0], path)
+        elif record.name == _UPDATE:
+            self._follow(fields["remote_log_segment_id"]["id"], _event(fields, number, offset), path)
+        elif record.name == _PARTITION and fields["remote_partition_delete_state"] == _DELETE_PARTITION_FINISHED:
+            named = fields["topic_id_partition"]
+            self._deleted.add((named["id"], named["partition"]))
+
+    def _follow(self, segment_id: str, event: RemoteSegmentEvent, path: str) -> None:
+        known = self._segments.get(segment_id)
+        if known is None:
+            self._early[segment_id].append(event)
+        elif not may_follow(known.state, event.state):
+            self._odd(
+                f"segment {segment_id} of {known.topic}-{known.partition} is in state {known.state.name}, and "
+                f"{event.state.name} cannot follow: a broker passes over it", event.offset, path,
+            )  # fmt: skip
+        else:
+            self._segments[segment_id] = replace(known, events=(*known.events, event))
+
+    def _odd(self, detail: str, offset: int, path: str) -> None:
+        self.findings.append(Finding(FindingCode.REMOTE_EVENT_INVALID, Severity.WARNING, None, offset, detail, path))
+
+    def read(self, sources: tuple[str, ...]) -> RemoteMetadata:
+        for segment_id, events in self._early.items():
+            path = next((each for each in sources if each.endswith(f"-{events[0].metadata_partition}")), None)
+            detail = f"{events[0].state.name} of segment {segment_id}, of which no event before says what it is"
+            self._odd(detail, events[0].offset, path or "")
+        found: dict[TopicIdPartition, list[RemoteSegment]] = defaultdict(list)
+        for segment in self._segments.values():
+            found[segment.topic_id, segment.partition].append(segment)
+        segments = {key: tuple(each) for key, each in found.items()}
+        return RemoteMetadata(segments, frozenset(self._deleted), sources, tuple(self.findings))
+
+
+def _event(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegmentEvent:
+    state = RemoteSegmentState(fields["remote_log_segment_state"])
+    return RemoteSegmentEvent(state, fields["event_timestamp_ms"], fields["broker_id"], number, offset)
+
+
+def _segment(fields: Mapping[str, Any], number: int, offset: int) -> RemoteSegment:
+    named = fields["remote_log_segment_id"]
+    of = named["topic_id_partition"]
+    epochs = tuple(LeaderEpoch(each["leader_epoch"], each["offset"]) for each in fields["segment_leader_epochs"])
+    if not epochs or fields["end_offset"] < fields["start_offset"] or fields["start_offset"] < 0:
+        raise ValueError(f"offsets {fields['start_offset']} to {fields['end_offset']}, {len(epochs)} epochs")
+    return RemoteSegment(
+        topic=of["name"],
+        topic_id=of["id"],
+        partition=of["partition"],
+        id=named["id"],
+        start_offset=fields["start_offset"],
+        end_offset=fields["end_offset"],
+        max_timestamp=fields["max_timestamp_ms"],
+        size=fields["segment_size_in_bytes"],
+        leader_epochs=epochs,
+        has_transaction_index=not fields.get("txn_index_empty", False),
+        custom_metadata=fields["custom_metadata"],
+        events=(_event(fields, number, offset),),
+    )

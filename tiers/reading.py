@@ -1,0 +1,116 @@
+"""Log directories and partitions opened with their remote part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import parse_partition_directory
+from kafkalog.log.directories import partition as local
+from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log_dirs_inside
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import PathLike, absolute, is_directory
+from kafkalog.tiers.beside import remote_metadata_in
+from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.layouts import open_tier
+from kafkalog.tiers.remote_tier import RemoteTier
+
+__all__ = ["RemotePart", "mounted", "open_partition"]
+
+Mounted = list[tuple[BothTiers, str]]
+"""what was mounted for each path, and the path there that stands for it"""
+
+
+def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
+    """Each path with its remote part: what was mounted for it, and the path there that stands for it.
+
+    A root that holds several log directories stands for all of them.  Where none of them has a partition of the tier,
+    as where only `__remote_log_metadata` is at hand, or no path at all, all partitions of the tier are read from there.
+    Raises `UsageError` for what is no log directory and no partition directory of one.
+    """
+    places = [place for path in paths for place in _places(path)]
+    metadata = remote_metadata_in(dict.fromkeys(root for root, _ in places))
+    made = {root: BothTiers(root, tier, metadata) for root, _ in places}
+    if not any(both.has_both for both in made.values()):
+        both = BothTiers(None, tier, metadata)
+        return [(both, both.path)]
+    return [(made[root], f"{made[root].path}/{name}" if name else made[root].path) for root, name in places]
+
+
+def _places(path: str) -> list[tuple[str, str]]:
+    """Log directories, each with the partition directory in it that is meant, if only that one is."""
+    place = absolute(path)
+    if not is_directory(place):
+        raise UsageError(f"{path} is no directory: what is read together with a remote tier is one")
+    if parse_partition_directory(os.path.basename(place)) is not None and is_partition_dir(place):
+        return [(os.path.dirname(place), os.path.basename(place))]
+    if is_log_dir(place):
+        return [(place, "")]
+    inside = log_dirs_inside(place)
+    if not inside:
+        raise UsageError(f"{path} is not a Kafka log directory: it holds no partition and no segment")
+    return [(each, "") for each in inside]
+
+
+class RemotePart:
+    """A remote tier that was named and is opened when paths are read with it; wherever it travels, they can be read."""
+
+    def __init__(
+        self, uri: str, layout: str | None = None, found: Mapping[tuple[str, ...], Mounted] | None = None
+    ) -> None:
+        self.uri = uri
+        self.layout = layout
+        self._found = dict(found or {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemotePart, (self.uri, self.layout, self._found)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RemotePart) and (self.uri, self.layout) == (other.uri, other.layout)
+
+    def __hash__(self) -> int:
+        return hash((self.uri, self.layout))
+
+    def paths(self, paths: Sequence[str]) -> list[str]:
+        """Those that stand for both tiers; the tier is opened once for the same paths."""
+        asked = tuple(paths)
+        if asked not in self._found:
+            self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout))
+        return [path for _, path in self._found[asked]]
+
+
+@checked
+def open_partition(
+    path: PathLike,
+    *,
+    remote: str | RemoteTier | None = None,
+    layout: str | None = None,
+    storage: Mapping[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Partition:
+    """The partition directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
+
+    With `remote`, a tiered log is read from both tiers: its remote segments come before the local ones.  They are found
+    by `__remote_log_metadata` beside the partition, or by the tier's listing where that says nothing of it, and read by
+    ranges.
+
+    * `remote`: the URI or path of the remote tier, or the tier
+    * `layout`: of the tier, where it is not to be found out
+    * `storage`: options of the object store, as for `open_tier`
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
+    if remote is None:
+        return local.open_partition(path, limits=limits)
+    text = os.fspath(path)
+    if parse_partition_directory(os.path.basename(absolute(text))) is None:
+        raise UsageError(
+            f"{text} is not named like a partition directory (<topic>-<partition>): its topic is unknown"
+        )
+    tier = open_tier(remote, layout=layout, storage=storage) if isinstance(remote, str) else remote
+    root, name = os.path.dirname(absolute(text)), os.path.basename(absolute(text))
+    both = BothTiers(root, tier, remote_metadata_in([root]))
+    return local.open_partition(f"{both.path}/{name}", limits=limits)

@@ -1,0 +1,71 @@
+"""What a remote tier is to everything above it: a listing of segments, and objects that are read by ranges.
+
+A layout is how a storage plugin names and shapes objects.  Another one is a class with the methods of `RemoteTier`, and
+its line in `layouts`; `docs/tiered.md` says what each has to give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkalog.codec.names import FileKind
+from kafkalog.log.disk.remote import RemoteFile
+
+__all__ = ["ListedSegment", "RemoteObject", "RemoteTier"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteObject:
+    """An object of a segment, as it was listed."""
+
+    path: str
+    """of the object, a URI or a local path"""
+    size: int
+    """bytes of the file that it holds; of a layout that packs it, as far as the listing tells"""
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSegment:
+    """The objects of one segment, whatever `__remote_log_metadata` says of it."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    id: str
+    base_offset: int
+    objects: Mapping[FileKind, RemoteObject]
+    epochs: RemoteObject | None = None
+    """the leader epochs up to the segment's end, as a leader-epoch-checkpoint"""
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+
+class RemoteTier(Protocol):
+    """A place with remote segments; everything raises `StorageError` where it cannot be read."""
+
+    layout: str
+    """the name under which `--layout` knows it"""
+    place: str
+    """where it is, a URI or a local path"""
+
+    def __init__(self, place: str) -> None:
+        """At a URI or a local path; nothing is read yet."""
+
+    @classmethod
+    def fits(cls, place: str, names: Iterable[str]) -> bool:
+        """Whether a place with these names directly below it can be of this layout."""
+
+    def segments(self) -> list[ListedSegment]:
+        """Everything that is there, from a listing alone; by topic, partition, base offset and id."""
+
+    def others(self) -> list[str]:
+        """What the listing has that this layout does not know."""
+
+    def open(self, item: RemoteObject) -> RemoteFile:
+        """The file that an object holds, for reads at positions; `MissingFileError` if it has gone."""

@@ -1,0 +1,111 @@
+"""One remote segment, as the events of `__remote_log_metadata` describe it (`RemoteLogSegmentMetadata`)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from kafkalog.codec.text import LeaderEpoch
+
+__all__ = ["RemoteSegment", "RemoteSegmentEvent", "RemoteSegmentState"]
+
+
+class RemoteSegmentState(enum.IntEnum):
+    """`RemoteLogSegmentState`, with its numbers."""
+
+    COPY_SEGMENT_STARTED = 0
+    COPY_SEGMENT_FINISHED = 1
+    DELETE_SEGMENT_STARTED = 2
+    DELETE_SEGMENT_FINISHED = 3
+
+
+_FOLLOWS = {
+    None: frozenset({RemoteSegmentState.COPY_SEGMENT_STARTED}),
+    RemoteSegmentState.COPY_SEGMENT_STARTED: frozenset(
+        {RemoteSegmentState.COPY_SEGMENT_FINISHED, RemoteSegmentState.DELETE_SEGMENT_STARTED}
+    ),
+    RemoteSegmentState.COPY_SEGMENT_FINISHED: frozenset({RemoteSegmentState.DELETE_SEGMENT_STARTED}),
+    RemoteSegmentState.DELETE_SEGMENT_STARTED: frozenset({RemoteSegmentState.DELETE_SEGMENT_FINISHED}),
+    RemoteSegmentState.DELETE_SEGMENT_FINISHED: frozenset[RemoteSegmentState](),
+}
+
+
+def may_follow(state: RemoteSegmentState | None, following: RemoteSegmentState) -> bool:
+    """Whether a broker takes an event (`RemoteLogSegmentState.isValidTransition`); one that is repeated it does."""
+    return following == state or following in _FOLLOWS[state]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSegmentEvent:
+    """One record of `__remote_log_metadata` about a segment."""
+
+    state: RemoteSegmentState
+    timestamp: int
+    """when the broker made it, ms"""
+    broker_id: int
+    metadata_partition: int
+    offset: int
+    """in that partition"""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteSegment:
+    """A segment that was copied to the remote tier, or was to be."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    id: str
+    start_offset: int
+    end_offset: int
+    """its last offset"""
+    max_timestamp: int
+    size: int
+    """of the log, bytes"""
+    leader_epochs: tuple[LeaderEpoch, ...]
+    has_transaction_index: bool
+    """whether aborted transactions may be listed beside it"""
+    custom_metadata: bytes | None
+    events: tuple[RemoteSegmentEvent, ...]
+    """in their order; those that a broker would not take are not among them"""
+
+    @property
+    def state(self) -> RemoteSegmentState:
+        """After the last event."""
+        return self.events[-1].state
+
+    @property
+    def is_readable(self) -> bool:
+        """A broker serves its records (`COPY_SEGMENT_FINISHED`)."""
+        return self.state is RemoteSegmentState.COPY_SEGMENT_FINISHED
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "partition": self.partition,
+            "segment_id": self.id,
+            "base_offset": self.start_offset,
+            "end_offset": self.end_offset,
+            "leader_epochs": [{"epoch": each.epoch, "start_offset": each.start_offset} for each in self.leader_epochs],
+            "max_timestamp": self.max_timestamp,
+            "bytes": self.size,
+            "state": self.state.name,
+            "events": [
+                {
+                    "state": each.state.name,
+                    "timestamp": each.timestamp,
+                    "broker_id": each.broker_id,
+                    "metadata_partition": each.metadata_partition,
+                    "offset": each.offset,
+                }
+                for each in self.events
+            ],
+        }

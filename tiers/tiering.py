@@ -1,0 +1,171 @@
+"""Whether a log is tiered, from where that is known, and what is lost where its local part begins.
+
+A log whose first segments are remote looks like one that has lost them.  What tells the two apart is spread over a log
+directory: the topic's settings in the cluster's metadata (`remote.storage.enable`), the events of
+`__remote_log_metadata`, log-start-offset-checkpoint (which has the start of every tiered log, at 0 too, where no other
+log has a line: `LogManager.checkpointLogStartOffsetsInDir`), and leader epochs that reach below the first segment
+(retention of a log that is not tiered cuts them: `LeaderEpochFileCache.truncateFromStart`).  The cache of remote
+indexes is there only once somebody has read remote records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import REMOTE_INDEX_CACHE, REMOTE_LOG_METADATA_TOPIC, parse_partition_directory
+from kafkalog.log.directories.lost_start import lost_start
+from kafkalog.tiers.lineage import reaches
+from kafkalog.tiers.metadata import RemoteMetadata
+
+__all__ = ["NO_TIERING", "REMOTE_STORAGE_ENABLE", "SETTINGS_OF_TOPICS", "LocalStart", "Tiering", "tier_gap"]
+
+REMOTE_STORAGE_ENABLE = "remote.storage.enable"
+SETTINGS_OF_TOPICS = frozenset({
+    REMOTE_STORAGE_ENABLE, "remote.log.copy.disable", "remote.log.delete.on.disable",
+    "local.retention.ms", "local.retention.bytes", "retention.ms", "retention.bytes",
+})  # fmt: skip
+"""those that say what becomes of a topic's segments in the two tiers"""
+SETTINGS = "the topic's settings in the cluster's metadata"
+EVENTS = "the events in __remote_log_metadata"
+CHECKPOINT = "the log start offset in log-start-offset-checkpoint and the leader epochs"
+CACHE = "the cache of remote indexes beside the log"
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalStart:
+    """Where the local part of a log begins, and what is below."""
+
+    log_start: int
+    """the first offset that consumers may read, in whichever tier it is"""
+    local_log_start: int
+    """base offset of the first local segment, or the log start if that is larger"""
+    known_from: tuple[str, ...] = ()
+    """what says that the log is tiered; nothing if it is not, as far as is known"""
+    lost: tuple[int, int] | None = None
+    """first and last offset that must have been there, and are in neither tier"""
+    is_certain: bool = True
+    """False: the log is tiered, and nothing here tells whether all below its local part is remote"""
+
+    @property
+    def is_tiered(self) -> bool:
+        """Something says so."""
+        return bool(self.known_from)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "log_start_offset": self.log_start,
+            "local_log_start_offset": self.local_log_start,
+            "known_from": list(self.known_from),
+            "certain": self.is_certain,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Tiering:
+    """What a log directory, and what is beside it, says of remote storage."""
+
+    directories: frozenset[str] = frozenset()
+    """names in the log directory"""
+    log_starts: Mapping[Key, int] = field(default_factory=dict)
+    """by log-start-offset-checkpoint"""
+    configured: Mapping[str, bool] | None = None
+    """topics of which the metadata is known, and whether they have remote storage; None without metadata"""
+    remote: RemoteMetadata = field(default_factory=RemoteMetadata)
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """of those topics, as far as they are of `SETTINGS_OF_TOPICS` and set"""
+    seen: frozenset[str] = frozenset()
+    """topics of which only the logs themselves and the checkpoint say so"""
+
+    def with_checkpoint(self, directories: Iterable[str], log_starts: Mapping[Key, int]) -> Tiering:
+        """The same knowledge, with the names and the checkpoint of one log directory."""
+        return replace(self, directories=frozenset(directories), log_starts=log_starts)
+
+    def of(self, key: Key, names: Iterable[str], begins: int, epochs: Sequence[int], end: int = 0) -> LocalStart:
+        """A log whose first segment begins at `begins`; `names` are those of its files, `epochs` its epochs' starts.
+
+        `end` is after its last offset, or 0.
+        """
+        checkpointed = self.log_starts.get(key)
+        known_from = self.known_from(key, begins, epochs)
+        gone = lost_start(names, epochs, is_remote=bool(known_from))
+        start = max(checkpointed or 0, 0)
+        if not known_from:
+            return LocalStart(max(start, begins), max(start, begins), lost=gone)
+        if checkpointed is None and epochs:
+            start = max(min(epochs), 0)
+        start = min(start, max(begins, end)) if checkpointed is None else start
+        lost, is_certain = (gone, True) if start >= begins else self._between(key, start, begins, gone)
+        return LocalStart(start, max(start, begins), known_from, lost, is_certain)
+
+    def has_remote_log(self, topic: str) -> bool:
+        """Whether a broker takes the topic's logs for tiered ones when it starts: by its settings, or as it looks."""
+        if self.configured is not None and topic in self.configured:
+            return self.configured[topic]
+        return topic in self.seen or any(
+            each.topic == topic and each.is_readable for segments in self.remote.segments.values() for each in segments
+        )
+
+    def is_tiered(self, key: Key) -> bool:
+        """Whether settings or events say so, wherever the local part begins."""
+        return bool(self._said(key))
+
+    def _said(self, key: Key) -> tuple[str, ...]:
+        found = []
+        if self.configured is not None and self.configured.get(key[0]):
+            found.append(SETTINGS)
+        if any(each.is_readable for each in self.remote.of(*key)):
+            found.append(EVENTS)
+        return tuple(found)
+
+    def known_from(self, key: Key, begins: int, epochs: Sequence[int]) -> tuple[str, ...]:
+        """What says that a log is tiered whose first segment begins there; nothing if nothing does."""
+        found = list(self._said(key))
+        if self.configured is not None and self.configured.get(key[0]) is False and not found:
+            return ()
+        start = self.log_starts.get(key)
+        has_cache = REMOTE_INDEX_CACHE in self.directories
+        is_likely = has_cache or 0 in self.log_starts.values() or any(map(_is_remote_metadata, self.directories))
+        if start is not None and start < begins and min(epochs, default=begins) <= start and (found or is_likely):
+            found.append(CHECKPOINT)
+        if has_cache and not self.log_starts and not found and self.configured is None:
+            found.append(CACHE)  # nothing tells which
+        return tuple(found)
+
+    def _between(
+        self, key: Key, start: int, begins: int, gone: tuple[int, int] | None
+    ) -> tuple[tuple[int, int] | None, bool]:
+        """What lies in neither tier below the local part, and whether that is known."""
+        segments = self.remote.of(*key)
+        if not segments:
+            return gone, False
+        reached = reaches([each for each in segments if each.is_readable], start)
+        if reached >= begins or self.remote.findings:
+            return gone, reached >= begins
+        is_under_way = any(
+            not each.is_readable and each.start_offset <= reached <= each.end_offset for each in segments
+        )
+        return (gone, False) if is_under_way else ((reached, begins - 1), True)
+
+
+NO_TIERING = Tiering()
+
+
+def tier_gap(directory: str, found: LocalStart) -> Finding:
+    """The finding that a tiered log has lost offsets between its tiers."""
+    first, last = found.lost or (found.log_start, found.local_log_start - 1)
+    detail = (
+        f"offsets {first} to {last} are in neither tier: the remote segments that {EVENTS} name end at {first}, and "
+        f"the first local one begins at {last + 1}"
+    )
+    return Finding(FindingCode.TIER_GAP, Severity.ERROR, None, first, detail, directory)
+
+
+def _is_remote_metadata(directory: str) -> bool:
+    name = parse_partition_directory(directory)
+    return name is not None and name.topic == REMOTE_LOG_METADATA_TOPIC
