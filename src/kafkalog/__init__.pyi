@@ -31,6 +31,7 @@ from kafkalog.codec.findings import FindingCode as FindingCode
 from kafkalog.codec.findings import Severity as Severity
 from kafkalog.codec.findings import StopReason as StopReason
 from kafkalog.codec.headers.runs import BatchRun as BatchRun
+from kafkalog.codec.insides import Insides as Insides
 from kafkalog.codec.kraft import VoterEndpoint as VoterEndpoint
 from kafkalog.codec.kraft import VoterNode as VoterNode
 from kafkalog.codec.limits import Limits as Limits
