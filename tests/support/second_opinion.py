@@ -165,8 +165,8 @@ class Answer:
     is_error: bool
     why: str = ""
     is_open: bool = False
-    """whether it is an error bytes alone do not tell: a message of magic 0 or 1 claims to reach beyond the file, and what
-    it claims holds a sound batch, which may be its value, or have been written behind it; an index knows"""
+    """whether it is an error bytes alone do not tell: a message of magic 0 or 1 claims to reach beyond the file, and
+    what it claims holds a sound batch, which may be its value, or have been written behind it; an index knows"""
     astray: list[Row] = field(default_factory=list)
     """those whose offsets are not among the ones that the header of their batch claims"""
 
@@ -330,7 +330,8 @@ def answer(log: Log, start: int = 0, end: int = NO_END, *, committed: bool = Fal
     found = _answer(log, walk, start, end, committed)
     number, position = walk.place
     data = log.segments[number][1][position:] if log.segments else b""
-    found.is_open = walk.stop == "bytes" and len(data) > _MAGIC_AT and data[_MAGIC_AT] < 2 and _claimed(data) > len(data)
+    claims_more = len(data) > _MAGIC_AT and data[_MAGIC_AT] < 2 and _claimed(data) > len(data)
+    found.is_open = walk.stop == "bytes" and claims_more
     found.astray = [row for each in walk.kept for row in each.rows if row[0] > each.last]
     return found
 
