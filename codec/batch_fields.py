@@ -52,6 +52,8 @@ class Kind(enum.Enum):
 class BatchField:
     """One field."""
 
+    meaning: str
+    """for the page that lists them"""
     kind: Kind
     of_header: Callable[[Any], object]
     """the value of one header"""
@@ -103,67 +105,85 @@ POSITION = "position"
 
 BATCH_FIELDS: dict[str, BatchField] = {
     "baseOffset": BatchField(
+        meaning="first offset; of magic 0 and 1 the offset of the entry",
         kind=Kind.INT64, of_header=lambda header: header.first_offset, of_columns=_same("base_offset"),
     ),
     "lastOffset": BatchField(
+        meaning="last offset, whether or not a record has it",
         kind=Kind.INT64, of_header=lambda header: header.last_offset,
         of_columns=lambda columns: columns("base_offset") + columns("last_offset_delta"),
     ),
     "count": BatchField(
+        meaning="records, or null in magic 0 and 1",
         kind=Kind.INT32, of_header=lambda header: header.records_count, of_columns=_same("records_count"),
     ),
     "baseSequence": BatchField(
+        meaning="the producer's number of the first record; -1 without",
         kind=Kind.INT32, of_header=lambda header: header.base_sequence, of_columns=_same("base_sequence"),
     ),
     "lastSequence": BatchField(
+        meaning="of the last record",
         kind=Kind.INT32, of_header=lambda header: header.last_sequence, of_columns=_last_sequences,
     ),
     "producerId": BatchField(
+        meaning="-1 without",
         kind=Kind.INT64, of_header=lambda header: header.producer_id, of_columns=_same("producer_id"),
         without=NO_PRODUCER_ID,
     ),
     "producerEpoch": BatchField(
+        meaning="-1 without",
         kind=Kind.INT16, of_header=lambda header: header.producer_epoch, of_columns=_same("producer_epoch"),
         without=NO_PRODUCER_EPOCH,
     ),
     "partitionLeaderEpoch": BatchField(
+        meaning="of the leader that wrote it; outside the checksum",
         kind=Kind.INT32, of_header=lambda header: header.partition_leader_epoch,
         of_columns=_same("partition_leader_epoch"), without=NO_PARTITION_LEADER_EPOCH,
     ),
     "isTransactional": BatchField(
+        meaning="belongs to a transaction",
         kind=Kind.BOOLEAN, of_header=lambda header: header.is_transactional, of_columns=_flag(TRANSACTIONAL_FLAG),
         without=False,
     ),
     "isControl": BatchField(
+        meaning="holds no record of a producer, but the end of a transaction, or what a quorum of controllers writes",
         kind=Kind.BOOLEAN, of_header=lambda header: header.is_control, of_columns=_flag(CONTROL_FLAG),
     ),
     "deleteHorizonMs": BatchField(
+        meaning="from when on the cleaner may remove its markers and tombstones",
         kind=Kind.TIME, of_header=lambda header: header.delete_horizon_ms, of_columns=_same("base_timestamp"),
         is_absent=_no_horizon,
     ),
     POSITION: BatchField(
+        meaning="byte in the file where it begins",
         kind=Kind.INT64, of_header=lambda header: None, of_columns=_same("position"), of_messages=_same("position"),
     ),
     "timestamp": BatchField(
+        meaning="the largest",
         kind=Kind.TIME, of_header=lambda header: header.max_timestamp, of_columns=_same("max_timestamp"),
         of_messages=_same("timestamp"),
     ),
     "timestampType": BatchField(
+        meaning="0 CreateTime, 1 LogAppendTime, -1 none",
         kind=Kind.INT32, of_header=lambda header: int(header.timestamp_type),
         of_columns=lambda columns: (columns("attributes") & TIMESTAMP_TYPE_FLAG) // TIMESTAMP_TYPE_FLAG,
     ),
     "size": BatchField(
+        meaning="bytes, header included",
         kind=Kind.INT32, of_header=lambda header: header.size, of_columns=_sizes("batch_length"),
         of_messages=_sizes("size"),
     ),
     "magic": BatchField(
+        meaning="message format",
         kind=Kind.INT8, of_header=lambda header: header.magic, of_columns=_same("magic"), of_messages=_same("magic"),
     ),
     "compresscodec": BatchField(
+        meaning="none, gzip, snappy, lz4 or zstd",
         kind=Kind.TEXT, of_header=lambda header: codec_label(header.codec), of_columns=_codecs, of_messages=_codecs,
         labels=tuple(codec_label(codec) for codec in range(CODEC_MASK + 1)),
     ),
     "crc": BatchField(
+        meaning="the checksum that is stored",
         kind=Kind.INT64, of_header=lambda header: header.crc, of_columns=_same("crc"), of_messages=_same("crc"),
     ),
 }  # fmt: skip

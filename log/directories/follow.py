@@ -18,7 +18,6 @@ from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, AbortedTransaction, RecordBatch
 from kafkalog.codec.names import SWAP
-from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.directories.inventory import Inventory, open_all
@@ -28,7 +27,6 @@ from kafkalog.log.disk.unchanged import SETTLED_NS
 from kafkalog.log.reading.transactions import TransactionTracker, why_it_ends
 from kafkalog.log.walk.batches import Passed
 from kafkalog.log.walk.cursor import ENDING, Cursor
-from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.walk.segment import Segment
 
 __all__ = ["Followed", "Follower", "Unread", "settled"]
@@ -209,7 +207,7 @@ class Follower:
                     self._take(batch, segment, cursor)
                 if scanner.stop is StopReason.END or (is_last and scanner.stop not in damage):
                     return
-                position = self._behind(segment, source, scanner.valid_bytes)
+                position = self._behind(segment, source, scanner.valid_bytes, cursor)
                 is_tail = is_last and position >= source.size and scanner.stop is not StopReason.CORRUPT
                 if self._follows_transactions and not is_tail:
                     self._passed(segment, source, scanner.valid_bytes, scanner.findings[-1], cursor.next_offset)
@@ -225,17 +223,12 @@ class Follower:
         head = bytes(source.read(at, BATCH.size))
         self._tracker.damaged(Passed(segment, at, expected, finding.in_file(segment.path), head))
 
-    def _behind(self, segment: Segment, source: FileSource, position: int) -> int:
+    def _behind(self, segment: Segment, source: FileSource, position: int, cursor: Cursor) -> int:
         """Where a sound batch begins after bytes that are none, else the end; not searched twice in the same file."""
         stamp = (segment.path, position, segment.modified_ns)
         if stamp == self._fruitless:
             return source.size
-        mark = self._mark
-        expected = mark.next_offset if mark is not None and mark.base_offset == segment.base_offset else 0
-        first = max(expected, segment.base_offset)
-        found = Resync(source, self._limits).next_batch(
-            position, Expected.in_segment(first, segment.base_offset + MAX_RELATIVE_OFFSET + 1)
-        )
+        found = cursor.search(position, cursor.next_offset)
         if found is None:
             self._fruitless = stamp
             return source.size

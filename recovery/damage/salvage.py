@@ -132,7 +132,7 @@ class _Salvage:
         if self._last is not None and first <= self._last:
             detail = f"offset {first} after {self._last}"
             return _Stop(position, FindingCode.OFFSET_NOT_INCREASING, detail, is_tail=False)
-        if self._looks_inside:
+        if self._looks_inside and not header.is_control:  # what a marker ends would be open without it
             insides, finding = look_inside(batch)
             if insides is Insides.UNREADABLE and finding is not None:
                 order.took(last)

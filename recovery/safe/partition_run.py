@@ -284,7 +284,7 @@ class PartitionRun:
         """Whether the records of a batch of a log that is sound throughout cannot be read."""
         for _base, path in log_segments(self.original, self.directory):
             for batch in Scanner(self.original.source(path)):
-                if look_inside(batch)[0] is Insides.UNREADABLE:
+                if not batch.header.is_control and look_inside(batch)[0] is Insides.UNREADABLE:
                     return True
         return False
 

@@ -50,6 +50,7 @@ HELD = {
     "kafkalog.recovery.decide.choosing._Outcome": "a tree, which reads its originals",
     "kafkalog.recovery.decide.counting.Result": "a tree, which reads its originals",
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",
+    "kafkalog.codec.batch_fields.BatchField": "functions that are asked",
     "kafkalog.codec.columnar.schema.Column": "functions that are asked",
     "kafkalog.codec.kernels.tables.Rows": "an enumeration without members",
     "kafkalog.codec.columnar.pieces.Part": "memory of a kernel",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.codec.shell import shell_word
 
@@ -18,8 +18,8 @@ def seeks_past(findings: Iterable[Finding]) -> Iterator[str]:
     """A line for each batch that stops consumers, of many for the first ones; see `Finding.last_offset`."""
     places: dict[tuple[str, int], None] = {}
     for each in findings:
-        if each.last_offset is None or each.file is None:
-            continue
+        if each.last_offset is None or each.file is None or each.code is FindingCode.LIMIT_EXCEEDED:
+            continue  # what is larger than our limits stops nobody
         name = parse_partition_directory(os.path.basename(os.path.dirname(os.path.abspath(each.file))))
         if name is not None and not name.state.value:
             places[f"{name.topic}:{name.partition}", each.last_offset + 1] = None
