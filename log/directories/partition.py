@@ -5,7 +5,6 @@ Kafka's `UnifiedLog`, for reading.  A `Partition` may also be a single segment f
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -19,34 +18,22 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
 from kafkalog.codec.names import (
-    CLEANED,
-    DELETED,
-    LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
-    PARTITION_METADATA,
-    QUORUM_STATE,
-    REMOTE_LOG_SNAPSHOT,
-    SWAP,
-    TEMPORARY,
-    UNFINISHED_SNAPSHOT,
     DirectoryState,
     FileKind,
     PartitionName,
     parse_partition_directory,
     parse_segment_file,
-    segment_file,
 )
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import (
     LeaderEpoch,
     PartitionMetadata,
-    decode_leader_epochs,
     decode_offset_checkpoint,
-    decode_partition_metadata,
 )
+from kafkalog.log.directories.partition_listing import PartitionListing, reason_of
 from kafkalog.log.disk.files import (
-    Entry,
     FileSource,
     NotRegularFileError,
     PathLike,
@@ -56,7 +43,6 @@ from kafkalog.log.disk.files import (
     read_small,
     scan_directory,
     status_of,
-    unreadable,
     what_it_is,
 )
 from kafkalog.log.disk.unchanged import Unchanged
@@ -82,9 +68,6 @@ __all__ = [
 
 Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | None]
 """Looks in a batch for the first record with at least a timestamp that is not below an offset."""
-
-_KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE, REMOTE_LOG_SNAPSHOT})
-_UNFINISHED = (TEMPORARY, UNFINISHED_SNAPSHOT, DELETED, CLEANED, SWAP)
 
 
 @dataclass(frozen=True)
@@ -400,105 +383,11 @@ def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) 
     return None
 
 
-class _Listing:
-    """What is learned while the entries of a partition directory are examined once."""
-
-    def __init__(self, path: str, limits: Limits) -> None:
-        self.path = path
-        self.limits = limits
-        self.files: dict[int, dict[FileKind, str]] = {}
-        self.status: dict[str, os.stat_result] = {}
-        self.snapshots: list[str] = []
-        self.kraft_snapshots: list[str] = []
-        self.unfinished: list[str] = []
-        self.findings: list[Finding] = []
-        self.leader_epochs: tuple[LeaderEpoch, ...] = ()
-        self.metadata: PartitionMetadata | None = None
-
-    def found(self, code: FindingCode, path: str, detail: str, severity: Severity = Severity.WARNING) -> None:
-        self.findings.append(Finding(code, severity, None, None, detail, path))
-
-    def look_at(self, entry: Entry) -> None:
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:
-            return
-        parsed = parse_segment_file(entry.name)
-        if not stat.S_ISREG(status.st_mode):
-            self._no_file(entry, status.st_mode, holds_records=parsed is not None and parsed.is_live_log)
-            return
-        self.status[entry.path] = status
-        if entry.name.endswith(_UNFINISHED):
-            self.unfinished.append(entry.path)
-        elif parsed is not None:
-            self._segment_file(entry, parsed.base_offset, parsed.kind)
-        elif entry.name.endswith(FileKind.KRAFT_SNAPSHOT.value):
-            self.kraft_snapshots.append(entry.path)
-        elif entry.name == LEADER_EPOCH_CHECKPOINT:
-            self._leader_epochs(entry.path)
-        elif entry.name == PARTITION_METADATA:
-            self._metadata(entry.path)
-        elif entry.name not in _KNOWN_FILES:
-            self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
-
-    def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
-        """What is in place of a file: nothing is read from it, and recovery leaves such a directory alone.
-
-        A broker passes over a directory, and ignores a dangling link.
-        """
-        if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
-            severity = Severity.ERROR if holds_records else Severity.WARNING
-            self.found(FindingCode.FOREIGN_FILE, entry.path, f"{what_it_is(mode)}; left out", severity)
-        else:
-            error = NotRegularFileError(errno.EINVAL, what_it_is(mode), entry.path)
-            self.findings.append(unreadable(error, entry.path))
-
-    def _segment_file(self, entry: Entry, base_offset: int, kind: FileKind) -> None:
-        if entry.name != segment_file(base_offset, kind):
-            detail = "not Kafka's name for this file; a broker would not read it"
-            self.found(FindingCode.FOREIGN_FILE, entry.path, detail)
-        elif kind is FileKind.PRODUCER_SNAPSHOT:
-            self.snapshots.append(entry.path)
-        else:
-            self.files.setdefault(base_offset, {})[kind] = entry.path
-
-    def _leader_epochs(self, path: str) -> None:
-        try:
-            data = read_small(path, self.limits.checkpoint_bytes)
-            self.leader_epochs = tuple(decode_leader_epochs(data, source=path, limits=self.limits))
-        except (FormatError, NotRegularFileError) as error:
-            self.found(FindingCode.CHECKPOINT_INVALID, path, _reason(error), Severity.ERROR)
-
-    def _metadata(self, path: str) -> None:
-        try:
-            self.metadata = decode_partition_metadata(read_small(path, self.limits.checkpoint_bytes), source=path)
-        except (FormatError, NotRegularFileError) as error:
-            self.found(FindingCode.PARTITION_METADATA_INVALID, path, _reason(error), Severity.ERROR)
-
-    def segments(self) -> tuple[Segment, ...]:
-        found = []
-        for base_offset in sorted(self.files):
-            files = self.files[base_offset]
-            log = files.get(FileKind.LOG)
-            if log is None:
-                for path in files.values():
-                    self.found(FindingCode.FOREIGN_FILE, path, "an index without its log")
-                continue
-            sizes = {kind: self.status[path].st_size for kind, path in files.items()}
-            modified = self.status[log].st_mtime_ns
-            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes))
-        return tuple(found)
-
-
-def _reason(error: FormatError | NotRegularFileError) -> str:
-    return error.message if isinstance(error, FormatError) else str(error.strerror)
-
-
 def read_partition(
     path: str, name: PartitionName, log_start_offset: int | None, *, limits: Limits = DEFAULT_LIMITS
 ) -> Partition:
     """List a directory whose name is known; raises `StorageError`."""
-    listing = _Listing(path, limits)
+    listing = PartitionListing(path, limits)
     for entry in scan_directory(path):
         listing.look_at(entry)
     segments = listing.segments()
@@ -524,7 +413,7 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
     except FileNotFoundError:
         return None, None
     except (FormatError, NotRegularFileError) as error:
-        return None, Finding(FindingCode.CHECKPOINT_INVALID, Severity.ERROR, None, None, _reason(error), checkpoint)
+        return None, Finding(FindingCode.CHECKPOINT_INVALID, Severity.ERROR, None, None, reason_of(error), checkpoint)
     for topic, partition, offset in entries:
         if (topic, partition) == (name.topic, name.partition):
             return offset, None

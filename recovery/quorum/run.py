@@ -22,7 +22,8 @@ from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.quorum.metadata_tree import content_elsewhere
-from kafkalog.recovery.quorum.plan import DirectoryChange, QuorumPlan, make_plan
+from kafkalog.recovery.quorum.plan import make_plan
+from kafkalog.recovery.quorum.planned import DirectoryChange, QuorumPlan
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 
 __all__ = ["QuorumResult", "plan_quorum", "recover_quorum"]

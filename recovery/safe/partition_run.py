@@ -15,12 +15,8 @@ from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.insides import Insides, look_inside
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
-    CLEAN_SHUTDOWN_FILE,
-    CLUSTER_METADATA_TOPIC,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    PartitionName,
-)
+    CLEAN_SHUTDOWN_FILE, CLUSTER_METADATA_TOPIC, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, PartitionName,
+)  # fmt: skip
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.java import JavaError

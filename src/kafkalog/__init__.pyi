@@ -177,8 +177,8 @@ from kafkalog.recovery.merging.merge import merge_directories as merge_directori
 from kafkalog.recovery.merging.merge import merge_replicas as merge_replicas
 from kafkalog.recovery.quorum.expiry import Expiry as Expiry
 from kafkalog.recovery.quorum.metadata_tree import NewMetadata as NewMetadata
-from kafkalog.recovery.quorum.plan import DirectoryChange as DirectoryChange
-from kafkalog.recovery.quorum.plan import QuorumPlan as QuorumPlan
+from kafkalog.recovery.quorum.planned import DirectoryChange as DirectoryChange
+from kafkalog.recovery.quorum.planned import QuorumPlan as QuorumPlan
 from kafkalog.recovery.quorum.request import QuorumRequest as QuorumRequest
 from kafkalog.recovery.quorum.request import QuorumWay as QuorumWay
 from kafkalog.recovery.quorum.run import DirectoryRun as DirectoryRun

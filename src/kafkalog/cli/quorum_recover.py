@@ -19,7 +19,7 @@ from kafkalog.cli.output import print_json
 from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.settings import parse_settings
 from kafkalog.codec.errors import UsageError
-from kafkalog.recovery.quorum.plan import QuorumPlan
+from kafkalog.recovery.quorum.planned import QuorumPlan
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
 from kafkalog.words.outcome import Outcome, outcome_of_change, sentence_of

@@ -13,7 +13,7 @@ from kafkalog.codec.names import DELETED
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.text import encode_uuid
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.quorum.plan import DirectoryChange, QuorumPlan
+from kafkalog.recovery.quorum.planned import DirectoryChange, QuorumPlan
 from kafkalog.recovery.quorum.run import QuorumResult
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls

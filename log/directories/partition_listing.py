@@ -1,0 +1,131 @@
+"""A partition directory, entry by entry: its segments, and the small files that say more about them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.names import (
+    CLEANED,
+    DELETED,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    QUORUM_STATE,
+    REMOTE_LOG_SNAPSHOT,
+    SWAP,
+    TEMPORARY,
+    UNFINISHED_SNAPSHOT,
+    FileKind,
+    parse_segment_file,
+    segment_file,
+)
+from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_leader_epochs, decode_partition_metadata
+from kafkalog.log.disk.files import Entry, NotRegularFileError, read_small, unreadable, what_it_is
+from kafkalog.log.walk.segment import Segment
+
+__all__ = ["PartitionListing", "reason_of"]
+
+_KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE, REMOTE_LOG_SNAPSHOT})
+_UNFINISHED = (TEMPORARY, UNFINISHED_SNAPSHOT, DELETED, CLEANED, SWAP)
+
+
+class PartitionListing:
+    """What is learned while the entries of a partition directory are examined once."""
+
+    def __init__(self, path: str, limits: Limits) -> None:
+        self.path = path
+        self.limits = limits
+        self.files: dict[int, dict[FileKind, str]] = {}
+        self.status: dict[str, os.stat_result] = {}
+        self.snapshots: list[str] = []
+        self.kraft_snapshots: list[str] = []
+        self.unfinished: list[str] = []
+        self.findings: list[Finding] = []
+        self.leader_epochs: tuple[LeaderEpoch, ...] = ()
+        self.metadata: PartitionMetadata | None = None
+
+    def found(self, code: FindingCode, path: str, detail: str, severity: Severity = Severity.WARNING) -> None:
+        """Note what is wrong with a file."""
+        self.findings.append(Finding(code, severity, None, None, detail, path))
+
+    def look_at(self, entry: Entry) -> None:
+        """Examine one entry; what is no longer there is passed over."""
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        parsed = parse_segment_file(entry.name)
+        if not stat.S_ISREG(status.st_mode):
+            self._no_file(entry, status.st_mode, holds_records=parsed is not None and parsed.is_live_log)
+            return
+        self.status[entry.path] = status
+        if entry.name.endswith(_UNFINISHED):
+            self.unfinished.append(entry.path)
+        elif parsed is not None:
+            self._segment_file(entry, parsed.base_offset, parsed.kind)
+        elif entry.name.endswith(FileKind.KRAFT_SNAPSHOT.value):
+            self.kraft_snapshots.append(entry.path)
+        elif entry.name == LEADER_EPOCH_CHECKPOINT:
+            self._leader_epochs(entry.path)
+        elif entry.name == PARTITION_METADATA:
+            self._metadata(entry.path)
+        elif entry.name not in _KNOWN_FILES:
+            self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
+
+    def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
+        """What is in place of a file: nothing is read from it, and recovery leaves such a directory alone.
+
+        A broker passes over a directory, and ignores a dangling link.
+        """
+        if stat.S_ISDIR(mode) or (stat.S_ISLNK(mode) and not os.path.exists(entry.path)):
+            severity = Severity.ERROR if holds_records else Severity.WARNING
+            self.found(FindingCode.FOREIGN_FILE, entry.path, f"{what_it_is(mode)}; left out", severity)
+        else:
+            error = NotRegularFileError(errno.EINVAL, what_it_is(mode), entry.path)
+            self.findings.append(unreadable(error, entry.path))
+
+    def _segment_file(self, entry: Entry, base_offset: int, kind: FileKind) -> None:
+        if entry.name != segment_file(base_offset, kind):
+            detail = "not Kafka's name for this file; a broker would not read it"
+            self.found(FindingCode.FOREIGN_FILE, entry.path, detail)
+        elif kind is FileKind.PRODUCER_SNAPSHOT:
+            self.snapshots.append(entry.path)
+        else:
+            self.files.setdefault(base_offset, {})[kind] = entry.path
+
+    def _leader_epochs(self, path: str) -> None:
+        try:
+            data = read_small(path, self.limits.checkpoint_bytes)
+            self.leader_epochs = tuple(decode_leader_epochs(data, source=path, limits=self.limits))
+        except (FormatError, NotRegularFileError) as error:
+            self.found(FindingCode.CHECKPOINT_INVALID, path, reason_of(error), Severity.ERROR)
+
+    def _metadata(self, path: str) -> None:
+        try:
+            self.metadata = decode_partition_metadata(read_small(path, self.limits.checkpoint_bytes), source=path)
+        except (FormatError, NotRegularFileError) as error:
+            self.found(FindingCode.PARTITION_METADATA_INVALID, path, reason_of(error), Severity.ERROR)
+
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments, when every entry was examined."""
+        found = []
+        for base_offset in sorted(self.files):
+            files = self.files[base_offset]
+            log = files.get(FileKind.LOG)
+            if log is None:
+                for path in files.values():
+                    self.found(FindingCode.FOREIGN_FILE, path, "an index without its log")
+                continue
+            sizes = {kind: self.status[path].st_size for kind, path in files.items()}
+            modified = self.status[log].st_mtime_ns
+            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes))
+        return tuple(found)
+
+
+def reason_of(error: FormatError | NotRegularFileError) -> str:
+    """Why a small file says nothing."""
+    return error.message if isinstance(error, FormatError) else str(error.strerror)
