@@ -15,7 +15,11 @@ from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.insides import Insides, look_inside
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
-    CLEAN_SHUTDOWN_FILE, CLUSTER_METADATA_TOPIC, LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, PartitionName,
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_TOPIC,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    PartitionName,
 )  # fmt: skip
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.storage.content import Content
@@ -475,8 +479,7 @@ class PartitionRun:
 
     def loads_with(self, tree: Tree, size: int) -> bool:
         """Whether a broker starts on it, and changes nothing, with indexes of this many bytes."""
-        given = self.rules.settings(self.name.topic)
-        tried = replace(given, segment_index_bytes=size)
+        tried = replace(self.rules.settings(self.name.topic), segment_index_bytes=size)
         rules = replace(self.rules, config=tried.as_names(), topics=NO_FACTS)
         run = PartitionRun(self.original, self.directory, self.name, Checkpoints({}, {}), rules)
         first = run.load(tree, recovery_point=0, log_start=self.log_start)
