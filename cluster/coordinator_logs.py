@@ -74,6 +74,10 @@ class CoordinatorLogs:
         """Why what is here of a partition is not all that it held; None where nothing says so."""
         return self.lost.get(number) or self.read.get(number)
 
+    def first_partial(self) -> str | None:
+        """Why what is here is not all that these partitions held; None where nothing says so."""
+        return next(filter(None, map(self.why_partial, sorted({*self.read, *self.lost}))), None)
+
     def why_unknown(self, name: str | None, count: int | None = None) -> str | None:
         """Why nothing can be said of a name that was not found, or of all names; None where it does not exist.
 

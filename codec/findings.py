@@ -236,6 +236,8 @@ class Finding:
     offset: int | None = None
     detail: str = ""
     file: str | None = None
+    last_offset: int | None = None
+    """of a batch inside of which something is wrong, so that consumers stop at `offset` and read on behind this one"""
 
     def in_file(self, file: str) -> Finding:
         """The same finding with its file named."""
@@ -243,17 +245,21 @@ class Finding:
 
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
+        last = {} if self.last_offset is None else {"last_offset": self.last_offset}
         return {
             "code": str(self.code),
             "severity": str(self.severity),
             "file": self.file,
             "position": self.position,
             "offset": self.offset,
+            **last,
             "detail": self.detail,
         }
 
     def __str__(self) -> str:
-        where = [part for part in (self.file, f"byte {self.position}" if self.position is not None else "") if part]
+        place = "" if self.position is None else f"byte {self.position}"
+        batch = "" if self.last_offset is None else f"offsets {self.offset} to {self.last_offset}"
+        where = [part for part in (self.file, place, batch) if part]
         at = f" ({', '.join(where)})" if where else ""
         return f"{self.severity}: {self.code}{at}: {self.detail}"
 

@@ -124,7 +124,10 @@ def read_legacy(batch: RecordBatch, limits: Limits, execution: Execution) -> tup
             _check_plain(message)
             records.append(_record(execution, message, data, base + message.offset, header))
     except _InvalidMessageError as error:
-        return tuple(records), Finding(error.code, Severity.ERROR, batch.position, header.offset, error.detail)
+        finding = Finding(
+            error.code, Severity.ERROR, batch.position, header.offset, error.detail, last_offset=header.offset
+        )
+        return tuple(records), finding
     return tuple(records), None
 
 

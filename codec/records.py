@@ -97,7 +97,7 @@ def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview
     count = header.records_count if isinstance(header, BatchHeader) else -1
 
     def fault(code: FindingCode, detail: str) -> tuple[None, Finding]:
-        return None, Finding(code, Severity.ERROR, batch.position, batch.header.first_offset, detail)
+        return None, _inside(batch, code, batch.position, detail)
 
     if count == 0:
         return None, None
@@ -120,7 +120,12 @@ def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Findi
     else:
         position = batch.position
         detail = f"record {done} of {count}, byte {problem.position} of the decompressed records"
-    return Finding(problem.code, Severity.ERROR, position, batch.header.first_offset, detail)
+    return _inside(batch, problem.code, position, detail)
+
+
+def _inside(batch: RecordBatch, code: FindingCode, position: int, detail: str) -> Finding:
+    header = batch.header
+    return Finding(code, Severity.ERROR, position, header.first_offset, detail, last_offset=header.last_offset)
 
 
 def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ...]:

@@ -110,7 +110,7 @@ def plan(
     topic_id: str | None = None,
     repair_bits: Proof | None = None,
     cluster_metadata: bool = False,
-    topics: TopicFacts | None = None,
+    topic_facts: TopicFacts | None = None,
     select: Chosen = ALL,
     copies: Sequence[PathLike] = (),
     jobs: int = 1,
@@ -120,17 +120,18 @@ def plan(
 
     `config` holds settings under Kafka's names; `at` is the time in ms to treat as now; `full` also examines segments
     below the recovery point; `topic_id` is for partitions that have lost theirs; `repair_bits` is the weakest proof on
-    which a flipped bit is corrected (default: never); `cluster_metadata` includes the metadata log of KRaft; `topics`
-    is what is known about the topics (default: what `__cluster_metadata` in the directory says, which takes precedence
-    over `config`); `select` selects partitions; `copies` are directories with other copies of them, which allow the way
-    `merge`; `jobs` is how many partitions are examined at a time, each in its own process; `on_progress` is called with
-    the progress.  A partition that cannot be read is left out and named in the plan's `declined`.  Raises `UsageError`
-    for a path that is not a log directory, `StorageError` for I/O errors outside the partitions.
+    which a flipped bit is corrected (default: never); `cluster_metadata` includes the metadata log of KRaft;
+    `topic_facts` is what is known about the topics (default: what `__cluster_metadata` in the directory says, which
+    takes precedence over `config`); `select` selects partitions; `copies` are directories with other copies of them,
+    which allow the way `merge`; `jobs` is how many partitions are examined at a time, each in its own process;
+    `on_progress` is called with the progress.  A partition that cannot be read is left out and named in the plan's
+    `declined`.  Raises `UsageError` for a path that is not a log directory, `StorageError` for I/O errors outside the
+    partitions.
 
     * `path`: a log directory or partition directory
     * `mode`: how far it may go (`Mode`)
     """
-    rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
+    rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topic_facts)
     options = RecoveryOptions(rules=rules, select=select, copies=_paths(copies))
     holding([path], select)
     return plan_one(path, options, jobs=jobs, on_progress=on_progress)
@@ -144,7 +145,7 @@ def _rules(
     topic_id: str | None,
     repair_bits: Proof | None,
     cluster_metadata: bool,
-    topics: TopicFacts | None,
+    topic_facts: TopicFacts | None,
 ) -> Rules:
     """The rules as `plan` and `recover` are given them."""
     return Rules(
@@ -155,7 +156,7 @@ def _rules(
         topic_id=topic_id,
         repair_bits=repair_bits,
         cluster_metadata=cluster_metadata,
-        topics=topics,
+        topics=topic_facts,
     )
 
 
@@ -201,7 +202,7 @@ def recover(
     topic_id: str | None = None,
     repair_bits: Proof | None = None,
     cluster_metadata: bool = False,
-    topics: TopicFacts | None = None,
+    topic_facts: TopicFacts | None = None,
     mark_clean: bool = False,
     quarantine: PathLike | None = None,
     expected: Plan | None = None,
@@ -233,13 +234,13 @@ def recover(
     * `topic_id`: for partitions that have lost theirs
     * `repair_bits`: the weakest proof on which a flipped bit is corrected; None: never
     * `cluster_metadata`: includes the metadata log of KRaft
-    * `topics`: what is known about the topics (`TopicFacts`)
+    * `topic_facts`: what is known about the topics (`TopicFacts`)
     * `select`: selects partitions
     * `copies`: directories with other copies of the partitions
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     """
-    rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topics)
+    rules = _rules(mode, config, at, full, topic_id, repair_bits, cluster_metadata, topic_facts)
     options = RecoveryOptions(
         rules=rules,
         select=select,
@@ -253,6 +254,7 @@ def recover(
     return done[0]
 
 
+@checked
 def recover_all(
     paths: Sequence[PathLike],
     options: RecoveryOptions,
@@ -269,6 +271,13 @@ def recover_all(
     declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
     start on that.  Several paths of one log directory are one piece of work: results and `expected` plans are those of
     `by_log_directory`.  `on_plan` is told of each plan before the first is carried out.
+
+    * `paths`: log directories or partition directories
+    * `options`: what is asked for (`RecoveryOptions`)
+    * `quarantine`: where removed bytes are kept, if not beside each directory
+    * `expected`: earlier plans, one for each directory: if one has changed since, nothing is done
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `on_progress`: called with a `ProgressState` now and then
     """
     _refuse_copies(options)
     holding(paths, options.select)
@@ -418,6 +427,7 @@ def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOpti
         return why_not_clean(found, _plan(found, workers, again, compare=False), options.rules, workers)
 
 
+@checked
 def rebuild_indexes(
     path: PathLike,
     *,
@@ -430,12 +440,19 @@ def rebuild_indexes(
     """Rebuild every index, snapshot and leader epoch of sound logs; `RecoveryRefused` if a log is damaged.
 
     KRaft's metadata log is left out unless `cluster_metadata` is given.
+
+    * `path`: the log directory
+    * `config`: settings under Kafka's names
+    * `at`: the time in ms to treat as now
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `on_progress`: called with a `ProgressState` now and then
     """
     rules = Rules(config=config or {}, at=at, cluster_metadata=cluster_metadata, rebuild_indexes=True)
     options = RecoveryOptions(rules=rules)
     return recover_all([path], options, jobs=jobs, on_progress=on_progress)[0]
 
 
+@checked
 def recover_into(
     path: PathLike,
     target: PathLike,
@@ -451,6 +468,13 @@ def recover_into(
 
     What cannot be read is not in the copy; the result's `declined` names it.  With a remote `tier`, tiered logs are
     brought back from there first: what is not local, what is damaged, and logs that are gone.
+
+    * `path`: a log directory or partition directory
+    * `options`: what is asked for (`RecoveryOptions`)
+    * `quarantine`: where bytes that are removed from the copy are kept
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `on_progress`: called with a `ProgressState` now and then
+    * `on_plan`: called with the plan before the copy is changed
     """
 
     def recover_copy(destination: str, lacking: Mapping[str, StorageError]) -> RecoveryResult:

@@ -6,6 +6,7 @@ answered too, each with a refusal; they are offered to clients, or these would r
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,14 +16,6 @@ from kafkalog.codec.messages.published import apis, newest
 __all__ = ["API_VERSIONS", "PRODUCE", "Api", "api", "offered"]
 
 PRODUCE, FETCH, API_VERSIONS, SASL_HANDSHAKE = 0, 1, 18, 17
-_SERVED = (
-    "Fetch", "ListOffsets", "Metadata", "OffsetCommit", "OffsetFetch", "FindCoordinator", "JoinGroup", "Heartbeat",
-    "LeaveGroup", "SyncGroup", "DescribeGroups", "ListGroups", "SaslHandshake", "ApiVersions", "OffsetForLeaderEpoch",
-    "DescribeConfigs", "SaslAuthenticate", "DescribeCluster", "DescribeTopicPartitions", "DescribeLogDirs",
-    "DescribeProducers", "DescribeQuorum",
-    "ListPartitionReassignments", "DescribeClientQuotas", "DescribeUserScramCredentials", "ListConfigResources",
-    "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
-)  # fmt: skip
 _REFUSED_AND_OFFERED = (
     "Produce", "CreateTopics", "DeleteTopics", "DeleteRecords", "InitProducerId", "AddPartitionsToTxn",
     "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit", "DescribeAcls", "CreateAcls", "DeleteAcls", "AlterConfigs",
@@ -42,9 +35,6 @@ class Api:
     response: Message
     versions: range
     """that are understood"""
-    is_served: bool
-    is_offered: bool
-    """whether clients are told of it"""
 
     def is_flexible(self, version: int) -> bool:
         """Whether lengths of that version are varints, and structs have tags."""
@@ -60,8 +50,7 @@ def _all() -> dict[int, Api]:
         if request.latest_is_unstable:
             versions = range(versions.start, versions.stop - 1)
         if versions:
-            served, offered_too = name in _SERVED, name in _REFUSED_AND_OFFERED
-            found[key] = Api(key, name, request, response, versions, served, served or offered_too)
+            found[key] = Api(key, name, request, response, versions)
     return found
 
 
@@ -70,7 +59,6 @@ def api(key: int) -> Api | None:
     return _all().get(key)
 
 
-@cache
-def offered() -> tuple[Api, ...]:
-    """What clients are told of, by key."""
-    return tuple(each for _, each in sorted(_all().items()) if each.is_offered)
+def offered(served: Container[str]) -> list[Api]:
+    """What clients are told of, by key: what is served, and what is refused in answers of its own."""
+    return [each for _, each in sorted(_all().items()) if each.name in served or each.name in _REFUSED_AND_OFFERED]

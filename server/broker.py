@@ -16,26 +16,18 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
+from kafkalog.server.answering import SERVED, Handlers, Shared
 from kafkalog.server.answers import Answer, Change, Later
-from kafkalog.server.catalog import Catalog, Permitted, Served, Topic
+from kafkalog.server.catalog import Catalog, Permitted, Topic
 from kafkalog.server.connection import Connection
 from kafkalog.server.deferring import Deferring
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups.commits import Commits, CommitsFile
 from kafkalog.server.groups.consumer_groups import ConsumerGroups
 from kafkalog.server.groups.coordinator import Coordinator
-from kafkalog.server.handlers.admin import AdminHandler
-from kafkalog.server.handlers.configs import ConfigsHandler
 from kafkalog.server.handlers.fetch import FIRST_WITH_IDS, FetchHandler
-from kafkalog.server.handlers.group_requests import GroupHandler
-from kafkalog.server.handlers.leader_epochs import LeaderEpochHandler
-from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
-from kafkalog.server.handlers.metadata import MetadataHandler
-from kafkalog.server.handlers.producers import ProducersHandler
-from kafkalog.server.handlers.quorum import QuorumHandler
 from kafkalog.server.handlers.refusals import refusal
 from kafkalog.server.handlers.sasl import SaslHandler
-from kafkalog.server.handlers.versions import api_versions
 from kafkalog.server.limits import NetworkLimits
 from kafkalog.server.memory import RequestMemory
 from kafkalog.server.network import Network
@@ -44,12 +36,6 @@ from kafkalog.server.wire import Fields, Request, RequestError
 __all__ = ["Complaints", "Server", "ServerOptions"]
 
 _TICK_S = 0.1
-_COSTLY = ("Metadata", "DescribeTopicPartitions", "DescribeLogDirs", "DescribeConfigs", "ListGroups", "DescribeGroups",
-           "OffsetFetch")  # fmt: skip
-"""Requests of few bytes that may ask for much."""
-_OF_THE_CLUSTER = ("DescribeQuorum", "DescribeClientQuotas", "DescribeUserScramCredentials",
-                   "ListPartitionReassignments", "ListConfigResources", "DescribeLogDirs")  # fmt: skip
-"""Which nobody may describe who may read some topics only, as with a broker's rules."""
 _MANY = 1000
 """Partitions, of which a request for all is not answered between two others."""
 _LISTING_SHARE = 10
@@ -59,9 +45,6 @@ _PORT = re.compile(r"^(\S+:)\d+(?=: )")
 """Of a client, which has another one each time it connects."""
 _FIRST_BYTES = 1 << 19
 """In a request before SASL is done (`sasl.server.max.receive.size`)."""
-
-
-_Handlers = dict[str, Callable[[Request, Connection], Answer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,55 +125,22 @@ class Server:
         self._stopping = threading.Event()
         self._coordinator = Coordinator(partial(self._network.changed, Change.GROUPS), self._is_of_consumers)
         self._consumer_groups = ConsumerGroups(catalog, self._coordinator.has_members)
-        self._fetch = FetchHandler(catalog, self._deferring.walk, self._deferring.computed)
         self._sasl = SaslHandler(options.users, options.limits.request_bytes, self._complain)
-        self._handlers = self._all_handlers(catalog)
-        self._handlers_of: dict[str | None, _Handlers] = {
-            user: self._all_handlers(Permitted(catalog, patterns)) for user, patterns in options.permitted.items()
+        shared = Shared(
+            catalog=catalog,
+            advertised=self.advertised,
+            deferring=self._deferring,
+            sasl=self._sasl,
+            fetch=FetchHandler(catalog, self._deferring.walk, self._deferring.computed),
+            coordinator=self._coordinator,
+            consumer_groups=self._consumer_groups,
+            commits=commits,
+        )
+        self._handlers = Handlers(shared, catalog)
+        self._handlers_of: dict[str | None, Handlers] = {
+            user: Handlers(shared, Permitted(catalog, patterns)) for user, patterns in options.permitted.items()
         }
         self._keeper = threading.Thread(target=self._keep, name="kafkalog-server-keeper", daemon=True)
-
-    def _all_handlers(self, catalog: Served) -> _Handlers:
-        metadata, offsets = MetadataHandler(catalog, self.advertised), ListOffsetsHandler(catalog)
-        groups = GroupHandler(catalog, self._coordinator, self._consumer_groups, self._commits)
-        epochs, configs = LeaderEpochHandler(catalog), ConfigsHandler(catalog)
-        admin, producers, quorum = AdminHandler(catalog), ProducersHandler(catalog), QuorumHandler(catalog)
-        return {
-            "ApiVersions": lambda request, _: api_versions(request, self._catalog.cluster),
-            "SaslHandshake": self._sasl.handshake,
-            "SaslAuthenticate": self._sasl.authenticate,
-            "Metadata": lambda request, _: metadata.metadata(request),
-            "DescribeTopicPartitions": lambda request, _: metadata.describe_topic_partitions(request),
-            "DescribeCluster": lambda request, _: metadata.describe_cluster(request),
-            "FindCoordinator": lambda request, _: metadata.find_coordinator(request),
-            "Fetch": self._fetch.of(catalog).fetch,
-            "ListOffsets": partial(self._list_offsets, offsets),
-            "OffsetForLeaderEpoch": lambda request, _: epochs.offset_for_leader_epoch(request),
-            "DescribeConfigs": lambda request, _: configs.describe_configs(request),
-            "ListConfigResources": lambda request, _: configs.list_config_resources(request),
-            "DescribeProducers": lambda request, connection: self._deferring.slowly(
-                request, connection, producers.describe_producers
-            ),
-            "DescribeQuorum": lambda request, connection: self._deferring.slowly(
-                request, connection, quorum.describe_quorum
-            ),
-            "DescribeLogDirs": lambda request, _: admin.describe_log_dirs(request),
-            "ListPartitionReassignments": lambda request, _: admin.list_partition_reassignments(request),
-            "DescribeClientQuotas": lambda request, _: admin.describe_client_quotas(request),
-            "DescribeUserScramCredentials": lambda request, _: admin.describe_user_scram_credentials(request),
-            "JoinGroup": lambda request, connection: self._coordinator.join(request, connection.peer),
-            "SyncGroup": lambda request, _: self._coordinator.sync(request),
-            "Heartbeat": lambda request, _: self._coordinator.heartbeat(request),
-            "LeaveGroup": lambda request, _: self._coordinator.leave(request),
-            "ConsumerGroupHeartbeat": lambda request, connection: self._consumer_groups.heartbeat(
-                request, connection.peer
-            ),
-            "OffsetCommit": self._of_groups(groups.offset_commit),
-            "OffsetFetch": self._of_groups(groups.offset_fetch),
-            "ListGroups": self._of_groups(groups.list_groups),
-            "DescribeGroups": self._of_groups(groups.describe_groups),
-            "ConsumerGroupDescribe": self._of_groups(groups.describe_consumer_groups),
-        }
 
     def _is_of_consumers(self, group_id: str) -> bool:
         return group_id in self._consumer_groups
@@ -198,7 +148,8 @@ class Server:
     def handle(self, request: Request, connection: Connection) -> Answer:
         """The answer to a request; raises `CrowdedError`, and `RequestError` where the connection is to be closed."""
         self._sasl.admit(request, connection)
-        if request.api.name in _COSTLY and self._catalog.partition_count > _MANY:
+        served = SERVED.get(request.api.name)
+        if served is not None and served.is_costly and self._catalog.partition_count > _MANY:
             return self._deferring.computed(request, connection, lambda: self._answer(request, connection))
         return self._answer(request, connection)
 
@@ -206,11 +157,11 @@ class Server:
         if request.body.get("isolation_level", 0) not in (0, 1):
             return _without_isolation(request)
         handlers = self._handlers_of.get(connection.user, self._handlers)
-        if handlers is not self._handlers and request.api.name in _OF_THE_CLUSTER:
-            return refusal(request, Code.CLUSTER_AUTHORIZATION_FAILED)
-        handler = handlers.get(request.api.name)
-        if handler is not None:
-            return handler(request, connection)
+        served = SERVED.get(request.api.name)
+        if served is not None:
+            if served.is_of_the_cluster and handlers.is_limited:
+                return refusal(request, Code.CLUSTER_AUTHORIZATION_FAILED)
+            return served.answer(handlers, request, connection)
         if request.api.name == "Produce" and request.body["acks"] == 0:
             # nobody would hear of an error: Kafka closes the connection too
             raise RequestError("a request to write that wants no answer")
@@ -224,17 +175,6 @@ class Server:
             return self._answer(request, connection)
 
         return self._deferring.large(data, connection, answer)
-
-    def _list_offsets(self, offsets: ListOffsetsHandler, request: Request, connection: Connection) -> Answer:
-        if offsets.is_quick(request):
-            return offsets.list_offsets(request)
-        return self._deferring.slowly(request, connection, offsets.find_offsets)
-
-    def _of_groups(self, answer: Callable[[Request], Fields]) -> Callable[[Request, Connection], Answer]:
-        def answered(request: Request, connection: Connection) -> Answer:
-            return answer(request) if self._commits.is_ready else self._deferring.slowly(request, connection, answer)
-
-        return answered
 
     def _keep(self) -> None:
         """List the directories again from time to time, and let time pass for groups."""

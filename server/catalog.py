@@ -1,7 +1,7 @@
 """What is served: topics and their partitions, as the directories have them now, and what the cluster knew of them.
 
 Listed again and again; a catalog's `topics` are replaced as a whole, so that whoever answers a request sees one moment.
-Kafka's counterpart is `KRaftMetadataCache`, with one broker in it.
+Who answers a request sees one broker.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.cluster_facts import ClusterFacts, cluster_facts, live_partitions, metadata_partition
 from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
-from kafkalog.log.consuming.follow import settled
 from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.follow import settled
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import PathLike, exists
@@ -25,12 +24,11 @@ from kafkalog.log.disk.holders import told_held_by_others
 from kafkalog.server.files import OpenLogs
 from kafkalog.server.served_log import ServedLog
 
-__all__ = ["NO_TOPIC_ID", "Catalog", "Cluster", "Entity", "Permitted", "Served", "Topic"]
+__all__ = ["NO_TOPIC_ID", "Catalog", "Permitted", "Served", "Topic"]
 
 NO_TOPIC_ID = "A" * 22
 """16 zeros: the topic has none."""
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-_DEFAULT_NODE = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +45,6 @@ class Topic:
     def is_internal(self) -> bool:
         """Whether it is one of a broker's own."""
         return self.name in _INTERNAL
-
-
-Entity = tuple[tuple[str, str | None], ...]
-"""Whom a quota is for: kinds and names, None for the default."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """Who the directories belong to, and what its metadata says."""
-
-    id: str | None
-    node_id: int
-    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """of topics, groups and others, by `topic:NAME`"""
-    quotas: Mapping[Entity, Mapping[str, float]] = field(default_factory=dict)
-    scram: tuple[tuple[str, int, int], ...] = ()
-    """user, mechanism, iterations"""
 
 
 class Catalog:
@@ -103,41 +84,16 @@ class Catalog:
         self.partitions: tuple[Partition, ...] = ()
         self.metadata: Partition | None = None
         """the log of the cluster's metadata, if there is one"""
-        self._image_topics: Mapping[str, tuple[str, int]] = {}
-        self.cluster = self._cluster(inventory)
+        self.cluster = cluster_facts(inventory, as_of=as_of, limits=limits)
+        if self.cluster.problem is not None:
+            complain(self.cluster.problem)
         self._take(inventory)
         self.held = tuple(each.path for each in inventory.log_dirs if told_held_by_others(each.path))
         """directories that another process has locked"""
 
-    def _cluster(self, inventory: Inventory) -> Cluster:
-        metas = [each.meta_properties for each in inventory.log_dirs if each.meta_properties is not None]
-        cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
-        nodes = {meta.node_id for meta in metas if meta.node_id is not None}
-        node = min(nodes) if nodes else _DEFAULT_NODE
-        self.metadata = _metadata_of(inventory)
-        if self.metadata is None:
-            return Cluster(cluster_id, node)
-        try:
-            log = MetadataLog(self.metadata, self._limits)
-            until = None if self.as_of is None else log.offset_at(self.as_of)
-            image = log.state(until).image
-        except KafkaLogError as error:
-            self._complain(f"the cluster's metadata cannot be read and is left out: {error}")
-            return Cluster(cluster_id, node)
-        self._image_topics = {
-            name: (topic.id, max(topic.partitions, default=-1) + 1) for name, topic in image.topics.items()
-        }
-        scram = tuple((user, mechanism, each["iterations"]) for (mechanism, user), each in sorted(image.scram.items()))
-        return Cluster(cluster_id, node, image.configs, image.client_quotas, scram)
-
     def _take(self, inventory: Inventory) -> bool:
-        live = [
-            each
-            for each in inventory.readable(self._replica, self._chosen)
-            if each.state is DirectoryState.LIVE and each.name is not None and each.topic != CLUSTER_METADATA_TOPIC
-        ]
-        live += self._unread(inventory)
-        self.metadata = _metadata_of(inventory)
+        live = [*live_partitions(inventory, replica=self._replica, select=self._chosen), *self._unread(inventory)]
+        self.metadata = metadata_partition(inventory)
         self.partitions = tuple(live)
         found: dict[tuple[str, int], ServedLog] = {}
         changed = False
@@ -185,7 +141,7 @@ class Catalog:
             numbers.setdefault(name, {})[number] = log
         topics = {}
         for name, partitions in numbers.items():
-            image_id, count = self._image_topics.get(name, (NO_TOPIC_ID, 0))
+            image_id, count = self.cluster.topics.get(name, (NO_TOPIC_ID, 0))
             ids = [log.listed.metadata.topic_id for log in partitions.values() if log.listed.metadata is not None]
             topic_id = _first([*ids, image_id]) or _made_id(name)
             topics[name] = Topic(name, topic_id, partitions, max(count, max(partitions) + 1))
@@ -218,7 +174,7 @@ class Catalog:
         """Partitions that were chosen, that the cluster's metadata has, and whose logs are not here."""
         return sum(
             (name, number) not in self._logs and self._chosen.takes(name, number)
-            for name, (_, count) in self._image_topics.items() for number in range(count)
+            for name, (_, count) in self.cluster.topics.items() for number in range(count)
         )  # fmt: skip
 
     def log(self, topic: str, partition: int) -> ServedLog | None:
@@ -243,7 +199,7 @@ class Served(Protocol):
         """Topic id -> name."""
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterFacts:
         """Who the directories belong to."""
 
     @property
@@ -288,7 +244,7 @@ class Permitted:
         return self._look()[2]
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ClusterFacts:
         """As it is."""
         return self._catalog.cluster
 
@@ -300,13 +256,6 @@ class Permitted:
     def log(self, topic: str, partition: int) -> ServedLog | None:
         """The log of a partition that may be read."""
         return self._catalog.log(topic, partition) if self.permits(topic) else None
-
-
-def _metadata_of(inventory: Inventory) -> Partition | None:
-    """The one log of the cluster's metadata; None where there are several."""
-    logs = [each for each in inventory.partitions if each.topic == CLUSTER_METADATA_TOPIC
-            and each.state is DirectoryState.LIVE]  # fmt: skip
-    return logs[0] if len(logs) == 1 else None
 
 
 def _first(ids: Iterable[str]) -> str | None:

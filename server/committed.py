@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.model import AbortedTransaction, RecordBatch
+from kafkalog.codec.model import AbortedTransaction, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.reading.transactions import Transactions, TransactionTracker
+from kafkalog.log.reading.transactions import Transactions, TransactionTracker, Undecided
 
 __all__ = ["Committed", "CommittedWalk"]
 
@@ -30,6 +30,20 @@ class Committed:
     markers: tuple[int, ...] = field(repr=False)
     why_it_ends: str | None = None
     """before the end of the log; None where no transaction is open"""
+    undecided: dict[int, list[Undecided]] = field(default_factory=dict)
+    """by producer: transactions whose end lies behind damage"""
+
+    @property
+    def ended_by(self) -> Undecided | None:
+        """The one for which what is stable ends before the log does; None where another one is open, or none is."""
+        found = (each for some in self.undecided.values() for each in some)
+        return next((each for each in found if each.first_offset == self.last_stable_offset < self.end), None)
+
+    def holds_back(self, header: AnyHeader) -> bool:
+        """Whether nobody can tell if a batch was committed."""
+        if not isinstance(header, BatchHeader) or not header.is_transactional or header.is_control:
+            return False
+        return any(each.holds(header) for each in self.undecided.get(header.producer_id, ()))
 
     def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
         """Those that matter to a consumer of the offsets below `upper` (`UnifiedLog.collectAbortedTransactions`)."""
@@ -43,9 +57,13 @@ class Committed:
 
 
 class CommittedWalk:
-    """Transactions of a log, derived from it batch by batch, and from what is added only."""
+    """Transactions of a log, derived from it batch by batch, and from what is added only.
 
-    def __init__(self, limits: Limits) -> None:
+    What is undecided because of damage ends what is stable, unless `goes_on`.
+    """
+
+    def __init__(self, limits: Limits, *, goes_on: bool = False) -> None:
+        self._goes_on = goes_on
         self.lock = Lock()
         self._limits = limits
         self._tracker = TransactionTracker(limits)
@@ -65,7 +83,10 @@ class CommittedWalk:
         self._next = log_end
         aborted = tuple(self._tracker.aborted)
         found_all = Transactions(aborted, self._tracker.open_first_offsets, log_end)
-        undecided = (each.first_offset for each in self._tracker.undecided)  # told of as damage is, and held back
-        stable = min([found_all.last_stable_offset, *undecided])
+        undecided: dict[int, list[Undecided]] = {}
+        stable = found_all.last_stable_offset
+        for each in self._tracker.undecided:
+            undecided.setdefault(each.producer_id, []).append(each)
+            stable = stable if self._goes_on else min(stable, each.first_offset)
         markers = tuple(each.last_offset for each in aborted)
-        return Committed(log_end, stable, aborted, markers, found_all.why_it_ends())
+        return Committed(log_end, stable, aborted, markers, found_all.why_it_ends(), undecided)

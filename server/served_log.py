@@ -7,7 +7,6 @@ it; an end by the index too, so that a range ends where a batch does.
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,10 +20,11 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.consuming.follow import Follower, Unread
+from kafkalog.log.directories.follow import Follower, Unread
 from kafkalog.log.directories.locate import locate
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.reading.transactions import StaysOpen
 from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.sliced import Sliced, run_slices
@@ -80,13 +80,17 @@ class ServedLog:
         self._listed = partition
         self._follower = Follower(limits=limits)
         self._bounds: Bounds | None = None
-        self._walk = CommittedWalk(limits)
+        self._walk = self._new_walk()
         self._committed: Committed | None = None
         self._damage: set[tuple[str, int]] = set()
-        self._told_of_open = -1
+        self._stays_open = StaysOpen()
+        self._told_of_undecided = 0
         self._times_of: Bounds | None = None
         self._times: dict[int | None, OffsetAndTimestamp | None] = {}
         self._sound: dict[tuple[str, int], int] = {}
+
+    def _new_walk(self) -> CommittedWalk:
+        return CommittedWalk(self._limits, goes_on=self._on_damage is not None)
 
     @property
     def listed(self) -> Partition:
@@ -103,7 +107,7 @@ class ServedLog:
             self._listed = partition
             known, self._bounds = self._bounds is not None, None
             if _has_other_bytes(before, partition):  # what was read of it may not be there any more
-                self._walk, self._committed = CommittedWalk(self._limits), None
+                self._walk, self._committed = self._new_walk(), None
         for segment in before.segments:
             if _stamp(segment) not in kept:
                 self._files.forget_replaced(segment.path)
@@ -170,6 +174,7 @@ class ServedLog:
                     if found is not None and walk is self._walk:
                         self._committed = found
                         self._tell_of_open(found, bounds.partition)
+                        self._tell_of_undecided(found)
             if found is not None:
                 return found
             yield
@@ -193,20 +198,33 @@ class ServedLog:
 
     def _tell_of_open(self, found: Committed, partition: Partition) -> None:
         """Of a transaction that stays open: while somebody writes, they come and go."""
-        written = max((each.modified_ns for each in partition.segments), default=0)
-        if found.why_it_ends is None or written > time.time_ns() - _PATIENCE_NS:
-            return
-        if self._told_of_open != found.last_stable_offset:
-            self._told_of_open = found.last_stable_offset
-            self._complain(f"{partition.topic}-{partition.partition}: {found.why_it_ends}")
+        name = f"{partition.topic}-{partition.partition}"
+        news = self._stays_open.news(name, partition.segments, found.last_stable_offset, found.why_it_ends)
+        if news is not None:
+            self._complain(news)
 
-    def reading(self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool) -> Sliced[None]:
+    def _tell_of_undecided(self, found: Committed) -> None:
+        """In one line, however many there are."""
+        undecided = [each for some in found.undecided.values() for each in some]
+        if len(undecided) <= self._told_of_undecided:
+            return
+        self._told_of_undecided = len(undecided)
+        finding = min(undecided, key=lambda each: each.first_offset).finding
+        more = f" (and {len(undecided) - 1} more)" if len(undecided) > 1 else ""
+        what = "what there is of it is left out" if self._on_damage else "who reads committed data gets an error there"
+        self._complain(f"{finding}{more}; {what}")
+
+    def reading(
+        self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, committed: Committed | None = None
+    ) -> Sliced[None]:
         """Walk as far as `read` needs, in slices."""
         patience, before = Patience(_SLICE_HEADERS, may_search=True), -1
         with suppress(DamagedError):
             while True:
                 try:
-                    self.read(offset, max_bytes, upper, at_least_one=at_least_one, patience=patience)
+                    self.read(
+                        offset, max_bytes, upper, at_least_one=at_least_one, patience=patience, committed=committed
+                    )
                 except TooFarError as far:  # without an end where a slice would begin where this one began
                     is_further, before = far.reached != before, far.reached
                     patience = Patience(_SLICE_HEADERS, may_search=True) if is_further else patient()
@@ -215,12 +233,13 @@ class ServedLog:
                     return
 
     def read(
-        self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, patience: Patience | None = None
-    ) -> Read:
+        self, offset: int, max_bytes: int, upper: int, *, at_least_one: bool, patience: Patience | None = None,
+        committed: Committed | None = None,
+    ) -> Read:  # fmt: skip
         """Whole batches from the one that holds `offset` up to `upper`; `DamagedError` where there is none.
 
         The first one is there even if it is larger, with `at_least_one`.  `TooFarError` where `patience` was not
-        enough.
+        enough.  Where damage is left out, so is what `committed` holds back.
         """
         patience = patience or patient()
         if self._on_damage is not None:
@@ -239,14 +258,14 @@ class ServedLog:
             known = log.answers.get((offset, max_bytes, limit))
             if known is not None and self._on_damage is None:
                 return _read(log, known, upper)
-            first = self._first(log, segment, offset, limit, patience, is_last=following is None)
+            first = self._first(log, segment, offset, limit, patience, committed, is_last=following is None)
             if first is None:
                 continue
             if first.size > max_bytes and not at_least_one:
                 return Read(None, offset)
             end, next_offset = self._end(log, segment, first, min(first.position + max_bytes, limit))
             if self._on_damage is not None:
-                end, next_offset = self._sound_end(log, first, end, next_offset)
+                end, next_offset = self._sound_end(log, first, end, next_offset, committed)
             if next_offset is not None and next_offset < upper:
                 log.learn(Fact.BATCH_OF, next_offset, end)
             answered = first.position, end - first.position, next_offset
@@ -301,12 +320,13 @@ class ServedLog:
         return None if known < 0 else known
 
     def _first(
-        self, log: OpenLog, segment: Segment, offset: int, limit: int, patience: Patience, *, is_last: bool
-    ) -> Place | None:
+        self, log: OpenLog, segment: Segment, offset: int, limit: int, patience: Patience,
+        committed: Committed | None, *, is_last: bool,
+    ) -> Place | None:  # fmt: skip
         """The batch that a fetch begins with; None if all of a segment is below.
 
         Bytes at the end of a segment that are no whole batch are passed over, as a broker does, but not where the log
-        goes on behind them in the same file: a client would wait for ever.
+        goes on behind them in the same file: a client would wait forever.
         """
         position = log.recall(Fact.BATCH_OF, offset)
         if position is None:
@@ -316,9 +336,11 @@ class ServedLog:
                 for place in walked(places(log, position, limit), log.waypoints, patience):
                     position = place.end
                     if place.last_offset >= offset:
-                        if self._on_damage is None or self._is_sound(log, place):
+                        batch = None if self._on_damage is None else self._sound_batch(log, place)
+                        if self._on_damage is not None and batch is None:
+                            self._tell(log, place.position, place.end, place)
+                        elif batch is None or committed is None or not committed.holds_back(batch.header):
                             return place
-                        self._tell(log, place.position, place.end, place)
                 if position >= limit or (self._on_damage is None and not is_last):
                     return None
             except DamagedError as damage:
@@ -360,18 +382,23 @@ class ServedLog:
             return None
         return found if found is not None and found[1] > behind else None
 
-    def _is_sound(self, log: OpenLog, place: Place) -> bool:
+    def _sound_batch(self, log: OpenLog, place: Place) -> RecordBatch | None:
         scanner = Scanner(log.source, position=place.position, end=place.end, limits=self._limits)
-        return next(iter(scanner), None) is not None
+        return next(iter(scanner), None)
 
-    def _sound_end(self, log: OpenLog, first: Place, end: int, next_offset: int | None) -> tuple[int, int | None]:
-        """The same range up to the first batch whose checksum is wrong."""
+    def _sound_end(
+        self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
+    ) -> tuple[int, int | None]:
+        """The same range up to the first batch whose checksum is wrong, or that is held back."""
+        may_hold = committed is not None and bool(committed.undecided)
         known = self._sound.get((log.path, first.position))
-        if known == end:
+        if known == end and not may_hold:
             return end, next_offset
         scanner = Scanner(log.source, position=first.position, end=end, limits=self._limits)
         last: RecordBatch | None = None
         for batch in scanner:
+            if may_hold and committed is not None and committed.holds_back(batch.header):
+                return batch.position, None if last is None else last.header.next_offset
             last = batch
         if scanner.valid_bytes >= end:
             if len(self._sound) > _REMEMBERED:
@@ -405,8 +432,6 @@ _MOST_HEADERS = 2000
 _SLICE_HEADERS = 20_000
 _CHECKED_BYTES = 4 << 20
 """Of one answer, whose checksums are compared first where damage is left out."""
-_PATIENCE_NS = 60_000_000_000
-"""After which a coordinator ends a transaction (`transaction.timeout.ms`)."""
 
 
 def _read(log: OpenLog, answered: Answered, upper: int) -> Read:

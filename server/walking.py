@@ -26,7 +26,7 @@ class TooFarError(Exception):
 
 
 class Patience:
-    """How far to walk: `headers` in all, without end if it is None; and whether to search much that is no batch."""
+    """How far to walk: `headers` in all, without end if it is None; and whether to search much that is not a batch."""
 
     def __init__(self, headers: int | None, *, may_search: bool) -> None:
         self._left = headers

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.types import StructType, TimestampType
 
+from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.model import (
-    CODEC_MASK,
-    CONTROL_FLAG,
-    DELETE_HORIZON_FLAG,
-    LAST_CODEC,
-    MAX_SEQUENCE,
-    NO_SEQUENCE,
-    TIMESTAMP_TYPE_FLAG,
-    TRANSACTIONAL_FLAG,
-    RecordBatch,
-    codec_label,
-)
+from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import without_surrogates
 from kafkalog.log import Partition
 from kafkalog.log.reading.batch_words import batch_words
@@ -33,8 +23,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafkalog.codec.headers.runs import BatchRun
-
-    Column = tuple[npt.NDArray[np.generic], npt.NDArray[np.bool_] | None]
 
 __all__ = ["batches_of"]
 
@@ -76,12 +64,16 @@ def _columns(run: BatchRun, partition: Partition, file: str, schema: StructType)
             value = constant[field.name]
             value = without_surrogates(value) if isinstance(value, str) else value
             arrays.append(pa.repeat(pa.scalar(value, field.type), len(run)))
-        elif field.name == "compresscodec":
-            labels = pa.array([codec_label(codec) for codec in range(LAST_CODEC + 1)], field.type)
-            arrays.append(labels.take(pa.array(run["attributes"] & CODEC_MASK)))
+            continue
+        header = BATCH_FIELDS[field.name]
+        values = run.positions if field.name == POSITION else header.of_columns(run.__getitem__)
+        if header.labels:
+            arrays.append(pa.array(header.labels, field.type).take(pa.array(values)))
+        elif field.name in times:
+            absent = None if header.is_absent is None else header.is_absent(run.__getitem__)
+            arrays.append(_times(values, absent, field.type))
         else:
-            values, absent = _OF_RUNS[field.name](run)
-            arrays.append(_times(values, absent, field.type) if field.name in times else pa.array(values, field.type))
+            arrays.append(pa.array(values).cast(field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=target)
 
 
@@ -92,43 +84,3 @@ def _times(values: npt.NDArray[np.generic], absent: npt.NDArray[np.bool_] | None
     beyond = (values > np.int64(LARGEST_MS)) | (values < np.int64(-LARGEST_MS))
     nothing = beyond if absent is None else beyond | absent
     return pa.array(np.where(nothing, 0, values) * MICROSECONDS, pa.int64(), mask=nothing).cast(kind)
-
-
-def _field(name: str) -> Callable[[BatchRun], Column]:
-    return lambda run: (run[name], None)
-
-
-def _flag(flag: int) -> Callable[[BatchRun], Column]:
-    return lambda run: (run["attributes"] & flag != 0, None)
-
-
-def _last_sequences(run: BatchRun) -> Column:
-    """`codec.model.increment_sequence` where no delta is negative."""
-    import numpy as np
-
-    first = run["base_sequence"]
-    last = first + run["last_offset_delta"]
-    wrapped = np.where(last > MAX_SEQUENCE, last - MAX_SEQUENCE - 1, last)
-    return np.where(first == NO_SEQUENCE, NO_SEQUENCE, wrapped), None
-
-
-_OF_RUNS: dict[str, Callable[[BatchRun], Column]] = {
-    "position": lambda run: (run.positions, None),
-    "size": lambda run: (run.sizes, None),
-    "magic": _field("magic"),
-    "baseOffset": _field("base_offset"),
-    "lastOffset": lambda run: (run.last_offsets, None),
-    "count": _field("records_count"),
-    "baseSequence": _field("base_sequence"),
-    "lastSequence": _last_sequences,
-    "producerId": _field("producer_id"),
-    "producerEpoch": _field("producer_epoch"),
-    "partitionLeaderEpoch": _field("partition_leader_epoch"),
-    "isTransactional": _flag(TRANSACTIONAL_FLAG),
-    "isControl": _flag(CONTROL_FLAG),
-    "deleteHorizonMs": lambda run: (run["base_timestamp"], run["attributes"] & DELETE_HORIZON_FLAG == 0),
-    "timestamp": _field("max_timestamp"),
-    "timestampType": lambda run: ((run["attributes"] & TIMESTAMP_TYPE_FLAG != 0).astype("int32"), None),
-    "crc": _field("crc"),
-}
-"""Column -> its values, and where there is none."""

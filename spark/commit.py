@@ -269,9 +269,11 @@ def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> N
     except FileNotFoundError:
         same = False
     if not same:
+        before = "" if partition.replaced is None else f"; the rows of before are in {partition.replaced}"
         raise RecoveryRefused(
             f"{path}: a commit into {options.path} did not end, and from offset {start} on the log holds what is not "
-            f"of that commit; to keep it, remove {work} and write again the rows that were not reported as written"
+            f"of that commit; to keep it, remove {work} and write again the rows that were not reported as "
+            f"written{before}"
         )
 
 

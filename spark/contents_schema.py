@@ -20,6 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION, Kind
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["SCHEMAS", "chosen"]
@@ -51,13 +52,15 @@ _GROUP_OFFSET = _struct("tp string, offset bigint, metadata string, leaderEpoch 
 _ACL = _struct("perms int, scheme string, id string")
 _WHERE = "topic string, partition int, file string"
 
+_OF_KIND = {
+    Kind.INT8: "int", Kind.INT16: "int", Kind.INT32: "int", Kind.INT64: "bigint", Kind.BOOLEAN: "boolean",
+    Kind.TEXT: "string", Kind.TIME: "timestamp",
+}  # fmt: skip
+_FIRST = (POSITION, "size", "magic")
+_HEADER = ", ".join(f"{name} {_OF_KIND[BATCH_FIELDS[name].kind]}" for name in dict.fromkeys((*_FIRST, *BATCH_FIELDS)))
+
 SCHEMAS: dict[str, StructType] = {
-    "batches": _struct(
-        f"{_WHERE}, position bigint, size int, magic int, baseOffset bigint, lastOffset bigint, count int, "
-        "baseSequence int, lastSequence int, producerId bigint, producerEpoch int, partitionLeaderEpoch int, "
-        "isTransactional boolean, isControl boolean, deleteHorizonMs timestamp, timestamp timestamp, "
-        "timestampType int, compresscodec string, crc bigint, isvalid boolean"
-    ),
+    "batches": _struct(f"{_WHERE}, {_HEADER}, isvalid boolean"),
     "segments": _struct(
         f"{_WHERE}, state string, baseOffset bigint, bytes bigint, validBytes bigint, stop string, batches bigint, "
         "firstOffset bigint, lastOffset bigint, firstTimestamp timestamp, lastTimestamp timestamp, codecs counts, "

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import NO_END
-from kafkalog.log.consuming.follow import Follower
+from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView
@@ -24,7 +24,7 @@ from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.spans import spans
 from kafkalog.spark.bounds import EARLIEST, LATEST, Bound, TopicPartition
 from kafkalog.spark.left_out import check_left_out
-from kafkalog.spark.options import ReadOptions
+from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
 from kafkalog.spark.told import LOGGER
 
@@ -213,15 +213,13 @@ def _facts(wanted: _Wanted, options: ReadOptions, target: int) -> PartitionFacts
     if options.isolation_level == READ_COMMITTED:
         # through damage, which is for the reader to report: a transaction after it is none to leave out
         followed = Follower(transactions=True).look(partition)
-        undecided = () if followed.first_open_offset is None else (followed.first_open_offset,)
-        view = view.committed(followed.aborted, undecided)
+        first_open, damaged_from = followed.first_open_offset, followed.damaged_from
+        if options.mode is Mode.FAILFAST and damaged_from is not None and start <= damaged_from:
+            # the query ends there, and not before what is open behind it
+            first_open = first_open if first_open is not None and first_open < damaged_from else None
+        view = view.committed(followed.aborted, () if first_open is None else (first_open,))
         if view.end_offset < end:
-            LOGGER.warning(
-                "%s: read_committed ends at offset %d, where a transaction is open; nothing is read from there on, "
-                "records of other producers included",
-                partition.name or partition.path,
-                view.end_offset,
-            )
+            LOGGER.warning("%s: %s", partition.name or partition.path, followed.open_transaction)
     if view.start_offset >= view.end_offset:
         return None
     exact = options.max_records_per_partition is not None

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import AbortedTransaction
-from kafkalog.log.consuming.follow import Follower, settled
+from kafkalog.log.directories.follow import Follower, settled
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import MissingFileError
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.transactions import StaysOpen
 from kafkalog.log.walk.header_walk import spans_from
 from kafkalog.log.walk.segment import index_of
 from kafkalog.spark.bounds import LATEST, TopicPartition
@@ -33,7 +34,7 @@ from kafkalog.spark.options import ReadOptions
 from kafkalog.spark.planning import PartitionFacts, Piece, plan, target_bytes
 from kafkalog.spark.reader import LOSS
 from kafkalog.spark.stream_offsets import Offsets
-from kafkalog.spark.told import tell
+from kafkalog.spark.told import LOGGER, tell
 
 __all__ = ["FollowedLogs", "View", "bytes_between", "end_within"]
 
@@ -73,14 +74,18 @@ class FollowedLogs:
         self._committed = options.isolation_level == READ_COMMITTED
         self._followers: dict[TopicPartition, Follower] = {}
         self._next_look = 0.0
+        self._stays_open = StaysOpen()
 
-    def look(self, *, all_there: bool = False) -> dict[TopicPartition, View]:
-        """Every partition that is wanted and has a segment; with `all_there` those that options name must exist."""
+    def look(self, *, all_there: bool = False, patient: bool = True) -> dict[TopicPartition, View]:
+        """Every partition that is wanted and has a segment; with `all_there` those that options name must exist.
+
+        Open transactions that end committed data are told of, with patience where somebody may be writing.
+        """
         time.sleep(max(0.0, self._next_look - time.monotonic()))
         started = time.monotonic()
         for attempt in range(_TRIES):
             try:
-                found = self._look(all_there)
+                found = self._look(all_there, patient)
             except MissingFileError:
                 if attempt == _TRIES - 1:
                     raise
@@ -90,7 +95,7 @@ class FollowedLogs:
         self._next_look = now + max(_LOOK_EVERY_S, min(_REST * (now - started), _LONGEST_REST_S))
         return found
 
-    def _look(self, all_there: bool) -> dict[TopicPartition, View]:
+    def _look(self, all_there: bool, patient: bool) -> dict[TopicPartition, View]:
         inventory = settled(*expand_paths(self._options.paths))
         check_left_out(inventory, self._options)
         partitions = selected(inventory.readable(self._options.replica), self._options, all_there=all_there)
@@ -103,6 +108,10 @@ class FollowedLogs:
                 continue  # its directory was made just now
             follower = self._followers.setdefault(key, Follower(transactions=self._committed))
             followed = follower.look(partition)
+            stable, why = followed.last_stable_offset, followed.open_transaction
+            news = self._stays_open.news(name_of(key), partition.segments, stable, why, patient=patient)
+            if news is not None:
+                LOGGER.warning(news)
             end = followed.last_stable_offset if self._committed else followed.end_offset
             aborted = followed.aborted if self._committed else None
             first = partition.log_start_offset

@@ -181,13 +181,16 @@ def _by_records(cut: Cut, most: int) -> Iterator[tuple[Piece, int]]:
             end_offset = first_offset + target - done
             if not highest <= end_offset <= lowest[last]:
                 continue
+            goes_on = end_offset < spans[last].next_offset
             part = replace(
-                whole, start=spans[begin].start, end=spans[last].end, start_offset=start_offset, end_offset=end_offset,
+                whole, start=spans[begin].start, end=spans[last].end, start_offset=start_offset,
+                # between two batches bytes end it: a record may lie beyond what its batch claims
+                end_offset=end_offset if goes_on else whole.end_offset,
                 is_last=False, expected=spans[begin].expected if begin else whole.expected,
                 is_shared=is_shared,
             )  # fmt: skip
             yield replace(piece, slice=part), target - given
-            is_shared = end_offset < spans[last].next_offset
+            is_shared = goes_on
             begin, start_offset, given = last + (not is_shared), end_offset, target
         done += count
         highest = max(highest, spans[last].next_offset)

@@ -21,6 +21,7 @@ from kafkalog.codec.limits import MIB
 from kafkalog.codec.names import without_surrogates
 from kafkalog.log.disk.files import MissingFileError
 from kafkalog.log.disk.held_files import HeldFiles
+from kafkalog.log.reading.consumer_view import Telling
 from kafkalog.log.reading.slices import Damage, SliceReader
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import Piece
@@ -72,6 +73,7 @@ class _Task:
         self._partition = partition
         self._schema = layout.arrow()
         self._dropped: list[str] = []
+        self._telling = Telling(tell)
         self._files = HeldFiles(dict.fromkeys(piece.slice.path for piece in partition.pieces))
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -103,7 +105,10 @@ class _Task:
         try:
             for found in reader:
                 if isinstance(found, Damage):
-                    yield from self._damage(piece, found)
+                    if found.goes_on:
+                        self._telling(found.finding)
+                    else:
+                        yield from self._damage(piece, found)
                 else:
                     yield self._with_corrupt_column(found)
         except MissingFileError as error:

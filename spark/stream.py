@@ -138,7 +138,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Note where the logs end: that is how far this query reads."""
-        self._target = {key: view.end for key, view in self._logs.look().items()}
+        self._target = {key: view.end for key, view in self._logs.look(patient=False).items()}
 
     # -- records -----------------------------------------------------------------------------------------------------
 

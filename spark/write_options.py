@@ -18,7 +18,7 @@ from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import Codec
 from kafkalog.codec.text import decode_uuid
-from kafkalog.log.producing.columns import COLUMN_PARTITIONERS
+from kafkalog.log.writing.column_partitions import COLUMN_PARTITIONERS
 from kafkalog.log.writing.config import LogConfig
 
 __all__ = ["WriteOptions", "parse_write_options"]

@@ -13,8 +13,8 @@ from pyspark.sql.types import StructType
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
-from kafkalog.log.producing.columns import ColumnPartitions, Numbers
-from kafkalog.log.producing.topics import PartitionCounts, partition_counts
+from kafkalog.log.writing.column_partitions import ColumnPartitions, Numbers
+from kafkalog.log.writing.partition_counts import PartitionCounts, partition_counts
 from kafkalog.log.writing.topics import check_topic, partition_name
 from kafkalog.spark.batch_building import BatchSettings, build_batches
 from kafkalog.spark.sink_schema import check_schema, rows_of

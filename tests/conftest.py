@@ -23,6 +23,7 @@ import time_limit
 from kafka_needed import kafka_needed
 from kafka_oracle import KafkaOracle
 from progress import ProgressLine
+from shares import leave_to_recorded
 
 # Everybody's `make test` examines the same examples; `dev.py sweep` examines new ones too.  How long one takes is
 # no matter: the first may have to compile.
@@ -84,6 +85,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     Those come first, in whatever order, so that one of several workers has them all, and starts each JVM once; of the
     tests of Spark a file stays in `dev.py test`.
     """
+    leave_to_recorded(items)
     for item in items:
         if _SPARK_TESTS in item.path.parents:
             item.add_marker(pytest.mark.java)

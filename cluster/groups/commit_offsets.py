@@ -38,9 +38,9 @@ from kafkalog.codec.text import decode_meta_properties
 from kafkalog.log.directories.directory import existing_log_directory
 from kafkalog.log.directories.partition import Partition, open_partition, read_partition
 from kafkalog.log.disk.files import PathLike, read_small, scan_directory
-from kafkalog.log.producing.topics import PartitionCounts, known_topic_id, partition_counts
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.incoming import NewRecord
+from kafkalog.log.writing.partition_counts import PartitionCounts, known_topic_id, partition_counts
 from kafkalog.log.writing.session import locked_directory
 from kafkalog.log.writing.writer import Log
 

@@ -202,16 +202,16 @@ def _modern_member(member_id: str, parts: Mapping[str, Mapping[str, Any]], names
     assignment, unresolved = _partitions(current.get("assigned_partitions", ()), names)
     wanted, _ = _partitions(target.get("topic_partitions", ()), names)
     return Member(
-        member_id,
-        about.get("instance_id") or None,
-        about.get("client_id", ""),
-        about.get("client_host", ""),
-        None if streams else assignment,
-        Subscription(tuple(about.get("subscribed_topic_names", ())), rack=about.get("rack_id")),
-        about.get("rack_id"),
-        current.get("member_epoch"),
-        unresolved,
-        None if streams else wanted,
+        member_id=member_id,
+        instance_id=about.get("instance_id") or None,
+        client_id=about.get("client_id", ""),
+        client_host=about.get("client_host", ""),
+        assignment=None if streams else assignment,
+        subscription=Subscription(tuple(about.get("subscribed_topic_names", ())), rack=about.get("rack_id")),
+        rack_id=about.get("rack_id"),
+        epoch=current.get("member_epoch"),
+        unresolved=unresolved,
+        target=None if streams else wanted,
     )
 
 

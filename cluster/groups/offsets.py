@@ -103,17 +103,17 @@ class OffsetsState:
             return
         value = record.value.fields
         commit = CommittedOffset(
-            key,
-            value["offset"],
-            value["metadata"],
-            value.get("leader_epoch", _NONE),
-            value["commit_timestamp"],
-            value.get("expire_timestamp", _NONE),
-            value.get("topic_id"),
-            entry.offset,
-            entry.timestamp,
-            self._log_partition,
-            entry.producer_id,
+            key=key,
+            offset=value["offset"],
+            metadata=value["metadata"],
+            leader_epoch=value.get("leader_epoch", _NONE),
+            commit_timestamp=value["commit_timestamp"],
+            expire_timestamp=value.get("expire_timestamp", _NONE),
+            topic_id=value.get("topic_id"),
+            log_offset=entry.offset,
+            log_timestamp=entry.timestamp,
+            log_partition=self._log_partition,
+            producer_id=entry.producer_id,
         )
         if transactional:
             self._pending.setdefault(entry.producer_id, {})[key] = commit

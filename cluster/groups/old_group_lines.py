@@ -22,16 +22,16 @@ def old_offsets(group: OldGroup) -> list[CommittedOffset]:
     """The group's offsets as commits; places in `__consumer_offsets` are -1, the commit's time is the node's."""
     return [
         CommittedOffset(
-            OffsetKey(group.group, each.topic, each.partition),
-            each.offset,
-            "",
-            _NONE,
-            each.timestamp,
-            _NONE,
-            None,
-            _NONE,
-            each.timestamp,
-            _NONE,
+            key=OffsetKey(group.group, each.topic, each.partition),
+            offset=each.offset,
+            metadata="",
+            leader_epoch=_NONE,
+            commit_timestamp=each.timestamp,
+            expire_timestamp=_NONE,
+            topic_id=None,
+            log_offset=_NONE,
+            log_timestamp=each.timestamp,
+            log_partition=_NONE,
             zxid=each.zxid,
             chroot=group.chroot,
         )

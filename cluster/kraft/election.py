@@ -105,17 +105,17 @@ class _Change:
             new_epoch = True
         place = dict(zip(before.replicas, before.directories, strict=False))
         after = PartitionImage(
-            self.replicas,
-            before.isr if isr is None else isr,
-            self.leader,
-            before.leader_epoch + new_epoch,
-            before.partition_epoch + 1,
-            tuple(place.get(each, MIGRATING) for each in self.replicas),
-            self.adding,
-            self.removing,
-            self.elr,
-            self._last_known(isr),
-            self.recovery,
+            replicas=self.replicas,
+            isr=before.isr if isr is None else isr,
+            leader=self.leader,
+            leader_epoch=before.leader_epoch + new_epoch,
+            partition_epoch=before.partition_epoch + 1,
+            directories=tuple(place.get(each, MIGRATING) for each in self.replicas),
+            adding_replicas=self.adding,
+            removing_replicas=self.removing,
+            elr=self.elr,
+            last_known_elr=self._last_known(isr),
+            leader_recovery_state=self.recovery,
         )
         same = replace(after, partition_epoch=before.partition_epoch) == before
         return (before if same else after), unclean

@@ -185,17 +185,17 @@ class MetadataImage:
             return
         replicas = tuple(fields["replicas"])
         partition = PartitionImage(
-            replicas,
-            tuple(fields["isr"]),
-            fields["leader"],
-            fields["leader_epoch"],
-            fields["partition_epoch"],
-            _directories(fields.get("directories"), replicas),
-            tuple(fields["adding_replicas"]),
-            tuple(fields["removing_replicas"]),
-            tuple(fields.get("eligible_leader_replicas") or ()),
-            tuple(fields.get("last_known_elr") or ()),
-            fields["leader_recovery_state"],
+            replicas=replicas,
+            isr=tuple(fields["isr"]),
+            leader=fields["leader"],
+            leader_epoch=fields["leader_epoch"],
+            partition_epoch=fields["partition_epoch"],
+            directories=_directories(fields.get("directories"), replicas),
+            adding_replicas=tuple(fields["adding_replicas"]),
+            removing_replicas=tuple(fields["removing_replicas"]),
+            elr=tuple(fields.get("eligible_leader_replicas") or ()),
+            last_known_elr=tuple(fields.get("last_known_elr") or ()),
+            leader_recovery_state=fields["leader_recovery_state"],
         )
         self._set(topic, fields["partition_id"], partition)
 
@@ -224,17 +224,17 @@ class MetadataImage:
         led = fields["leader"] != _NO_LEADER_CHANGE
         recovery = fields["leader_recovery_state"]
         after = PartitionImage(
-            replicas,
-            changed("isr", before.isr),
-            fields["leader"] if led else before.leader,
-            before.leader_epoch + led,
-            before.partition_epoch + 1,
-            directories,
-            changed("adding_replicas", before.adding_replicas),
-            changed("removing_replicas", before.removing_replicas),
-            changed("eligible_leader_replicas", before.elr),
-            changed("last_known_elr", before.last_known_elr),
-            before.leader_recovery_state if recovery == -1 else recovery,
+            replicas=replicas,
+            isr=changed("isr", before.isr),
+            leader=fields["leader"] if led else before.leader,
+            leader_epoch=before.leader_epoch + led,
+            partition_epoch=before.partition_epoch + 1,
+            directories=directories,
+            adding_replicas=changed("adding_replicas", before.adding_replicas),
+            removing_replicas=changed("removing_replicas", before.removing_replicas),
+            elr=changed("eligible_leader_replicas", before.elr),
+            last_known_elr=changed("last_known_elr", before.last_known_elr),
+            leader_recovery_state=before.leader_recovery_state if recovery == -1 else recovery,
         )
         self._set(topic, number, after)
 
@@ -251,21 +251,21 @@ class MetadataImage:
 
     def _register_broker(self, fields: Fields) -> None:
         self.brokers[fields["broker_id"]] = Broker(
-            fields["broker_id"],
-            fields["broker_epoch"],
-            fields["incarnation_id"],
-            tuple(sorted((each["name"], each["host"], each["port"]) for each in fields["end_points"])),
-            fields["rack"],
-            fields["fenced"],
-            fields.get("in_controlled_shutdown", False),
-            tuple(sorted(fields.get("log_dirs", ()), key=_uuid_order)),
-            tuple(
+            id=fields["broker_id"],
+            epoch=fields["broker_epoch"],
+            incarnation_id=fields["incarnation_id"],
+            listeners=tuple(sorted((each["name"], each["host"], each["port"]) for each in fields["end_points"])),
+            rack=fields["rack"],
+            fenced=fields["fenced"],
+            in_controlled_shutdown=fields.get("in_controlled_shutdown", False),
+            directories=tuple(sorted(fields.get("log_dirs", ()), key=_uuid_order)),
+            features=tuple(
                 sorted(
                     (each["name"], each["min_supported_version"], each["max_supported_version"])
                     for each in fields["features"]
                 )
             ),
-            tuple(sorted(fields.get("cordoned_log_dirs") or (), key=_uuid_order)),
+            cordoned_directories=tuple(sorted(fields.get("cordoned_log_dirs") or (), key=_uuid_order)),
         )
 
     def _known_broker(self, number: int, epoch: int) -> Broker | None:

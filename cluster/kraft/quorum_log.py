@@ -40,6 +40,7 @@ from kafkalog.codec.text import MetaProperties, decode_meta_properties, encode_u
 from kafkalog.log.directories.identities import refused_id
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.disk.files import PathLike, exists, read_small, scan_directory
+from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.walk.behind_damage import behind_first_damage, with_what_is_behind
 
 __all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
@@ -234,7 +235,7 @@ def read_quorum_log(path: PathLike, limits: Limits = DEFAULT_LIMITS) -> QuorumLo
     `UsageError` for a path that holds none, `StorageError` for I/O.
     """
     root, directory = root_of_metadata(path)
-    findings: list[Finding] = []
+    findings = findings_of_half_done(root)
     meta = _meta_properties(root, limits, findings)
     found = QuorumLog(
         root,
@@ -299,14 +300,14 @@ def _read_log(found: QuorumLog, partition: Partition, limits: Limits) -> None:
         found.findings = list(before)
         _walk(found, partition, limits)
         log = LogEnd(
-            found.start,
-            found.log_end[1] if found.hole is None else found.hole[1],
-            found.log_end[0],
-            found.last_time,
-            found.batches.base,
-            found.batches.end,
-            found.batches.epoch,
-            None if found.state is None else found.state.leader_epoch,
+            start=found.start,
+            end=found.log_end[1] if found.hole is None else found.hole[1],
+            epoch=found.log_end[0],
+            last_time=found.last_time,
+            bases=found.batches.base,
+            ends=found.batches.end,
+            epochs=found.batches.epoch,
+            latest_election=None if found.state is None else found.state.leader_epoch,
         )
         judged = tuple(
             each if each.problem else replace(each, problem=why_impossible(each, log)) for each in found.snapshots

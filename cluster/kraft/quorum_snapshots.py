@@ -135,7 +135,16 @@ def _read(path: str, end: int, epoch: int, limits: Limits) -> MetadataSnapshot:
                     case SnapshotFooter():
                         has_footer = True
     is_whole = is_sound and has_footer and scanner.stop is StopReason.END
-    return MetadataSnapshot(os.path.basename(path), end, epoch, is_whole, version, voters, last_time, written_in)
+    return MetadataSnapshot(
+        file=os.path.basename(path),
+        end=end,
+        epoch=epoch,
+        is_whole=is_whole,
+        kraft_version=version,
+        voters=voters,
+        last_time=last_time,
+        written_in=written_in,
+    )
 
 
 def why_impossible(snapshot: MetadataSnapshot, log: LogEnd) -> str | None:

@@ -123,19 +123,19 @@ def _transactional_id(entry: Entry, values: dict[str, Any], number: int) -> Tran
         for partition in each["partition_ids"]
     ]
     return TransactionalId(
-        entry.record.key_field("transactional_id"),
-        values["producer_id"],
-        values["producer_epoch"],
-        values["transaction_timeout_ms"],
-        values["transaction_status"],
-        tuple(hash_order(list(dict.fromkeys(pairs)), lambda pair: topic_partition_hash(*pair))),
-        values["transaction_last_update_timestamp_ms"],
-        values["transaction_start_timestamp_ms"],
-        number,
-        entry.offset,
-        values.get("previous_producer_id", -1),
-        values.get("next_producer_id", -1),
-        values.get("client_transaction_version", 0),
+        transactional_id=entry.record.key_field("transactional_id"),
+        producer_id=values["producer_id"],
+        producer_epoch=values["producer_epoch"],
+        timeout_ms=values["transaction_timeout_ms"],
+        status=values["transaction_status"],
+        partitions=tuple(hash_order(list(dict.fromkeys(pairs)), lambda pair: topic_partition_hash(*pair))),
+        last_update_timestamp=values["transaction_last_update_timestamp_ms"],
+        start_timestamp=values["transaction_start_timestamp_ms"],
+        log_partition=number,
+        log_offset=entry.offset,
+        previous_producer_id=values.get("previous_producer_id", -1),
+        next_producer_id=values.get("next_producer_id", -1),
+        client_transaction_version=values.get("client_transaction_version", 0),
     )
 
 

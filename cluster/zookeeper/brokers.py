@@ -103,16 +103,16 @@ def broker_registration(path: str, data: bytes | None) -> BrokerRegistration | N
     texts = listed if isinstance(listed, list) else [f"PLAINTEXT://{host}:{port}"]
     endpoints = [_endpoint(text, known) for text in texts]
     return BrokerRegistration(
-        place["chroot"],
-        int(place["id"]),
-        version,
-        host if isinstance(host, str) else None,
-        port,
-        tuple(each for each in endpoints if each is not None),
-        _whole(fields.get("jmx_port")),
-        _whole(fields.get("timestamp")),
-        rack if isinstance(rack, str) else None,
-        features if isinstance(features, dict) else None,
+        chroot=place["chroot"],
+        broker=int(place["id"]),
+        version=version,
+        host=host if isinstance(host, str) else None,
+        port=port,
+        endpoints=tuple(each for each in endpoints if each is not None),
+        jmx_port=_whole(fields.get("jmx_port")),
+        timestamp=_whole(fields.get("timestamp")),
+        rack=rack if isinstance(rack, str) else None,
+        features=features if isinstance(features, dict) else None,
     )
 
 

@@ -90,4 +90,13 @@ def zookeeper_departures(
             after, lossy = without_broker(before, replicas, broker, live, unclean=may, keeps_last=keeps)
             known[topic, number] = replicas, after
             outcome = outcome_of(before.leader, after.leader, unclean=lossy)
-            yield Departure(broker, topic, number, before, after, outcome, may, chroot)
+            yield Departure(
+                broker=broker,
+                topic=topic,
+                partition=number,
+                before=before,
+                after=after,
+                outcome=outcome,
+                unclean_allowed=may,
+                chroot=chroot,
+            )

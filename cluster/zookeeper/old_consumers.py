@@ -176,7 +176,15 @@ def _group(tree: Tree, chroot: str, group: str, topics: list[str]) -> OldGroup |
     if not (consumers or owners or offsets or problems):
         return None
     return OldGroup(
-        group, chroot, tuple(consumers), tuple(streams), partitions, owners, tuple(offsets), tuple(problems), resolved
+        group=group,
+        chroot=chroot,
+        consumers=tuple(consumers),
+        streams=tuple(streams),
+        partitions=partitions,
+        owners=owners,
+        offsets=tuple(offsets),
+        problems=tuple(problems),
+        resolved=resolved,
     )
 
 

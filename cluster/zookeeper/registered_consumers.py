@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kafkalog.cluster.zookeeper.java_pattern import JavaPattern
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 from kafkalog.codec.errors import FormatError
-from kafkalog.log.consuming.streams import topic_filter
+from kafkalog.log.directories.topic_filter import topic_filter
 
 __all__ = ["ConsumerId", "RegisteredConsumer", "consumer_id", "registered_consumer", "streams_by_topic"]
 

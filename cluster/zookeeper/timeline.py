@@ -210,15 +210,15 @@ class _Watcher:
             cause = "topic is being deleted"
         self.found.changes.append(
             LeaderChange(
-                transaction.zxid,
-                transaction.time,
-                chroot,
-                topic,
-                partition,
-                before,
-                after,
-                writer,
-                cause,
+                zxid=transaction.zxid,
+                time=transaction.time,
+                chroot=chroot,
+                topic=topic,
+                partition=partition,
+                before=before,
+                after=after,
+                writer=writer,
+                cause=cause,
             )
         )
 

@@ -3,8 +3,8 @@
 Names, order and types of the first eight are those of Spark's Kafka source; the others are Kafka's words in the same
 spelling.  Every field may be null, `headers` is null where a record has none, and timestamps are microseconds in UTC.
 
-A column that follows from the header of a batch takes one entry in `COLUMNS`.  One that follows from the bytes of a
-record takes a member of `ArrowBuffer` too, which `kernels.decode_records` fills.
+A column that follows from the header of a batch takes one entry in `BATCH_FIELDS`, and its name here.  One that follows
+from the bytes of a record takes a member of `ArrowBuffer`, which `kernels.decode_records` fills.
 """
 
 from __future__ import annotations
@@ -15,21 +15,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION, Kind
 from kafkalog.codec.columnar.pieces import to_int64, to_microseconds
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.kernels.tables import ArrowBuffer, HeaderColumn, MessageColumn, Table
 from kafkalog.codec.model import (
-    CODEC_MASK,
-    NO_PARTITION_LEADER_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     NO_SEQUENCE,
     TIMESTAMP_TYPE_FLAG,
-    TRANSACTIONAL_FLAG,
     AnyHeader,
     Record,
     TimestampType,
-    codec_label,
 )
 
 __all__ = ["COLUMNS", "COPY", "DEFAULT_COLUMNS", "TYPES", "VIEW", "Column", "copied", "record_schema"]
@@ -95,6 +90,24 @@ def _timestamp_types_of_messages(messages: Table) -> Any:
     return known
 
 
+def _of_header(word: str, of_message: str | None = None) -> Column:
+    """A column of what the batch's header says; `of_message` names where magic 0 and 1 have it under another name."""
+    found = BATCH_FIELDS[word]
+    of_messages = found.of_messages if of_message is None else lambda columns: columns(of_message)
+    is_place = word == POSITION
+    return Column(
+        type=getattr(pa, found.kind.value + ("_" if found.kind is Kind.BOOLEAN else ""))(),
+        of_record=None if is_place else lambda header, _: found.of_header(header),
+        of_batch=lambda table: found.of_columns(lambda name: table[HeaderColumn[name.upper()]]),
+        of_message=None
+        if of_messages is None
+        else lambda table: of_messages(lambda name: table[MessageColumn[name.upper()]]),
+        words=(lambda: pa.array(found.labels, pa.string())) if found.labels else None,
+        is_place=is_place,
+        without=_STORED if of_messages is not None else found.without,
+    )
+
+
 _HEADER = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
 COLUMNS: dict[str, Column] = {
@@ -135,61 +148,20 @@ COLUMNS: dict[str, Column] = {
         ),
         without=None,
     ),
-    "leaderEpoch": Column(
-        type=pa.int32(),
-        of_record=lambda _, record: record.leader_epoch,
-        of_batch=lambda batches: batches[HeaderColumn.PARTITION_LEADER_EPOCH],
-        without=NO_PARTITION_LEADER_EPOCH,
-    ),
-    "producerId": Column(
-        type=pa.int64(),
-        of_record=lambda header, _: header.producer_id,
-        of_batch=lambda batches: batches[HeaderColumn.PRODUCER_ID],
-        without=NO_PRODUCER_ID,
-    ),
-    "producerEpoch": Column(
-        type=pa.int16(),
-        of_record=lambda header, _: header.producer_epoch,
-        of_batch=lambda batches: batches[HeaderColumn.PRODUCER_EPOCH],
-        without=NO_PRODUCER_EPOCH,
-    ),
+    "leaderEpoch": _of_header("partitionLeaderEpoch"),
+    "producerId": _of_header("producerId"),
+    "producerEpoch": _of_header("producerEpoch"),
     "sequence": Column(
         type=pa.int32(),
         of_record=lambda _, record: record.sequence,
         buffers=(ArrowBuffer.SEQUENCE,),
         without=NO_SEQUENCE,
     ),
-    "isTransactional": Column(
-        type=pa.bool_(),
-        of_record=lambda header, _: header.is_transactional,
-        of_batch=lambda batches: batches[HeaderColumn.ATTRIBUTES] & TRANSACTIONAL_FLAG != 0,
-        without=False,
-    ),
-    "compresscodec": Column(
-        type=pa.string(),
-        of_record=lambda header, _: codec_label(header.codec),
-        of_batch=lambda batches: batches[HeaderColumn.ATTRIBUTES] & CODEC_MASK,
-        of_message=lambda messages: messages[MessageColumn.ATTRIBUTES] & CODEC_MASK,
-        words=lambda: pa.array([codec_label(codec) for codec in range(CODEC_MASK + 1)], pa.string()),
-    ),
-    "magic": Column(
-        type=pa.int8(),
-        of_record=lambda header, _: header.magic,
-        of_batch=lambda batches: batches[HeaderColumn.MAGIC],
-        of_message=lambda messages: messages[MessageColumn.MAGIC],
-    ),
-    "baseOffset": Column(
-        type=pa.int64(),
-        of_record=lambda header, _: header.first_offset,
-        of_batch=lambda batches: batches[HeaderColumn.BASE_OFFSET],
-        of_message=lambda messages: messages[MessageColumn.OFFSET],
-    ),
-    "position": Column(
-        type=pa.int64(),
-        of_batch=lambda batches: batches[HeaderColumn.POSITION],
-        of_message=lambda messages: messages[MessageColumn.POSITION],
-        is_place=True,
-    ),
+    "isTransactional": _of_header("isTransactional"),
+    "compresscodec": _of_header("compresscodec"),
+    "magic": _of_header("magic"),
+    "baseOffset": _of_header("baseOffset", of_message="offset"),
+    "position": _of_header(POSITION),
 }  # fmt: skip
 TYPES: dict[str, pa.DataType] = {name: column.type for name, column in COLUMNS.items()}
 DEFAULT_COLUMNS = tuple(COLUMNS)[:8]

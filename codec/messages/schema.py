@@ -77,17 +77,17 @@ def _field(field: Json, common: Mapping[str, Any]) -> Field:
         raise ValueError(f"{field['name']} is of type {kind}, which is unknown")
     tagged = versions_of(field.get("taggedVersions"))
     return Field(
-        snake_case(field["name"]),
-        _PLAIN.get(kind, "struct"),
-        array,
-        versions_of(field.get("versions"), tagged),
-        versions_of(field.get("nullableVersions")),
-        tagged,
-        int(field["tag"]) if "tag" in field else None,
-        _default(kind, array, field.get("default")),
-        _fields(inner, common),
-        versions_of(field["flexibleVersions"]) if "flexibleVersions" in field else None,
-        str(field.get("about", "")),
+        name=snake_case(field["name"]),
+        type=_PLAIN.get(kind, "struct"),
+        array=array,
+        versions=versions_of(field.get("versions"), tagged),
+        nullable=versions_of(field.get("nullableVersions")),
+        tagged=tagged,
+        tag=int(field["tag"]) if "tag" in field else None,
+        explicit_default=_default(kind, array, field.get("default")),
+        fields=_fields(inner, common),
+        flexible=versions_of(field["flexibleVersions"]) if "flexibleVersions" in field else None,
+        about=str(field.get("about", "")),
     )
 
 

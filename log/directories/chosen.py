@@ -104,6 +104,15 @@ class Chosen:
             numbers = f"partition{'s' * (len(listed) > 1)} {shown}"
             raise UnknownName(f"topic {quoted(topics.pop())} has no partition {number} here; it has {numbers}")
 
+    def of_unreadable(self, findings: Iterable[Finding]) -> list[Finding]:
+        """Of findings about what cannot be read those about what is wanted; all whose names tell no partition."""
+        found = []
+        for finding in findings:
+            names = unreadable_names([finding])
+            if not names or any(self.takes(*name) for name in names):
+                found.append(finding)
+        return found
+
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
         """Of the directories of a log directory those that are wanted; None for all.
 

@@ -293,7 +293,17 @@ def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEF
     )
     partitions = sorted(reader.partitions(starts), key=lambda found: (found.name or PartitionName("", 0), found.path))
     findings = (*reader.findings, *_duplicates(partitions))
-    return LogDir(text, tuple(partitions), recovery, starts, replication, cleaner, meta, clean, findings)
+    return LogDir(
+        path=text,
+        partitions=tuple(partitions),
+        recovery_points=recovery,
+        log_start_offsets=starts,
+        high_watermarks=replication,
+        cleaner_offsets=cleaner,
+        meta_properties=meta,
+        clean_shutdown=clean,
+        findings=findings,
+    )
 
 
 def _is_log_dir_inside(path: str) -> bool:

@@ -13,6 +13,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
+from kafkalog.codec.insides import Insides, look_inside
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.names import FileKind
@@ -47,6 +48,8 @@ class Located:
     is_control: bool
     record_timestamp: int | None
     """of that record, ms"""
+    insides: Insides = Insides.NOT_EXAMINED
+    """whether all of its records can be read"""
 
 
 @checked
@@ -58,11 +61,13 @@ def locate(partition: Partition, offset: int, *, through_damage: bool = False) -
     reader = partition.batches(start_offset=offset, through_damage=through_damage)
     for batch in reader:
         if batch.last_offset >= offset and reader.segment is not None:
-            return _located(reader.segment, batch, offset), list(reader.findings)
+            insides, finding = look_inside(batch)
+            found = [] if finding is None else [finding.in_file(reader.segment.path)]
+            return _located(reader.segment, batch, offset, insides), [*reader.findings, *found]
     return None, list(reader.findings)
 
 
-def _located(segment: Segment, batch: RecordBatch, offset: int) -> Located:
+def _located(segment: Segment, batch: RecordBatch, offset: int, insides: Insides) -> Located:
     header = batch.header
     records = decode_batch(batch).records
     found = next((record for record in records if record.offset == offset), None)
@@ -81,6 +86,7 @@ def _located(segment: Segment, batch: RecordBatch, offset: int) -> Located:
         is_there=found is not None,
         is_control=header.is_control,
         record_timestamp=None if found is None else found.timestamp,
+        insides=insides,
     )
 
 

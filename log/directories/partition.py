@@ -219,7 +219,8 @@ class Partition:
         headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
         timestamp.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended
         there and ends the stream, as it ends a consumer's reading.  A batch that begins below the end of another ends
-        nothing, as a consumer gives no record twice; the list gets the first of them.
+        nothing, as a consumer gives no record twice; the list gets the first of them.  Where an open transaction ends
+        committed data, `open_transaction` in the metadata of the reader's schema says so.
 
         `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` select batches
         by their headers: other batches are neither decompressed nor decoded, so damage inside them is not found.

@@ -113,7 +113,7 @@ def read_pointer(root: str) -> Pointer | None:
 def half_done(root: str) -> list[Sentence]:
     """One sentence for each run on a log directory, or undo of one, that began and did not end.
 
-    Only from what lies there, for those that never act; none if that is unknown.
+    Only from what lies there, for those that never act; none if unknown.
     """
     try:
         pointer = read_pointer(root)

@@ -7,12 +7,13 @@ nothing from the earliest open transaction on.  Decided by the consumer's `Compl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
@@ -43,9 +44,11 @@ __all__ = [
     "ISOLATION_LEVELS",
     "READ_COMMITTED",
     "READ_UNCOMMITTED",
+    "TOLD",
     "ConsumerView",
     "Reset",
     "Selection",
+    "Telling",
     "check_isolation_level",
     "consumer_view",
     "raised",
@@ -53,6 +56,9 @@ __all__ = [
 
 _consecutive_batches = Kernel("select_batches", "consecutive_batches")
 _consecutive_messages = Kernel("messages", "consecutive_messages")
+
+TOLD = frozenset({FindingCode.RECORDS_COUNT_INVALID, FindingCode.OFFSET_NOT_INCREASING, FindingCode.OFFSET_DISPLACED})
+"""What may be wrong with a header without ending a consumer's reading, and is worth telling."""
 
 READ_UNCOMMITTED = "read_uncommitted"
 READ_COMMITTED = "read_committed"
@@ -238,3 +244,25 @@ class Selection:
 def raised(finding: Finding) -> FormatError:
     """The error that damage is told by where nobody takes findings."""
     return FormatError(finding.detail, position=finding.position, source=finding.file, code=finding.code)
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, RuntimeWarning, stacklevel=2)
+
+
+class Telling:
+    """Tells of what is wrong with a header, where it ends no consumer's reading and nobody takes findings.
+
+    Of each kind the first, by a warning unless otherwise told; of what is information, nothing.
+    """
+
+    def __init__(self, tell: Callable[[str], None] = _warn) -> None:
+        self._tell = tell
+        self._told: set[FindingCode] = set()
+
+    def __call__(self, finding: Finding) -> None:
+        """Another finding of a reader."""
+        if finding.code in self._told or finding.code not in TOLD or finding.severity is Severity.INFO:
+            return
+        self._told.add(finding.code)
+        self._tell(f"{finding}; a consumer reads on, and so is the rest given; `kafkalog verify` tells all there is")

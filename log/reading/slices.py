@@ -20,7 +20,7 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Verdict
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
-from kafkalog.log.reading.consumer_view import ConsumerView, Selection
+from kafkalog.log.reading.consumer_view import TOLD, ConsumerView, Selection
 from kafkalog.log.reading.transactions import Undecided
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.cursor import ENDING, Cursor
@@ -31,12 +31,6 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
-
-_TOLD = frozenset(
-    {FindingCode.RECORDS_COUNT_INVALID, FindingCode.OFFSET_NOT_INCREASING, FindingCode.OFFSET_DISPLACED}
-)
-"""What may be wrong with a header without hiding a record, and is worth telling."""
-
 
 @dataclass(frozen=True, slots=True)
 class Slice:
@@ -90,7 +84,7 @@ class SliceReader:
 
     With `tolerant` it goes on after damage with the next valid batch, else damage is the last thing it gives.  Of
     batches that `batches` does not accept, only the checksums are examined.  The file is one of `files`, if given.
-    With `tells` it gives as damage with which it goes on what is wrong with a header and hides no record.
+    What is wrong with a header and ends no consumer's reading is given as damage with which it goes on.
     Raises `StorageError` where the file cannot be opened or read.
     """
 
@@ -104,10 +98,8 @@ class SliceReader:
         batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
         files: HeldFiles | None = None,
-        tells: bool = False,
     ) -> None:
         self._slice = wanted
-        self._tells = tells
         view = ConsumerView(wanted.start_offset, wanted.end_offset, tuple(aborted or ()), batches)
         self._selection = Selection(view, opens_from=wanted.opens_from)
         self._open = FileSource if files is None else files.open
@@ -247,7 +239,7 @@ class SliceReader:
         if self._selection.held_back is not None:
             return self._held_back(batch, self._selection.held_back)
         pieces = () if low is None else self._faults(self._assembler.add(batch, low, self._selection.end_offset))
-        if self._tells and self._cursor.found:
+        if self._cursor.found:
             return itertools.chain(self._told(batch), pieces)
         return pieces
 
@@ -260,9 +252,10 @@ class SliceReader:
     def _told(self, batch: RecordBatch) -> Iterator[Damage]:
         """What is wrong with the header of a batch that is read all the same."""
         for finding in self._cursor.found:
-            if finding.code in _TOLD:
-                told = replace(finding, file=self._slice.path)
-                yield Damage(told, batch.position, batch.position + batch.size, self.next_offset, goes_on=True)
+            if finding.code in TOLD:
+                end = batch.position + batch.size
+                damage = self._damage(finding, batch.position, end, batch.header.first_offset)
+                yield replace(damage, finding=replace(finding, file=self._slice.path), goes_on=True)
 
     def _passed_by(self, batch: RecordBatch, expected: int) -> Iterator[pa.RecordBatch | Damage]:
         """A batch that no consumer reads past, valid checksum or not."""

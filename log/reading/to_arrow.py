@@ -21,7 +21,7 @@ from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.record_shape import SMALLEST_RECORD
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.disk.held_files import HeldFiles
-from kafkalog.log.reading.consumer_view import ConsumerView, check_isolation_level, consumer_view, raised
+from kafkalog.log.reading.consumer_view import ConsumerView, Telling, check_isolation_level, consumer_view, raised
 from kafkalog.log.reading.in_order import InOrder
 from kafkalog.log.reading.readable import ReadablePartition
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
@@ -29,7 +29,10 @@ from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.header_walk import Span, joined_spans
 from kafkalog.log.walk.segment import Segment, index_of
 
-__all__ = ["partition_to_arrow"]
+__all__ = ["OPEN_TRANSACTION", "partition_to_arrow"]
+
+OPEN_TRANSACTION = "open_transaction"
+"""In the metadata of a reader's schema: what `RecordReader.open_transaction` says."""
 
 _PART_BYTES = 4 * MIB
 """How much of a segment a thread reads at a time, at most."""
@@ -68,10 +71,12 @@ def partition_to_arrow(
     check_isolation_level(isolation_level)
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
-    schema = record_schema(columns, layout)
+    schema = told = record_schema(columns, layout)
     low = _start(partition, start_offset, start_timestamp, limits)
     high = _end(partition, end_offset, end_timestamp, limits)
     view = consumer_view(partition, low, high, isolation_level=isolation_level, batches=batches, limits=limits)
+    if view.open_transaction is not None:
+        told = schema.with_metadata({OPEN_TRANSACTION: view.open_transaction})
     wanted = partition.segments[index_of(partition.segments, view.start_offset) :]
     files = HeldFiles([segment.path for segment in wanted])
     work_bytes = sum(segment.size for segment in wanted)
@@ -98,7 +103,7 @@ def partition_to_arrow(
         pieces = reading.in_threads(parts, min(threads, work_bytes // every + 1), every)
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
-    return pa.RecordBatchReader.from_batches(schema, _undamaged(_all_told(pieces, view), findings))
+    return pa.RecordBatchReader.from_batches(told, _undamaged(_all_told(pieces, view), findings))
 
 
 def _all_told(pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView) -> Iterator[pa.RecordBatch | Damage]:
@@ -109,15 +114,17 @@ def _all_told(pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView) -> 
 
 
 def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding] | None) -> Iterator[pa.RecordBatch]:
-    repeats = False
+    repeats, telling = False, Telling()
     for piece in pieces:
         if not isinstance(piece, Damage):
             yield piece
             del piece  # the next one may be as large: only who reads holds this one
             continue
-        if piece.goes_on:  # the rows are a consumer's all the same, who is not told of it either
+        if piece.goes_on:  # the rows are a consumer's all the same
             is_repeat = piece.finding.code is FindingCode.OFFSET_NOT_INCREASING
-            if findings is not None and not (is_repeat and repeats):
+            if findings is None:
+                telling(piece.finding)
+            elif not (is_repeat and repeats):
                 findings.append(piece.finding)
             repeats = repeats or is_repeat
             continue
@@ -222,9 +229,8 @@ class _Reading:
         if next_offset >= 0:
             part = replace(part, start_offset=max(view.start_offset, next_offset))
         return SliceReader(
-            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files,
-            tells=True,
-        )  # fmt: skip
+            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files
+        )
 
     def _part(
         self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False

@@ -9,7 +9,8 @@ the cleaner keeps the marker for as long as it keeps such a batch (`CleanedTrans
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from kafkalog.codec.model import (
     NO_PRODUCER_ID,
     TRANSACTIONAL_FLAG,
     AbortedTransaction,
+    AnyHeader,
     BatchHeader,
     ControlType,
     RecordBatch,
@@ -43,7 +45,10 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
     from kafkalog.log.walk.batches import BatchReader, Passed
 
-__all__ = ["AbortedFilter", "TransactionTracker", "Transactions", "Undecided", "marker_of"]
+__all__ = ["AbortedFilter", "StaysOpen", "TransactionTracker", "Transactions", "Undecided", "marker_of", "why_it_ends"]
+
+_PATIENCE_NS = 60_000_000_000
+"""After which a coordinator ends a transaction (`transaction.timeout.ms`)."""
 
 
 def marker_of(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS, *, whole: bool = False) -> Marker | None:
@@ -67,6 +72,10 @@ class Undecided(AbortedTransaction):
 
     finding: Finding
 
+    def holds(self, header: AnyHeader) -> bool:
+        """Whether a batch of this producer belongs to it."""
+        return self.first_offset <= header.last_offset <= self.last_offset
+
 
 @dataclass(frozen=True, slots=True)
 class Transactions:
@@ -88,13 +97,41 @@ class Transactions:
 
     def why_it_ends(self) -> str | None:
         """What somebody who reads committed data is to know; None where no transaction is open."""
-        if not self.open_first_offsets:
+        return why_it_ends(self.open_first_offsets, self.log_end_offset)
+
+
+def why_it_ends(open_first_offsets: Mapping[int, int], log_end_offset: int) -> str | None:
+    """What somebody who reads committed data is to know; None where no transaction is open."""
+    if not open_first_offsets:
+        return None
+    producer_id, first = min(open_first_offsets.items(), key=lambda pair: pair[1])
+    return (
+        f"read_committed ends at offset {first}, where a transaction of producer {producer_id} is open; of the "
+        f"offsets from there up to {log_end_offset - 1} nothing is read, records of other producers included"
+    )
+
+
+class StaysOpen:
+    """The open transactions at which those end who read committed data again and again; each is told of once.
+
+    While somebody writes they come and go: with patience only what stays open is told, in a log that nobody has written
+    to for as long as a coordinator leaves a transaction open.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, int] = {}
+
+    def news(
+        self, name: str, segments: Iterable[Segment], first_offset: int, why: str | None, *, patient: bool = True
+    ) -> str | None:
+        """The sentence about a log that ends at `first_offset` for a reason, if it is to be told now."""
+        written = max((each.modified_ns for each in segments), default=0)
+        if why is None or (patient and written > time.time_ns() - _PATIENCE_NS):
             return None
-        producer_id, first = min(self.open_first_offsets.items(), key=lambda pair: pair[1])
-        return (
-            f"read_committed ends at offset {first}, where a transaction of producer {producer_id} is open; of the "
-            f"offsets from there up to {self.log_end_offset - 1} nothing is read, records of other producers included"
-        )
+        if self._told.get(name) == first_offset:
+            return None
+        self._told[name] = first_offset
+        return f"{name}: {why}"
 
 
 class TransactionTracker:
@@ -258,10 +295,8 @@ class AbortedFilter:
         """The undecided transaction for which a batch that was rejected is held back, if it is one."""
         header = batch.header
         return next(
-            (each for each in self._undecided
-             if each.producer_id == header.producer_id and each.first_offset <= header.last_offset <= each.last_offset),
-            None,
-        )  # fmt: skip
+            (each for each in self._undecided if each.producer_id == header.producer_id and each.holds(header)), None
+        )
 
     def holds_back_of(self, run: BatchRun) -> bool:
         """Whether a batch of a run may be held back as undecided, and has to be looked at by itself."""

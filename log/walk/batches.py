@@ -16,6 +16,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it, kernel_is_worth_it
+from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.walk.batch_filter import BatchFilter
@@ -204,9 +205,8 @@ class BatchReader:
         if not later:
             return
         size = sum(each.size for each in later)
-        more = (
-            f"; {segment.size - ended.position} bytes here and {len(later)} segments ({size} bytes) after were not read"
-        )
+        left = segment.size - ended.position
+        more = f"; {left} bytes here and {counted(len(later), 'segment')} ({size} bytes) after were not read"
         self.findings[-1] = replace(self.findings[-1], detail=self.findings[-1].detail + more)
 
 

@@ -1,9 +1,8 @@
 """What ended a walk over a segment, the end of the log or damage, and where the log goes on after that.
 
-One rule for all who read or judge a log, through their `Cursor`.  Three walks search for themselves, by the same
-`Resync` and `Expected`: `follow`, because a segment that is still being written says nothing yet about its end;
-`salvage`, which tries to turn bits back before it gives anything up; and `CopyWalk`, which remembers the place for its
-next walk over the same files.
+One rule for all who read or judge a log, through their `Cursor`.  Three walks only search through it: `follow`, because
+a segment that is still being written says nothing yet about its end; `salvage`, which tries to turn bits back before it
+gives anything up; and `CopyWalk`, which remembers the place for its next walk over the same files.
 """
 
 from __future__ import annotations

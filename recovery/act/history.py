@@ -207,7 +207,7 @@ def _read(kept: Runs, place: str, run_id: str) -> KeptRun | RunInfo:
             if not files:
                 state = RunState.NOT_BEGUN
                 return RunInfo(run_id, directory, state, _began(run_id), allocated_bytes=allocated,
-                               why_not="it had changed nothing")  # fmt: skip
+                               why_not="nothing of it is left")  # fmt: skip
             why = "it has no journal"
     except (FormatError, LimitExceeded, StorageError, RecoveryRefused, OSError) as error:
         why = str(error)
@@ -223,24 +223,25 @@ def _info(kept: Runs, run: KeptRun) -> RunInfo:
     state = _STATES[run.name]
     files, allocated = _held(run.place, run.run_id)
     why_not = _why_not(kept, run, state)
+    has_none = state in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED)
     return RunInfo(
-        run.run_id,
-        run.directory,
-        state,
-        _began(run.run_id),
-        journal.mode,
-        journal.machine,
-        run.is_foreign,
-        journal.owner,
-        journal.root,
-        journal.tool_version,
-        dict(Counter(str(step.kind) for step in journal.steps)),
-        () if state in (RunState.UNDONE, RunState.NOT_BEGUN, RunState.HALF_PURGED) else _originals(journal.steps),
-        files,
-        allocated,
-        why_not is None,
-        why_not,
-        not kept.is_ours(run),
+        run_id=run.run_id,
+        directory=run.directory,
+        state=state,
+        began=_began(run.run_id),
+        mode=journal.mode,
+        machine=journal.machine,
+        is_foreign=run.is_foreign,
+        owner=journal.owner,
+        recorded_root=journal.root,
+        tool_version=journal.tool_version,
+        steps=dict(Counter(str(step.kind) for step in journal.steps)),
+        originals=() if has_none else _originals(journal.steps),
+        files=files,
+        allocated_bytes=allocated,
+        undoable=why_not is None,
+        why_not=why_not,
+        is_others=not kept.is_ours(run),
     )
 
 

@@ -275,14 +275,14 @@ class _Reader:
         if kind not in _KINDS:
             self.refuse("a step is of an unknown kind")
         step = Step(
-            ActionKind(kind),
-            self.path(path),
-            self.optional(target, self.path),
-            self.optional(before, self.state, 0o10000 if kind == ActionKind.REMOVE_DIRECTORY else 0o1000),
-            self.optional(after, self.state),
-            self.optional(kept, self.number, "a size"),
-            self.optional(crc, self.number, "a checksum", 0, 1 << 32),
-            None
+            kind=ActionKind(kind),
+            path=self.path(path),
+            target=self.optional(target, self.path),
+            before=self.optional(before, self.state, 0o10000 if kind == ActionKind.REMOVE_DIRECTORY else 0o1000),
+            after=self.optional(after, self.state),
+            kept_bytes=self.optional(kept, self.number, "a size"),
+            kept_crc32c=self.optional(crc, self.number, "a checksum", 0, 1 << 32),
+            entries=None
             if entries is None
             else {
                 self.path(name, _MOST_PARTS_INSIDE): self.entry(entry)

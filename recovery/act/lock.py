@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import re
+from contextlib import suppress
 from functools import partial
 from types import TracebackType
 from typing import Self
@@ -81,7 +82,8 @@ class BrokerLock:
             try:
                 self._descriptor, created = self._fs.open_or_create(LOCK_FILE, partial(self._note, before))
             except StorageError:
-                self._fs.set_mtime("", before)
+                with suppress(StorageError):  # a file system that is read-only keeps the time by itself
+                    self._fs.set_mtime("", before)
                 raise
             if self._lock():
                 self._locked = self._fs.mtime("")

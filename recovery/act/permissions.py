@@ -11,9 +11,10 @@ __all__ = ["refuse_without_permission"]
 
 
 def refuse_without_permission(made: Changes) -> None:
-    """Raise `RecoveryRefused` if a step, or undoing it, would end with a permission denied; root may do all of it."""
-    if os.geteuid() == 0:
-        return
+    """Raise `RecoveryRefused` if a step, or undoing it, would end with a permission denied.
+
+    Root too may be denied something: where a file system is read-only, or in a container.
+    """
     asked: set[str] = set()
     for action in made.actions:
         if action.kind is ActionKind.TRUNCATE:
@@ -29,13 +30,18 @@ def refuse_without_permission(made: Changes) -> None:
 
 def _refuse_unless(made: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
     full = os.path.join(made.root, path) if path else made.root
+    if not os.path.lexists(full):
+        return  # a directory that is made on the way
     if not os.access(full, how, effective_ids=True):
         why = f"may not be {done}"
-    elif needs_owner and os.lstat(full).st_uid != os.geteuid():
+    elif needs_owner and os.geteuid() not in (0, os.lstat(full).st_uid):
         why = "belongs to another user, and only its owner can put back its time"
     else:
         return
+    way = "recover as the user that the broker runs as, or as root"
+    if os.geteuid() == 0:
+        way = "its file system is read-only, or root may not do everything here"
     raise RecoveryRefused(
-        f"{full} {why} by this user (number {os.geteuid()}): recover as the user that the broker runs as, or as root",
+        f"{full} {why} by this user (number {os.geteuid()}): {way}",
         reason="permission",
     )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.log.disk.pointer import ends_of
 from kafkalog.recovery.act.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.act.belonging import mount_of
@@ -286,7 +286,7 @@ def _new_quarantine(runs: Runs) -> Iterator[FileSystem]:
     fs = runs.create()
     try:
         yield fs
-    except (RecoveryRefused, KeyboardInterrupt):
+    except (RecoveryRefused, StorageError, KeyboardInterrupt):
         fs.remove_if_empty(missing)
         raise
     finally:

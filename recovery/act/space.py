@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused, StorageError
@@ -12,6 +13,10 @@ from kafkalog.recovery.decide.actions import ActionKind, Changes, RecoveryAction
 __all__ = ["refuse_if_full", "refuse_without_room"]
 
 _NEW = "new files"
+_STEP_BYTES = 1000
+"""What a journal says of a step or a directory, at most about; it is there twice while it is replaced."""
+_OWN_DIRECTORIES = 4
+"""Of a run, beside those that mirror the log directory's; and the file that names it there."""
 
 
 def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
@@ -20,34 +25,41 @@ def refuse_without_room(made: Changes, place: str, *, same_mount: bool) -> None:
     Where the quarantine is on another file system, whole files are copied there, and new files once more into the log
     directory.
     """
-    kept = new = 0
+    kept: list[int] = []
+    new: list[int] = []
     for action in made.actions:
         kept += _saved(made, action, same_mount=same_mount)
         if action.content is not None:
-            new += sum(part.length for part in action.content.parts if not isinstance(part, Zeros))
-    refuse_if_full(place, kept + new, "what is removed or replaced, and for new files")
+            new.append(sum(part.length for part in action.content.parts if not isinstance(part, Zeros)))
+    directories = {os.path.dirname(action.path) for action in made.actions}
+    journal = _STEP_BYTES * (len(made.actions) + len(directories))
+    own = [journal, journal, *[1] * (len(directories) + _OWN_DIRECTORIES)]
+    refuse_if_full(place, [*kept, *new, *own], "what is removed or replaced, and for new files")
     if not same_mount:
         refuse_if_full(made.root, new, _NEW)
 
 
-def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> int:
-    """Bytes of this action that are copied into the quarantine."""
+def _saved(made: Changes, action: RecoveryAction, *, same_mount: bool) -> list[int]:
+    """The files of this action that are copied into the quarantine: the bytes of each."""
     before = made.survey.files.get(action.path)
     match action.kind:
-        case ActionKind.TRUNCATE:
-            return min(before.size - (action.size or 0), before.allocated) if before is not None else 0
+        case ActionKind.TRUNCATE if before is not None:
+            return [min(before.size - (action.size or 0), before.allocated)]
         case ActionKind.REMOVE | ActionKind.WRITE if not same_mount and before is not None:
-            return min(before.size, before.allocated)
+            return [min(before.size, before.allocated)]
         case ActionKind.REMOVE_DIRECTORY if not same_mount:
             inside = action.path + "/"
-            return sum(min(facts.size, facts.allocated) for path, facts in made.survey.files.items()
-                       if path.startswith(inside))  # fmt: skip
+            return [min(facts.size, facts.allocated) for path, facts in made.survey.files.items()
+                    if path.startswith(inside)]  # fmt: skip
         case _:
-            return 0
+            return []
 
 
-def refuse_if_full(path: str, needed: int, what: str) -> None:
-    """Raise `RecoveryRefused` if the file system of a path, be it there or not, has no room for so much."""
+def refuse_if_full(path: str, sizes: Iterable[int], what: str) -> None:
+    """Raise `RecoveryRefused` if the file system of a path, be it there or not, has no room for files of these sizes.
+
+    Each takes whole blocks.
+    """
     existing = path
     while not os.path.isdir(existing):
         existing = os.path.dirname(existing)
@@ -56,6 +68,7 @@ def refuse_if_full(path: str, needed: int, what: str) -> None:
     except OSError as error:
         raise StorageError.wrap(error, "cannot examine the file system") from error
     room = facts.f_bavail * facts.f_frsize
+    needed = sum(-(-size // facts.f_frsize) * facts.f_frsize for size in sizes)
     if needed > room:
         elsewhere = Advice("or name a place on another file system with {}", Ask.QUARANTINE)
         raise RecoveryRefused(

@@ -17,6 +17,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, 
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
+from kafkalog.codec.insides import Insides, insides_of
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, TimestampType
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
@@ -38,6 +39,7 @@ from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.repeats import Repeats
 from kafkalog.recovery.checks.report import PartitionReport
 from kafkalog.tiers.tiering import NO_TIERING, LocalStart, Tiering, tier_gap
 
@@ -154,11 +156,13 @@ class _PartitionVerifier:
         self._missing = MissingOffsets()
         start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
         self.report = PartitionReport(partition.path, start, len(partition.segments))
+        self.report.insides = Insides.READABLE if deep else Insides.NOT_EXAMINED
         self.report.findings.extend(partition.findings)
         self._epochs = _Epochs(partition.leader_epochs)
         self._deleted: tuple[str, int] | None = None
         self._repeat: RecordBatch | None = None
         """the batch that was seen last, if what it holds was there before"""
+        self._repeats = Repeats()
         self._deleted_batches = 0
         self._deleted_records = 0
 
@@ -208,7 +212,7 @@ class _PartitionVerifier:
                 raise StorageError.became_shorter(source.size, segment.path)
             cursor = Cursor(source, segment.base_offset, next_base, limits=self.limits)
             checks = list(self._index_checks(segment, indexes))
-            position = 0
+            position, self._repeats = 0, Repeats()
             for part in self._parts(segment, source, cursor):
                 if isinstance(part, RecordBatch):
                     last_offset = self._walked(part, segment.path, cursor, checks, last_offset)
@@ -223,6 +227,8 @@ class _PartitionVerifier:
                 self._missing.damaged()
             elif next_base is None and self._repeat is not None:
                 self._ends_at_repeat(self._repeat, last_offset, segment.path)
+            unlike = self._repeats.unlike(source, scanner.valid_bytes, limits=self.limits)
+            report.findings += [finding.in_file(segment.path) for finding in unlike]
             ended = cursor.ended(scanner, through_damage=False)
             report.findings += [finding.in_file(segment.path) for finding in ended.findings]
             report.valid_bytes += scanner.valid_bytes
@@ -266,7 +272,12 @@ class _PartitionVerifier:
         if self.on_read is not None:
             self.on_read(batch.size)
         self._missing.batches(first_offset_of(batch, self.limits), batch.last_offset)
-        is_displaced = cursor.judge(batch) is Verdict.DISPLACED
+        expected, verdict = cursor.next_offset, cursor.judge(batch)
+        is_displaced = verdict is Verdict.DISPLACED
+        if verdict is Verdict.REPEATS:
+            self._repeats.met(batch)
+        elif verdict is Verdict.KEEP and any(each.code is FindingCode.OFFSET_DISPLACED for each in cursor.found):
+            self._repeats.told(range(expected, batch.header.first_offset))
         self.report.findings += [finding.in_file(file) for finding in cursor.found]
         self._of_each(checks, lambda check: check.batch(batch, last_offset))
         self._batch(batch, file)
@@ -359,6 +370,7 @@ class _PartitionVerifier:
         if not self.deep:
             return
         decoded = decode_batch(batch, limits=self.limits)
+        self.report.insides = max(self.report.insides, insides_of(decoded), key=lambda each: each.rank)
         self.report.records += len(decoded.records)
         if first_offset_of(batch, self.limits) < self.partition.log_start_offset:
             self._deleted_records += sum(record.offset < self.partition.log_start_offset for record in decoded.records)

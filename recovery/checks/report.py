@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.tiers.tiering import LocalStart
 
@@ -31,6 +32,8 @@ class PartitionReport:
     """that no consumer reaches: they come after the first damage, in the same segment or in later ones"""
     sound_records_behind_damage: int = 0
     """that a consumer would see of those"""
+    insides: Insides = Insides.NOT_EXAMINED
+    """whether the records of all batches up to the damage can be read"""
     findings: list[Finding] = field(default_factory=list)
     local_start: LocalStart | None = None
     """where a tiered log's local part begins; None if the log is not tiered, as far as is known"""
@@ -54,6 +57,7 @@ class PartitionReport:
             "valid_bytes": self.valid_bytes,
             "sound_batches_behind_damage": self.sound_batches_behind_damage,
             "sound_records_behind_damage": self.sound_records_behind_damage,
+            "insides": str(self.insides),
             "tiering": None if self.local_start is None else self.local_start.as_dict(),
             "findings": [finding.as_dict() for finding in self.findings],
         }

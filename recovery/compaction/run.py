@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, transaction
@@ -76,9 +76,7 @@ def plan_compaction(
     *,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-    exclude: Sequence[str] = (),
+    select: Chosen = ALL,
     on_progress: OnProgress | None = None,
 ) -> Compaction:
     """What `compact` would do; only reads.  Arguments and errors are those of `compact`.
@@ -88,12 +86,10 @@ def plan_compaction(
     * `path`: the log directory
     * `config`: settings under Kafka's names
     * `at`: the time in ms to treat as now
-    * `topics`: names or patterns of topics; none: all
-    * `partitions`: numbers of partitions; none: all
-    * `exclude`: topics, or partitions as `topic-0`, that are left out
+    * `select`: the topic-partitions to take; all of them without it
     * `on_progress`: called with a `ProgressState` now and then
     """
-    wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
+    wanted = _Wanted(config or {}, at, select)
     root, only = chosen_directories([path], wanted.select)
     made = _plan(root, only, wanted, Workers(1, on_progress))
     made.survey.close()
@@ -106,9 +102,7 @@ def compact(
     *,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-    exclude: Sequence[str] = (),
+    select: Chosen = ALL,
     into: PathLike | None = None,
     quarantine: PathLike | None = None,
     expected: Compaction | None = None,
@@ -119,8 +113,8 @@ def compact(
 
     The result is what a broker leaves after its delayed deletions (`LogCleaner`).  The settings of the topics in the
     directory's metadata log decide which topics are compacted, and how; otherwise `config` does, with Kafka's names for
-    topics or brokers, otherwise Kafka's defaults.  `at` is the time in ms to treat as now.  `topics`, `partitions` and
-    `exclude` select as in `recover`; a path may also be one partition directory.  The log end counts as the high
+    topics or brokers, otherwise Kafka's defaults.  `at` is the time in ms to treat as now.  A path may
+    also be one partition directory.  The log end counts as the high
     watermark, unless `replication-offset-checkpoint` has a lower one.  With `into` a copy in that directory, new or
     empty, is compacted instead of the original.  `quarantine` is where the old files are kept, for `undo`; `expected`
     is an earlier plan: if the directory has changed since, nothing is done.
@@ -131,10 +125,11 @@ def compact(
     `RecoveryRefused`, with nothing changed, if nothing can be done or a run was cut short.
 
     * `path`: the log directory
+    * `select`: the topic-partitions to take; all of them without it
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with the plan before anything is changed
     """
-    wanted = _Wanted(config or {}, at, Chosen.of(topics, partitions, exclude))
+    wanted = _Wanted(config or {}, at, select)
     kept = None if quarantine is None else os.fspath(quarantine)
     if into is None:
         root, only = chosen_directories([path], wanted.select)

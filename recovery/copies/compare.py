@@ -17,7 +17,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.recovery.copies.common_history import Lineage, common_past
 from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.recovery.copies.copy_walk import CopyWalk, Resumes
@@ -38,25 +38,23 @@ _MOST_EPOCHS = 100_000
 @checked
 def compare(
     *paths: PathLike,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-    exclude: Sequence[str] = (),
+    select: Chosen = ALL,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
 ) -> Comparison:
     """Compare log directories, or partition directories, of several brokers; changes nothing.
 
-    All partitions are compared, or those of some `topics`, and of these only some `partitions`; `exclude` names topics,
-    or partitions as `topic-0`.  The paths may include directories of several log directories, and ZooKeeper's data
+    The paths may include directories of several log directories, and ZooKeeper's data
     directory.  `jobs` topic-partitions are compared at a time; `on_read` is called with the number of log bytes when
     they are first read.  Raises `UsageError` for paths without Kafka data, or for the same path twice; what cannot be
     read is part of the result.
 
     * `paths`: log directories, or partition directories, two or more
+    * `select`: the topic-partitions to take; all of them without it
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
-    shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
+    shelf = gather(paths, chosen=select, limits=limits)
     memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
     compared = list(
         in_order(

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.codec.insides import Insides
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.recovery.copies.copy_cursor import BatchPlace, Cursor
 from kafkalog.recovery.copies.stretches import Stretch
@@ -26,6 +27,10 @@ class CopyDifference:
     """the first batches, here and there, that share offsets and are not the same"""
     other_batches: int = 0
     """how many batches here are other ones there"""
+    unreadable_batches: int = 0
+    """how many of those cannot be read here"""
+    unreadable_there_batches: int = 0
+    """the same, there"""
     only_epoch_differs: bool = False
     """all of those are the same but for the leader epoch, which no checksum covers"""
     lacks: BatchPlace | None = None
@@ -48,6 +53,8 @@ class CopyDifference:
             "other_bytes_at": None if here is None else here.as_dict(),
             "other_bytes_there_at": None if there is None else there.as_dict(),
             "other_batches": self.other_batches,
+            "unreadable_batches": self.unreadable_batches,
+            "unreadable_there_batches": self.unreadable_there_batches,
             "only_epoch_differs": self.only_epoch_differs,
             "lacks_from": None if self.lacks is None else self.lacks.as_dict(),
             "lacks_records": self.lacks_records,
@@ -74,6 +81,10 @@ class _Side(Cursor):
     def records_of_one(self) -> int:
         """Records of the batch that comes next."""
         return self.here.records(self.number, self.number + 1, self._limits)
+
+    def is_unreadable(self) -> bool:
+        """Whether the records of the batch that comes next cannot be read; it is opened for that."""
+        return self.here.insides(self.number, self._limits) is Insides.UNREADABLE
 
     def rest(self) -> int:
         """Records of all that is left; passes it."""
@@ -148,6 +159,9 @@ class _Comparison:
             found.only_epoch_differs = only_epoch
         found.only_epoch_differs = found.only_epoch_differs and only_epoch
         found.other_batches += 1
+        if not only_epoch:  # else the records are the same
+            found.unreadable_batches += self._here.is_unreadable()
+            found.unreadable_there_batches += self._there.is_unreadable()
 
     def _lacks(self, place: BatchPlace, records: int, for_damage: bool) -> None:
         if self.found.lacks is None:

@@ -105,8 +105,8 @@ class _Read:
 class MergeCopies:
     """Several copies of one topic-partition; `StorageError` if none of them can be read.
 
-    `is_compacted` says that gaps below the last segments are not loss; `on_read` is told of log bytes as they are read
-    the first time.
+    `is_compacted` says that gaps below the last segments are not loss; `prefer` is the copy that gives what several
+    have of the same leader epoch, if it is one of them; `on_read` is told of log bytes as they are first read.
     """
 
     def __init__(
@@ -115,11 +115,13 @@ class MergeCopies:
         *,
         segment_bytes: int,
         is_compacted: bool = False,
+        prefer: str | None = None,
         limits: Limits = DEFAULT_LIMITS,
         on_read: Callable[[int], None] | None = None,
     ) -> None:
         self._limits = limits
         self._is_compacted = is_compacted
+        self._prefer = prefer
         self.name = PartitionName(*copies[0].key)
         everything = [self._read(copy, on_read=on_read) for copy in copies]
         everything = [self._disproved(each, everything) for each in everything]
@@ -182,11 +184,13 @@ class MergeCopies:
                 starts[entry.epoch] = min(entry.start_offset, starts[entry.epoch])
         return Lineages(known, starts)
 
-    def _rank(self, number: int) -> tuple[int, int, int, int, int]:
-        """Which copy rather gives what several have: the highest epoch, the longest log, no damage, the cleaner one."""
+    def _rank(self, number: int) -> tuple[bool, int, int, int, int, int]:
+        """Which copy rather gives what several have: one preferred, the highest epoch, the longest, the sounder one."""
         each = self._reads[number]
         known = [epoch for epoch in each.starts if epoch in self._lineages.starts]
-        return max(known, default=-1), each.end_offset, int(each.share.damage is None), each.cleaned_until, -number
+        is_preferred = self._prefer is not None and each.copy.is_in(self._prefer)
+        sound = int(each.share.damage is None)
+        return is_preferred, max(known, default=-1), each.end_offset, sound, each.cleaned_until, -number
 
     def _walk(self, each: _Read) -> CopyWalk:
         is_damaged = each.share.damage is not None

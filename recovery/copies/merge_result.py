@@ -135,7 +135,8 @@ class MergeResult:
 class MergedDirectory:
     """A log directory merged from several."""
 
-    target: str
+    target: str | None
+    """None if nothing was written"""
     partitions: list[MergeResult] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
     """partition and why a broker would not load what its copies give"""

@@ -157,10 +157,12 @@ class MergedStretches:
             if cursor.row().first == row.first and self._lineages.epoch_of(cursor.row()) == epoch
             and not lead.here.same(lead.number, cursor.here, cursor.number)
         ]  # fmt: skip
-        if not rivals or lead.here.is_readable(lead.number, self._limits):
+        if not rivals:
             return lead
-        better = (each for each in sorted(rivals, key=self._order) if each.here.is_readable(each.number, self._limits))
-        return next(better, lead)
+        return min([lead, *sorted(rivals, key=self._order)], key=self._insides)
+
+    def _insides(self, cursor: _Cursor) -> int:
+        return cursor.here.insides(cursor.number, self._limits).rank
 
     def _order(self, cursor: _Cursor) -> tuple[int, int, bool, bool, int]:
         """Lower offsets first, then higher epochs, the best copy, and rather the one that gave the batch before."""

@@ -14,24 +14,38 @@ from kafkalog.recovery.copies.merge_result import MergeResult
 from kafkalog.recovery.copies.volumes import Shelf, gather
 from kafkalog.recovery.facts.broker_settings import LogSettings
 
-__all__ = ["merge_preview", "of_one_partition", "refuse_several_clusters", "refuse_several_topics"]
+__all__ = ["merge_preview", "of_one_partition", "preferred", "refuse_several_clusters", "refuse_several_topics"]
 
 PathLike = str | os.PathLike[str]
 _STRANGERS = "these are not copies of each other"
 
 
 @checked
-def merge_preview(copies: Sequence[PathLike], *, limits: Limits = DEFAULT_LIMITS) -> MergeResult:
+def merge_preview(
+    copies: Sequence[PathLike], *, prefer: PathLike | None = None, limits: Limits = DEFAULT_LIMITS
+) -> MergeResult:
     """What `merge_replicas` would keep of these copies; writes nothing.
 
     Raises `UsageError` and `RecoveryRefused` as `merge_replicas` does, but does not check whether a broker would load
     the result.
 
     * `copies`: directories of one topic-partition
+    * `prefer`: as of `merge_replicas`
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     (found,) = of_one_partition(copies).copies.values()
-    return MergeCopies(found, segment_bytes=LogSettings().segment_bytes, limits=limits).preview()[0]
+    wanted = preferred(prefer, copies)
+    return MergeCopies(found, segment_bytes=LogSettings().segment_bytes, prefer=wanted, limits=limits).preview()[0]
+
+
+def preferred(prefer: PathLike | None, paths: Sequence[PathLike]) -> str | None:
+    """The copy that is to give what several have; `UsageError` for one that is not among those given."""
+    if prefer is None:
+        return None
+    wanted = os.path.realpath(prefer)
+    if wanted not in map(os.path.realpath, paths):
+        raise UsageError(f"{os.fspath(prefer)} is preferred and is not among the copies: name one of them")
+    return wanted
 
 
 def of_one_partition(copies: Sequence[PathLike]) -> Shelf:

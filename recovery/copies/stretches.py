@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kafkalog.codec.insides import Insides, look_inside
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import CONTROL_FLAG, NO_PARTITION_LEADER_EPOCH, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.records import decode_batch
@@ -62,7 +63,7 @@ class Stretch(Protocol):
     def records(self, start: int, end: int, limits: Limits) -> int:
         """Records of the batches from `start` to before `end`, markers of transactions left out."""
 
-    def is_readable(self, number: int, limits: Limits) -> bool:
+    def insides(self, number: int, limits: Limits) -> Insides:
         """Whether the records of one of them can be read; it is opened for that."""
 
     def records_below(self, offset: int, limits: Limits) -> int:
@@ -127,9 +128,9 @@ class OneBatch:
             return 0 if header.is_control else max(header.records_count, 0)
         return 1 if header.codec == Codec.NONE else len(decode_batch(self.batch, limits=limits).records)
 
-    def is_readable(self, number: int, limits: Limits) -> bool:
+    def insides(self, number: int, limits: Limits) -> Insides:
         """Whether its records can be read."""
-        return decode_batch(self.batch, limits=limits).finding is None
+        return look_inside(self.batch, limits)[0]
 
     def records_below(self, offset: int, limits: Limits) -> int:
         """Those that lie below an offset."""
@@ -210,9 +211,9 @@ class Run:
         data = self.run["attributes"][start:end] & CONTROL_FLAG == 0
         return int(counts[data & (counts > 0)].sum())
 
-    def is_readable(self, number: int, limits: Limits) -> bool:
+    def insides(self, number: int, limits: Limits) -> Insides:
         """Whether the records of one of them can be read."""
-        return decode_batch(self.run.batch(number), limits=limits).finding is None
+        return look_inside(self.run.batch(number), limits)[0]
 
     def records_below(self, offset: int, limits: Limits) -> int:
         """Those of all its batches that lie below an offset."""

@@ -27,6 +27,7 @@ from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory
+from kafkalog.log.disk.pointer import findings_of_half_done
 
 __all__ = ["Copy", "Shelf", "gather", "reason"]
 
@@ -48,6 +49,10 @@ class Copy:
     def key(self) -> tuple[str, int]:
         """Topic and partition."""
         return self.name.topic, self.name.partition
+
+    def is_in(self, place: str) -> bool:
+        """Whether it is the directory at a resolved path, or in that."""
+        return os.path.join(os.path.realpath(self.path), "").startswith(os.path.join(place, ""))
 
     def deleted_until(self, end_offset: int) -> int:
         """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
@@ -271,7 +276,9 @@ def _do_not_belong_together(shelf: Shelf) -> None:
     """Volumes of several clusters, two copies on one broker, directories of a topic that was created again."""
     clusters: dict[str, str] = {}
     standing = [copy.log_dir for copies in shelf.copies.values() for copy in copies if copy.log_dir is not None]
-    for log_dir in (*shelf.log_dirs, *standing):
+    every = {real(each.path): each for each in (*shelf.log_dirs, *standing)}
+    shelf.findings += [finding for each in every.values() for finding in findings_of_half_done(each.path)]
+    for log_dir in every.values():
         if log_dir.meta_properties is not None and log_dir.meta_properties.cluster_id is not None:
             clusters.setdefault(log_dir.meta_properties.cluster_id, log_dir.path)
     if len(clusters) > 1:

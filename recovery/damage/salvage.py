@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
-from kafkalog.codec.model import AnyHeader, BatchHeader
+from kafkalog.codec.insides import Insides, look_inside
+from kafkalog.codec.model import AnyHeader, BatchHeader, RecordBatch
 from kafkalog.codec.rules import Verdict, out_of_place
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import BufferSource, Source
@@ -37,10 +38,11 @@ class _Stop:
 
 
 class _Salvage:
-    def __init__(self, tree: Tree, repair: Proof | None, resume: bool) -> None:
+    def __init__(self, tree: Tree, repair: Proof | None, resume: bool, looks_inside: bool) -> None:
         self._tree = tree
         self._repair = repair
         self._resume = resume
+        self._looks_inside = looks_inside
         self._last: int | None = None
         """offset of the last batch that is kept"""
         self._cursor: Cursor
@@ -87,15 +89,14 @@ class _Salvage:
     def _stretch(self, source: Source, start: int, base: int, next_base: int | None) -> _Stop | None:
         """Take sound batches from a position on; None at the end of the file."""
         scanner = Scanner(source, position=start)
-        held: tuple[AnyHeader, int] | None = None  # until it is known what comes after it
+        held: RecordBatch | None = None  # until it is known what comes after it
         for batch in scanner:
-            header, position = batch.header, batch.position
-            following = header.first_offset, _epoch_of(header)
-            if held is not None and (stop := self._take(*held, base, *following)) is not None:
+            following = batch.header.first_offset, _epoch_of(batch.header)
+            if held is not None and (stop := self._take(held, base, *following)) is not None:
                 return stop
-            held = header, position
+            held = batch
         whole = scanner.stop is StopReason.END
-        if held is not None and (stop := self._take(*held, base, next_base if whole else None, None)) is not None:
+        if held is not None and (stop := self._take(held, base, next_base if whole else None, None)) is not None:
             return stop
         if whole:
             return None
@@ -104,9 +105,13 @@ class _Salvage:
         return _Stop(ended.position, finding.code, finding.detail, ended.is_tail)
 
     def _take(
-        self, header: AnyHeader, position: int, base: int, following: int | None, next_epoch: int | None
+        self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None
     ) -> _Stop | None:
-        """Keep a batch with a right checksum, unless its offsets are wrong; `following` and `next_epoch` come next."""
+        """Keep a batch with a right checksum, unless its offsets are wrong, or its records cannot be read.
+
+        `following` and `next_epoch` come next.
+        """
+        header, position = batch.header, batch.position
         last = header.last_offset
         first = header.first_offset
         if self._repair is not None and isinstance(header, BatchHeader):
@@ -127,6 +132,11 @@ class _Salvage:
         if self._last is not None and first <= self._last:
             detail = f"offset {first} after {self._last}"
             return _Stop(position, FindingCode.OFFSET_NOT_INCREASING, detail, is_tail=False)
+        if self._looks_inside and not header.is_control:  # what a marker ends would be open without it
+            insides, finding = look_inside(batch)
+            if insides is Insides.UNREADABLE and finding is not None:
+                order.took(last)
+                return _Stop(position, finding.code, finding.detail, is_tail=False, behind=position + header.size)
         self._note_gap(first)
         order.took(last)
         self._last = last
@@ -207,14 +217,16 @@ def _epoch_of(header: AnyHeader) -> int | None:
 
 
 def salvage(
-    tree: Tree, directory: str, *, start: int = 0, repair: Proof | None = None, resume: bool = True
-) -> SoundLog:
+    tree: Tree, directory: str, *, start: int = 0, repair: Proof | None = None, resume: bool = True,
+    looks_inside: bool = False,
+) -> SoundLog:  # fmt: skip
     """What can be kept of a partition from the segment that holds `start` on.
 
-    `repair` is the least proof for turning a bit over (None: never); `resume` goes on after damage that stays.
+    `repair` is the least proof for turning a bit over (None: never); `resume` goes on after damage that stays.  What
+    cannot be read inside is taken out too, with `looks_inside`.
     """
     segments = log_segments(tree, directory)
-    run = _Salvage(tree, repair, resume)
+    run = _Salvage(tree, repair, resume, looks_inside)
     first = max((number for number, (base, _) in enumerate(segments) if base <= start), default=0)
     for _base, path in segments[:first]:
         run.result.sizes[path] = tree.files[path].size

@@ -12,6 +12,7 @@ from typing import Any
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_DIRECTORY,
@@ -149,6 +150,13 @@ class Plan:
         """Whether anything would be changed."""
         return bool(self.actions)
 
+    @property
+    def asked_for(self) -> tuple[str, ...]:
+        """The names of the partition directories that it is for; none where it is for the whole log directory."""
+        if not self.survey.is_partial:
+            return ()
+        return tuple(sorted({partition.name for partition in self.partitions} | set(self.declined)))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         best = self.choice.recommended
@@ -158,6 +166,7 @@ class Plan:
             "changes": self.changes,
             "refusal": self.refusal,
             "needs_consent": self.needs_consent,
+            "insides": str(Insides.READABLE if self.mode is Mode.SALVAGE else Insides.NOT_EXAMINED),
             "deleted": self.deleted,
             "declined": dict(self.declined),
             "ways": [way.as_dict() for way in self.choice.ways],

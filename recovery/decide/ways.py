@@ -210,6 +210,12 @@ class Measured:
         return None if self.records_lost is None else self.records_lost + self.records_hidden
 
     @property
+    def may_lose(self) -> bool:
+        """Whether anything is lost or left wrong, or may be."""
+        lost = self.records_lost or self.records_hidden or self.lost or self.markers_damaged or self.damage_left
+        return bool(lost or self.epoch_falls or self.records_lost is None or not self.is_exact)
+
+    @property
     def markers_out_of_reach(self) -> int:
         """Markers that end no transaction any more."""
         return self.markers_lost + self.markers_damaged

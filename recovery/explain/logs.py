@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from kafkalog.codec.findings import Finding, Severity, StopReason
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import AnyHeader, RecordBatch
-from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.source import Source, zeros_end
 from kafkalog.codec.trace import FieldSpan, read_spans
 from kafkalog.codec.whole import ENTRY
-from kafkalog.log.walk.resync import Expected, Resync
+from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, outside_checksum, repair_at
 from kafkalog.recovery.explain.explanation import ExplainedPart, PartRole
 from kafkalog.recovery.explain.nested import read_contents
@@ -64,20 +63,24 @@ class _Place:
 
 def _places(source: Source, base_offset: int | None, limits: Limits) -> Iterator[_Place]:
     """Every stretch in order; after damage it goes on at the next entry that is proven to belong to the log."""
-    continuity, position = Continuity(base_offset), 0
+    if base_offset is None:  # no name tells it
+        first = next(iter(Scanner(source, limits=limits)), None)
+        base_offset = 0 if first is None else max(first.header.first_offset, 0)
+    cursor, position = Cursor(source, base_offset, limits=limits), 0
     before: tuple[int, AnyHeader] | None = None
     while position < source.size:
         scanner = Scanner(source, position=position, limits=limits)
         for batch in scanner:
-            found = tuple(each for each in continuity.check(batch) if each.severity is Severity.ERROR)
+            cursor.judge(batch)
+            found = tuple(each for each in cursor.found if each.severity is Severity.ERROR)
             yield _Place(batch.position, batch.position + batch.size, batch.header, before, found)
             before = batch.position, batch.header
         if scanner.stop is StopReason.END:
             return
         damaged = scanner.valid_bytes
-        expected = Expected.in_segment(0 if before is None else before[1].next_offset, None)
-        following = Resync(source, limits).next_batch(damaged, expected)
+        following = cursor.search(damaged, cursor.next_offset)
         position = source.size if following is None else following
+        cursor.resume(position)
         yield _Place(damaged, position, None, before, tuple(scanner.findings))
 
 

@@ -17,8 +17,9 @@ from kafkalog.cluster.zookeeper import open_zookeeper
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.replay import tree_at
 from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.findings import Severity
 from kafkalog.log.directories.partition import Partition
-from kafkalog.recovery.facts.topic_facts import COMPACT, COMPACTED_BY_KAFKA
+from kafkalog.recovery.facts.topic_facts import COMPACT, COMPACTED_BY_KAFKA, TAILS
 
 __all__ = ["ClusterMemory", "ReplicaState", "read_cluster_memory"]
 
@@ -48,7 +49,7 @@ class ClusterMemory:
         self.source = source
         """what was read, for a sentence"""
         self.problem = problem
-        """why something could not be read; one sentence"""
+        """why something could not be read, or what was read is not whole; one sentence"""
 
     def replica_state(self, topic: str, partition: int) -> ReplicaState | None:
         """Of one partition; None if it is not known."""
@@ -78,8 +79,8 @@ class _KRaft(ClusterMemory):
 
 
 class _ZooKeeper(ClusterMemory):
-    def __init__(self, data: dict[str, bytes], source: str) -> None:
-        super().__init__(source)
+    def __init__(self, data: dict[str, bytes], source: str, problem: str | None) -> None:
+        super().__init__(source, problem)
         self._data = data
 
     def replica_state(self, topic: str, partition: int) -> ReplicaState | None:
@@ -110,7 +111,8 @@ def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str])
         if state.next_offset > furthest:
             furthest = state.next_offset
             source = f"{partition.path} up to offset {state.next_offset}"
-            best = _KRaft(state.image, source, None)
+            worse = [each for each in state.findings if each.severity is Severity.ERROR and each.code not in TAILS]
+            best = _KRaft(state.image, source, f"{partition.path} is damaged: {worse[0]}" if worse else None)
     if best is not None and furthest > 0:
         return best
     for path in zookeeper:
@@ -122,7 +124,10 @@ def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str])
 
 
 def _from_zookeeper(path: str) -> ClusterMemory:
-    tree = tree_at(open_zookeeper(path)).tree
+    found = tree_at(open_zookeeper(path))
+    tree = found.tree
+    hides = [each for each in found.findings if each.severity is not Severity.INFO]
+    problem = f"{path} is not whole: {hides[0]}" if hides else None
     places = chroots(tree.nodes)
     if len(places) != 1:
         return ClusterMemory(problem=f"{path} holds {len(places)} Kafka clusters")
@@ -132,4 +137,4 @@ def _from_zookeeper(path: str) -> ClusterMemory:
         for name, node in tree.nodes.items()
         if name.startswith(tuple(places[0] + each for each in kept))
     }
-    return _ZooKeeper(data, f"ZooKeeper's {os.path.normpath(path)}")
+    return _ZooKeeper(data, f"ZooKeeper's {os.path.normpath(path)}", problem)

@@ -38,6 +38,7 @@ __all__ = [
     "COMPACT",
     "COMPACTED_BY_KAFKA",
     "NO_FACTS",
+    "TAILS",
     "TopicFacts",
     "directory_id_of",
     "node_id_of",
@@ -54,7 +55,8 @@ KAFKAS_OWN: Mapping[str, Mapping[str, str]] = {
 `TransactionCoordinator.transactionTopicConfigs`); the state of share groups is deleted from its beginning instead"""
 COMPACTED_BY_KAFKA = frozenset(KAFKAS_OWN)
 
-_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+"""what a crash leaves at the end of a metadata log: what was there was not committed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
 
 def _problem(path: str, state: MetadataState) -> str | None:
     """A torn end is what a crash leaves, and what was in it was not committed; anything else may hide a setting."""
-    worse = [each for each in state.findings if each.severity is Severity.ERROR and each.code not in _TAILS]
+    worse = [each for each in state.findings if each.severity is Severity.ERROR and each.code not in TAILS]
     if worse:
         return f"the metadata log is damaged, so settings of topics may be missing: {worse[0]}; {OTHER_COPIES}"
     if not state.next_offset:

@@ -20,14 +20,20 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
 )
 from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import refuse_inside
 from kafkalog.log.disk.files import read_small
+from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.recovery.act.fs import FileSystem, own_file
 from kafkalog.recovery.act.space import refuse_if_full
 from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
 from kafkalog.recovery.copies.merge_result import MergedDirectory, MergedRange, MergeResult
-from kafkalog.recovery.copies.preview import of_one_partition, refuse_several_clusters, refuse_several_topics
+from kafkalog.recovery.copies.preview import (
+    of_one_partition,
+    preferred,
+    refuse_several_clusters,
+    refuse_several_topics,
+)
 from kafkalog.recovery.copies.volumes import Copy, Shelf, gather
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.cluster_memory import read_cluster_memory
@@ -41,7 +47,12 @@ PathLike = str | os.PathLike[str]
 
 @checked
 def merge_replicas(
-    copies: Sequence[PathLike], target: PathLike, *, settings: LogSettings | None = None, at: int | None = None
+    copies: Sequence[PathLike],
+    target: PathLike,
+    *,
+    prefer: PathLike | None = None,
+    settings: LogSettings | None = None,
+    at: int | None = None,
 ) -> MergeResult:
     """Merge directories of the same topic-partition into `<target>/<topic>-<partition>`, which must not exist.
 
@@ -50,6 +61,7 @@ def merge_replicas(
 
     * `copies`: directories of one topic-partition
     * `target`: the log directory in which the merged partition is made
+    * `prefer`: the copy that gives what several have of the same leader epoch; else the best one does
     * `settings`: the topic's settings (`LogSettings`)
     * `at`: the time in ms to treat as now
     """
@@ -60,7 +72,7 @@ def merge_replicas(
     if os.path.lexists(place):
         raise UsageError(f"{place} already exists")
     refuse_inside(os.path.dirname(os.path.dirname(place)), target)
-    read = MergeCopies(found, segment_bytes=given.segment_bytes)
+    read = MergeCopies(found, segment_bytes=given.segment_bytes, prefer=preferred(prefer, copies))
     result, log = read.preview()
     _write(read, log, os.path.realpath(target), given, _now(at))
     if log.start_entry is not None:
@@ -72,10 +84,9 @@ def merge_replicas(
 @checked
 def merge_directories(
     *paths: PathLike,
-    into: PathLike,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-    exclude: Sequence[str] = (),
+    into: PathLike | None,
+    prefer: PathLike | None = None,
+    select: Chosen = ALL,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
@@ -83,7 +94,7 @@ def merge_directories(
 ) -> MergedDirectory:
     """Merge every partition of several log directories into a new log directory, which must not exist.
 
-    `topics`, `partitions` and `exclude` select as in `compare`; `config` holds settings under Kafka's names (a topic's
+    `config` holds settings under Kafka's names (a topic's
     settings in a volume's metadata take precedence); `at` is the time to treat as now, in ms.  A partition that is in
     one volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written,
     because the operator decides which broker gets the directory.  A partition that cannot be merged does not stop the
@@ -91,27 +102,37 @@ def merge_directories(
     clusters.
 
     * `paths`: log directories of one cluster, two or more
-    * `into`: the new log directory
+    * `into`: the new log directory; None: nothing is written, and the result says what would be
+    * `prefer`: the directory that gives what several have of the same leader epoch; else the best copy does
+    * `select`: the topic-partitions to take; all of them without it
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `on_read`: called with the number of log bytes read
     """
-    target = os.path.realpath(into)
-    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
-        raise UsageError(f"{target} already exists: name a directory that does not")
-    refuse_inside(target, into)
-    shelf = gather(paths, chosen=Chosen.of(topics, partitions, exclude), limits=limits)
+    target = None if into is None else _new_place(into)
+    wanted = preferred(prefer, paths)
+    shelf = gather(paths, chosen=select, limits=limits)
     refuse_several_clusters(shelf)
+    for log_dir in shelf.log_dirs:
+        refuse_half_done(log_dir.path)  # a part of its logs may be in a quarantine
     metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
     result = MergedDirectory(target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
     if not shelf.copies:
         raise UsageError(f"no partition to merge is in {', '.join(shelf.paths)}")
-    work = _Work(shelf, dict(config or {}), _now(at), limits, on_read)
+    work = _Work(shelf, dict(config or {}), _now(at), limits, on_read, wanted)
     starts = [work.merge(copies, target, result) for copies in shelf.copies.values()]
     entries = [entry for entry in starts if entry is not None]
-    if entries:
+    if entries and target is not None:
         _write_starts(target, entries)
     return result
+
+
+def _new_place(into: PathLike) -> str:
+    target = os.path.realpath(into)
+    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise UsageError(f"{target} already exists: name a directory that does not")
+    refuse_inside(target, into)
+    return target
 
 
 class _Work:
@@ -124,7 +145,9 @@ class _Work:
         now_ms: int,
         limits: Limits,
         on_read: Callable[[int], None] | None,
+        prefer: str | None,
     ) -> None:
+        self._prefer = prefer
         self._shelf = shelf
         self._memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
         self._facts: TopicFacts = read_topic_facts(log_dir.path for log_dir in shelf.log_dirs)
@@ -133,8 +156,8 @@ class _Work:
         self._limits = limits
         self._on_read = on_read
 
-    def merge(self, copies: Sequence[Copy], target: str, into: MergedDirectory) -> OffsetCheckpointEntry | None:
-        """Merge one partition; its log start offset if a checkpoint must tell it."""
+    def merge(self, copies: Sequence[Copy], target: str | None, into: MergedDirectory) -> OffsetCheckpointEntry | None:
+        """Merge one partition, without a target only in thought; its log start offset if a checkpoint must tell it."""
         name = copies[0].name
         settings = self._facts.settings(name.topic, self._config)
         try:
@@ -143,6 +166,7 @@ class _Work:
                 copies,
                 segment_bytes=settings.segment_bytes,
                 is_compacted=self._memory.is_compacted(name.topic),
+                prefer=self._prefer,
                 limits=self._limits,
                 on_read=self._on_read,
             )
@@ -154,7 +178,8 @@ class _Work:
             into.refused.append((str(name), refused.sentence))
             return None
         try:
-            _write(read, log, target, settings, self._now_ms)
+            if target is not None:
+                _write(read, log, target, settings, self._now_ms)
         except RecoveryRefused as refused:
             into.refused.append((str(name), refused.sentence))
             return None
@@ -163,13 +188,13 @@ class _Work:
             for copy in result.copies
             if copy.error is not None and (copy.path, copy.error) not in into.unreadable
         ]
-        result.target = os.path.join(target, str(name))
+        result.target = None if target is None else os.path.join(target, str(name))
         into.partitions.append(result)
         return log.start_entry
 
 
 def _write(read: MergeCopies, log: MergedLog, target: str, settings: LogSettings, now_ms: int) -> None:
-    refuse_if_full(target, log.size, "new files")
+    refuse_if_full(target, [log.size], "new files")
     with FileSystem.create(target) as fs:
         write_partition(read, log, fs, settings, now_ms)
 

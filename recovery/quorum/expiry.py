@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from kafkalog.cluster.coordinator_logs import CoordinatorLogs
 from kafkalog.cluster.groups.groups import Group, read_groups
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
@@ -236,7 +237,18 @@ def _of_topic(
     size: int | None = None,
 ) -> Expiry:
     number, path = (None, None) if partition is None else (partition.partition, partition.path)
-    return Expiry("topic", topic, number, path, limit.name, str(limit.value), limit.origin, count, size, detail)
+    return Expiry(
+        kind="topic",
+        name=topic,
+        partition=number,
+        path=path,
+        setting=limit.name,
+        value=str(limit.value),
+        origin=limit.origin,
+        count=count,
+        bytes=size,
+        detail=detail,
+    )
 
 
 def _older(partition: Partition, timestamp: int) -> int:
@@ -251,14 +263,26 @@ def _older(partition: Partition, timestamp: int) -> int:
 def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
     value = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
     before = rules.now_ms - value.value * _MINUTE_MS
-    for group in read_groups(partitions).groups:
+    found = read_groups(partitions)
+    yield from _of_unread("group", found.logs, value)
+    for group in found.groups:
         old = [each for each in group.offsets if _is_expired(group, each, before, rules.now_ms)]
         count = len(old)
         if count:
             total = len(group.offsets)
             detail = f"{counted(count, 'offset')} of {total} {_verb(count, 'are')} of before {_time(before)}"
-            yield Expiry("group", group.group_id, None, None, value.name, str(value.value), value.origin, count, None,
-                         detail)  # fmt: skip
+            yield Expiry(
+                kind="group",
+                name=group.group_id,
+                partition=None,
+                path=None,
+                setting=value.name,
+                value=str(value.value),
+                origin=value.origin,
+                count=count,
+                bytes=None,
+                detail=detail,
+            )
 
 
 def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
@@ -273,11 +297,41 @@ def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int)
 
 def _of_transactions(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expiry]:
     value = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
-    for each in read_transactions(partitions).ids:
+    found = read_transactions(partitions)
+    yield from _of_unread("transactional_id", found.logs, value)
+    for each in found.ids:
         if each.status in _ENDED and each.last_update_timestamp + value.value <= rules.now_ms:
             detail = f"last used {_time(each.last_update_timestamp)}"
-            yield Expiry("transactional_id", each.transactional_id, None, None, value.name, str(value.value),
-                         value.origin, 1, None, detail)  # fmt: skip
+            yield Expiry(
+                kind="transactional_id",
+                name=each.transactional_id,
+                partition=None,
+                path=None,
+                setting=value.name,
+                value=str(value.value),
+                origin=value.origin,
+                count=1,
+                bytes=None,
+                detail=detail,
+            )
+
+
+def _of_unread(kind: str, logs: CoordinatorLogs, value: _Value) -> Iterator[Expiry]:
+    """Nobody can count what goes of a coordinator's log that was not read whole."""
+    why = logs.first_partial()
+    if why is not None:
+        yield Expiry(
+            kind=kind,
+            name="*",
+            partition=None,
+            path=None,
+            setting=value.name,
+            value=str(value.value),
+            origin=value.origin,
+            count=None,
+            bytes=None,
+            detail=f"more than is named here may go: {why}",
+        )
 
 
 # --- without
@@ -295,6 +349,28 @@ def _by_settings(rules: _Rules) -> Iterator[Expiry]:
     offsets = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
     ids = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
     detail = f"offsets of groups without members of before {_time(rules.now_ms - offsets.value * _MINUTE_MS)}"
-    yield Expiry("group", "*", None, None, offsets.name, str(offsets.value), offsets.origin, None, None, detail)
+    yield Expiry(
+        kind="group",
+        name="*",
+        partition=None,
+        path=None,
+        setting=offsets.name,
+        value=str(offsets.value),
+        origin=offsets.origin,
+        count=None,
+        bytes=None,
+        detail=detail,
+    )
     detail = f"transactional ids that were last used before {_time(rules.now_ms - ids.value)}"
-    yield Expiry("transactional_id", "*", None, None, ids.name, str(ids.value), ids.origin, None, None, detail)
+    yield Expiry(
+        kind="transactional_id",
+        name="*",
+        partition=None,
+        path=None,
+        setting=ids.name,
+        value=str(ids.value),
+        origin=ids.origin,
+        count=None,
+        bytes=None,
+        detail=detail,
+    )

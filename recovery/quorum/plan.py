@@ -227,7 +227,17 @@ def make_plan(
         made.configuration = [("every controller and broker", lines)]
         return made
     refuse_others(others, wanted)
-    made = _Making(stack, wanted, quorum, targets, members, voters, others, listener_of(wanted, known), image).plan()
+    made = _Making(
+        stack=stack,
+        wanted=wanted,
+        quorum=quorum,
+        targets=targets,
+        members=members,
+        voters=voters,
+        others=others,
+        listener=listener_of(wanted, known),
+        image=image,
+    ).plan()
     made.expiry = expiry_of(image, _brokers(wanted, logs), wanted.config, wanted.now_ms)
     if made.expiry:
         made.configuration.append(("every broker, until it is clear what may go", list(PREVENTION)))
@@ -255,8 +265,17 @@ def _nothing(
     surveys = {log.root: stack.enter_context(survey(log.root, only=_ONLY_METADATA)) for log in [*targets, best]}
     changes = [DirectoryChange(log.root, log.node or 0, surveys[log.root], [], log.end) for log in targets]
     return QuorumPlan(
-        wanted, quorum, best, members, best.voters, (), best.epoch, NewMetadata({}, best.end, best.end, b""), changes,
-        surveys[best.root], needless=why,
+        wanted=wanted,
+        quorum=quorum,
+        donor=best,
+        members=members,
+        voters=best.voters,
+        others=(),
+        epoch=best.epoch,
+        metadata=NewMetadata({}, best.end, best.end, b""),
+        changes=changes,
+        donor_survey=surveys[best.root],
+        needless=why,
     )  # fmt: skip
 
 
@@ -330,10 +349,17 @@ class _Making:
         metadata = make_metadata(donor_survey, self.best, self.wanted, records, self.state(epoch), epoch)
         changes = [self.change(log, metadata) for log in self.targets]
         made = QuorumPlan(
-            self.wanted, self.quorum, self.best, self.members, self.voters, self.others, epoch, metadata,
-            [*(each for each in changes if each.root != self.best.root),
+            wanted=self.wanted,
+            quorum=self.quorum,
+            donor=self.best,
+            members=self.members,
+            voters=self.voters,
+            others=self.others,
+            epoch=epoch,
+            metadata=metadata,
+            changes=[*(each for each in changes if each.root != self.best.root),
              *(each for each in changes if each.root == self.best.root)],
-            donor_survey,
+            donor_survey=donor_survey,
         )  # fmt: skip
         if self.wanted.way is QuorumWay.FROM_BROKER:
             member = self.members[0]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC
+from kafkalog.codec.insides import Insides, look_inside
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -20,6 +21,7 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     PartitionName,
 )
+from kafkalog.codec.scan import Scanner
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.tree import Tree
@@ -255,21 +257,36 @@ class PartitionRun:
     def keepable(self, sound: SoundLog) -> SoundLog:
         """The sound part, and what may be salvaged after it."""
         rules = self.rules
-        if rules.repair_bits is None and (sound.cut is None or not rules.resumes):
+        looks = rules.resumes and bool(rules.looks_inside)
+        if rules.repair_bits is None and (sound.cut is None or not rules.resumes) and not looks:
             return sound
-        if sound.cut is None:
+        if sound.cut is None and not (looks and self.holds_unreadable()):
+            if rules.repair_bits is None:
+                return sound
             found = salvage(self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=False)
             if not found.repairs or sum(found.sizes.values()) < sum(sound.sizes.values()):
                 return sound
             self.lost, self.repairs = found.lost, found.repairs
             return found
-        found = salvage(self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=rules.resumes)
+        found = salvage(
+            self.original, self.directory, start=self.start, repair=rules.repair_bits, resume=rules.resumes,
+            looks_inside=looks,
+        )  # fmt: skip
         if not rules.resumes and sum(found.sizes.values()) < sum(sound.sizes.values()):
             return sound  # it stopped at an older offset, which later ones go on after
-        if self.is_metadata and rules.resumes:
-            self.refuse_gap(found, sound.cut)
+        cut = sound.cut or found.cut
+        if self.is_metadata and rules.resumes and cut is not None:
+            self.refuse_gap(found, cut)
         self.lost, self.repairs = found.lost, found.repairs
         return found
+
+    def holds_unreadable(self) -> bool:
+        """Whether the records of a batch of a log that is sound throughout cannot be read."""
+        for _base, path in log_segments(self.original, self.directory):
+            for batch in Scanner(self.original.source(path)):
+                if not batch.header.is_control and look_inside(batch)[0] is Insides.UNREADABLE:
+                    return True
+        return False
 
     def refuse_gap(self, found: SoundLog, cut: Cut) -> None:
         """Each record of the metadata changes what those before it have made: a log with a gap says nothing certain."""

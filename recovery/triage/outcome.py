@@ -188,7 +188,14 @@ def judged(
     """What each of the possible leaders means."""
     assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
     found = PartitionTriage(
-        topic, partition, known, tuple(sorted(assumed)), leaders is not None, dict(logs), up, _best(logs.values())
+        topic=topic,
+        partition=partition,
+        known=known,
+        leaders=tuple(sorted(assumed)),
+        is_foreseen=leaders is not None,
+        logs=dict(logs),
+        up=up,
+        best=_best(logs.values()),
     )
     for leader in found.leaders:
         if leader == NO_LEADER or leader not in logs:

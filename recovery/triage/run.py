@@ -14,7 +14,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.wording import counted
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.disk.files import PathLike, absolute
 from kafkalog.recovery.act.lock import refuse_if_locked
@@ -95,9 +95,7 @@ def refused(why: str) -> dict[str, Any]:
 def triage(
     *paths: PathLike,
     start_order: Sequence[int] | None = None,
-    topics: Sequence[str] = (),
-    partitions: Sequence[int] = (),
-    exclude: Sequence[str] = (),
+    select: Chosen = ALL,
     config: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
@@ -116,9 +114,7 @@ def triage(
     directory, for directories of several clusters and for two that cannot be of one broker, `StorageError` for I/O.
 
     * `paths`: directories of all brokers and controllers
-    * `topics`: names or patterns of topics; none: all
-    * `partitions`: numbers of partitions; none: all
-    * `exclude`: topics, or partitions as `topic-0`, that are left out
+    * `select`: the topic-partitions to take; all of them without it
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
@@ -133,8 +129,7 @@ def triage(
     findings += [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
     memory = memory_of(shelf, config or {}, findings)
     known = memory.partitions()
-    chosen = Chosen.of(topics, partitions, exclude)
-    chosen.check(known)
+    select.check(known)
     disks = read_brokers(
         _by_broker(shelf, memory, findings), config=config, jobs=jobs, on_progress=on_progress, findings=findings
     )
@@ -144,24 +139,26 @@ def triage(
     order = None if start_order is None else _checked_order(start_order, disks, memory)
     memory.begin(disks)
     up = [node for node, each in disks.items() if each.is_up]
-    wanted = {key: each for key, each in known.items() if chosen.takes(*key)}
+    wanted = {key: each for key, each in known.items() if select.takes(*key)}
     found = [_judged(key, each, memory, disks, order) for key, each in wanted.items()]
     best, left = _best_order(found, memory, disks, up)
     for each in found:
         key = each.topic, each.partition
         each.advice = advised(each, partial(memory.leaders, key, cautious=True), best, memory.eligible(key))
     return Triage(
-        next((each.meta_properties.cluster_id for each in shelf.log_dirs if each.meta_properties is not None), None),
-        memory.source,
-        order,
-        found,
-        best,
-        left,
-        {node: each.refusal or "none of its directories is usable" for node, each in disks.items() if not each.is_up},
-        tuple(sorted(memory.brokers - disks.keys())),
-        memory.first_step,
-        memory.unclean_election,
-        _distinct([*findings, *_without_disks(memory, disks)]),
+        cluster_id=next((meta.cluster_id for each in shelf.log_dirs if (meta := each.meta_properties)), None),
+        source=memory.source,
+        order=order,
+        partitions=found,
+        best_order=best,
+        worse_in_best_order=left,
+        not_starting={
+            node: each.refusal or "none of its directories is usable" for node, each in disks.items() if not each.is_up
+        },
+        without_disks=tuple(sorted(memory.brokers - disks.keys())),
+        first_step=memory.first_step,
+        unclean_election=memory.unclean_election,
+        findings=_distinct([*findings, *_without_disks(memory, disks)]),
     )
 
 

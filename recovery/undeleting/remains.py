@@ -348,16 +348,16 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
         position = resumed
     status = _status(found, path)
     return RemainsSegment(
-        base_offset,
-        path,
-        found.files[path].size,
-        first,
-        last,
-        records,
-        epoch,
-        status.st_mtime_ns // _NS_IN_MS,
-        status.st_ctime_ns // _NS_IN_MS,
-        damage,
+        base_offset=base_offset,
+        path=path,
+        bytes=found.files[path].size,
+        first_offset=first,
+        last_offset=last,
+        records=records,
+        highest_epoch=epoch,
+        modified_ms=status.st_mtime_ns // _NS_IN_MS,
+        changed_ms=status.st_ctime_ns // _NS_IN_MS,
+        damage=damage,
     )
 
 

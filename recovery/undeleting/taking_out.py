@@ -96,7 +96,7 @@ def undelete_into(
     """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at).checked()
     destination = new_directory(target, beside=os.path.realpath(path))
-    rules = Rules(mode=Mode.SALVAGE, config=config or {}, at=at, topics=NO_FACTS).settled(())
+    rules = Rules(mode=Mode.SALVAGE, looks_inside=False, config=config or {}, at=at, topics=NO_FACTS).settled(())
     with ExitStack() as stack:
         unreadable: dict[str, StorageError] = {}
         places = list(each_place(stack, path, quarantine, unreadable.__setitem__))

@@ -145,7 +145,16 @@ def plan_undelete(
     * `at`: the time in ms to treat as now
     * `hold`: `-delete` directories only become `-stray`
     """
-    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
+    wanted = Wanted(
+        topic=topic,
+        partitions=partitions,
+        source=source,
+        as_topic=as_topic,
+        topic_id=topic_id,
+        config=config,
+        at=at,
+        hold=hold,
+    ).checked()
     with ExitStack() as stack:
         return _plan(stack, root_of_runs(path), wanted)
 
@@ -182,7 +191,16 @@ def undelete(
     * `topic`: name of the deleted topic
     * `partitions`: numbers of partitions; none: all
     """
-    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at, hold).checked()
+    wanted = Wanted(
+        topic=topic,
+        partitions=partitions,
+        source=source,
+        as_topic=as_topic,
+        topic_id=topic_id,
+        config=config,
+        at=at,
+        hold=hold,
+    ).checked()
     with ExitStack() as stack:
         keeping = Keeping(None if quarantine is None else os.fspath(quarantine))
         opened = stack.enter_context(transaction(root_of_runs(path), keeping))

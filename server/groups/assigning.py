@@ -1,6 +1,6 @@
 """Who of a group reads which partitions, where the server decides it: evenly, and as it was before where possible.
 
-Kafka's `UniformAssignor` has the same aims; what it gives to whom in detail is no part of the protocol.
+Kafka's `UniformAssignor` has the same aims; what it gives to whom in detail is not part of the protocol.
 """
 
 from __future__ import annotations

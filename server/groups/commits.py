@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from threading import Lock
 
-from kafkalog.cluster.groups.groups import Group, read_groups
+from kafkalog.cluster.groups.groups import Group, Groups, read_groups
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Until
+from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.log.directories.directory import refuse_inside
@@ -110,7 +111,7 @@ class Commits:
         self._lock = Lock()
         self._reading = Lock()
         self._here = _ByGroup({} if file is None else file.load())
-        self._recorded: tuple[object, _ByGroup, tuple[Group, ...]] | None = None
+        self._recorded: tuple[object, _ByGroup, Groups] | None = None
 
     def close(self) -> None:
         """Others may keep theirs in the file from now on."""
@@ -119,7 +120,12 @@ class Commits:
 
     def recorded_groups(self) -> tuple[Group, ...]:
         """Groups as the files have them; may take its time."""
-        return self._read()[2]
+        return self._read()[2].groups
+
+    def why_partial(self, group: str) -> str | None:
+        """Why the files may not have all that a group has committed; None where they say nothing of the kind."""
+        found = self._read()[2]
+        return found.logs.why_partial(coordinator_partition(group, found.logs.count or found.partition_count))
 
     @property
     def is_ready(self) -> bool:
@@ -132,15 +138,15 @@ class Commits:
     def _own(self) -> list[Partition]:
         return [each for each in self._partitions() if each.topic == CONSUMER_OFFSETS_TOPIC]
 
-    def _read(self) -> tuple[object, _ByGroup, tuple[Group, ...]]:
+    def _read(self) -> tuple[object, _ByGroup, Groups]:
         with self._reading:
             stamp = self._stamp()
             if self._recorded is None or self._recorded[0] != stamp:
-                groups = read_groups(self._own(), until=self._until, limits=DEFAULT_LIMITS).groups
+                groups = read_groups(self._own(), until=self._until, limits=DEFAULT_LIMITS)
                 commits = _ByGroup({
                     (each.key.group, each.key.topic, each.key.partition):
                     Commit(each.offset, each.leader_epoch, each.metadata)
-                    for group in groups for each in group.offsets
+                    for group in groups.groups for each in group.offsets
                 })  # fmt: skip
                 self._recorded = stamp, commits, groups
             return self._recorded

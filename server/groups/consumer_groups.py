@@ -99,7 +99,7 @@ class ConsumerGroups:
         group = self._groups.get(body["group_id"])
         member = None if group is None else group.members.get(body["member_id"])
         if group is None or member is None:
-            raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{body['member_id']} is no member of {body['group_id']}")
+            raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{body['member_id']} is not a member of {body['group_id']}")
         if body["member_epoch"] == LEAVES_FOR_A_WHILE:
             member.is_away = True
         else:
@@ -164,7 +164,7 @@ class ConsumerGroups:
         if found is not None:
             return found
         if body["member_epoch"] != 0:
-            raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{body['member_id']} is no member of {group.id}")
+            raise _RefusedError(Code.UNKNOWN_MEMBER_ID, f"{body['member_id']} is not a member of {group.id}")
         if len(group.members) >= _MOST_MEMBERS:
             raise _RefusedError(Code.GROUP_MAX_SIZE_REACHED, f"{group.id} has {_MOST_MEMBERS} members")
         return ConsumerMember(body["member_id"] or _new_id(), instance, body["rack_id"], request.client_id or "", host,

@@ -157,8 +157,17 @@ class Coordinator:
                 return Code.NONE, known, group
             if group.state is State.COMPLETING:  # the answer was lost
                 known.joined = group.generation
-        member = Member(number or _new_id(instance or request.client_id), instance, request.client_id or "", host,
-                        session, rebalance, body["protocol_type"], protocols, now + session)  # fmt: skip
+        member = Member(
+            id=number or _new_id(instance or request.client_id),
+            instance_id=instance,
+            client_id=request.client_id or "",
+            client_host=host,
+            session_s=session,
+            rebalance_s=rebalance,
+            protocol_type=body["protocol_type"],
+            protocols=protocols,
+            expires=now + session,
+        )
         if not number and instance is None and request.version >= _ID_REQUIRED:
             group.pending[member.id] = now + session
             return Code.MEMBER_ID_REQUIRED, member, group

@@ -10,7 +10,7 @@ _LONGEST = 4096
 
 
 class PatternError(ValueError):
-    """It is no pattern, or nothing is installed that could tell."""
+    """It is not a pattern, or nothing is installed that could tell."""
 
 
 @lru_cache(maxsize=32)
@@ -28,5 +28,5 @@ def matching(pattern: str, names: tuple[str, ...]) -> frozenset[str]:
         pc.match_substring_regex(topics, pattern)  # by itself it must be one too
         found = pc.match_substring_regex(topics, f"^(?:{pattern})$").to_pylist()
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:
-        raise PatternError(f"{pattern!r} is no pattern: {error}") from None
+        raise PatternError(f"{pattern!r} is not a pattern: {error}") from None
     return frozenset(name for name, matches in zip(names, found, strict=True) if matches)

@@ -9,7 +9,8 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from kafkalog.server.catalog import Entity, Served
+from kafkalog.cluster.kraft.cluster_facts import Entity
+from kafkalog.server.catalog import Served
 from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.wire import Fields, Request
 

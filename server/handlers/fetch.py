@@ -15,6 +15,7 @@ from kafkalog.codec.errors import KafkaLogError
 from kafkalog.log.walk.sliced import Sliced
 from kafkalog.server.answers import Answer, Change, Later, Polled
 from kafkalog.server.catalog import Served
+from kafkalog.server.committed import Committed
 from kafkalog.server.connection import Connection
 from kafkalog.server.error_codes import Code
 from kafkalog.server.files import FileRange, NoneLeftError
@@ -221,11 +222,15 @@ class FetchHandler:
             return found
         if not bounds.start <= asked.offset <= bounds.end:
             return _Found(Code.OFFSET_OUT_OF_RANGE)
+        if transactions is not None and asked.offset >= upper and transactions.ended_by is not None:
+            return _Found(Code.CORRUPT_MESSAGE)
         most = min(asked.max_bytes, left)
         if asked.offset < upper and most < 0:
             return _Found(Code.UNKNOWN_SERVER_ERROR)
         found.aborted = [] if committed else None
-        read = self._range(log, asked.offset, most, upper, at_least_one) if most > 0 or at_least_one else None
+        if most <= 0 and not at_least_one:
+            return found
+        read = self._range(log, asked.offset, most, upper, at_least_one, transactions)
         if read is None:
             return found
         found.range = read.range
@@ -240,14 +245,18 @@ class FetchHandler:
             ]
         return found
 
-    def _range(self, log: ServedLog, offset: int, most: int, upper: int, at_least_one: bool) -> Read | None:
+    def _range(
+        self, log: ServedLog, offset: int, most: int, upper: int, at_least_one: bool, committed: Committed | None
+    ) -> Read | None:
         """What there is from an offset on; None where that is nothing, or comes later."""
         if offset >= upper:
             return None
         try:
-            return log.read(offset, max(0, most), upper, at_least_one=at_least_one, patience=eager())
+            return log.read(
+                offset, max(0, most), upper, at_least_one=at_least_one, patience=eager(), committed=committed
+            )
         except TooFarError:
-            self._walk(log, log.reading(offset, max(0, most), upper, at_least_one=at_least_one))
+            self._walk(log, log.reading(offset, max(0, most), upper, at_least_one=at_least_one, committed=committed))
         except NoneLeftError:
             pass
         return None

@@ -100,10 +100,14 @@ class GroupHandler:
         return topic["name"] if "name" in topic else self._catalog.names.get(topic["topic_id"])
 
     def offset_fetch(self, request: Request) -> Fields:
-        """`OffsetFetch`: what was committed here, else what the files record."""
+        """`OffsetFetch`: what was committed here, else what the files record.
+
+        Where they may not have all that a group has committed, that there is nothing else is not said.
+        """
         body = request.body
         if request.version < _FIRST_WITH_GROUPS:
-            return {"topics": self._fetched(body["group_id"], body["topics"], request.version), "error_code": Code.NONE}
+            topics = self._fetched(body["group_id"], body["topics"], request.version)
+            return {"topics": topics, "error_code": self._of_all(body["group_id"], body["topics"])}
         return {"groups": [self._fetched_group(each, request.version) for each in _once(body["groups"])]}
 
     def _fetched_group(self, asked: Fields, version: int) -> Fields:
@@ -113,7 +117,12 @@ class GroupHandler:
             code = self._consumer_groups.check(name, member, epoch)
             if code is not Code.NONE:
                 return {"group_id": name, "error_code": code, "topics": []}
-        return {"group_id": name, "error_code": Code.NONE, "topics": self._fetched(name, asked["topics"], version)}
+        topics = self._fetched(name, asked["topics"], version)
+        return {"group_id": name, "error_code": self._of_all(name, asked["topics"]), "topics": topics}
+
+    def _of_all(self, group: str, asked: list[Fields] | None) -> Code:
+        """Of a request for everything that a group has committed."""
+        return Code.NONE if asked is not None or self._commits.why_partial(group) is None else Code.KAFKA_STORAGE_ERROR
 
     def _fetched(self, group: str, asked: list[Fields] | None, version: int) -> list[Fields]:
         known = self._commits.of_group(group)
@@ -126,14 +135,17 @@ class GroupHandler:
             if version >= _FIRST_WITH_IDS:
                 ids = {name: topic.id for name, topic in self._catalog.topics.items()}
                 asked = [{"topic_id": ids[each["name"]], **each} for each in asked if each["name"] in ids]
-        return [{**_named(each), "partitions": self._fetched_of(each, known)} for each in asked]
+        without = Code.NONE if self._commits.why_partial(group) is None else Code.KAFKA_STORAGE_ERROR
+        return [{**_named(each), "partitions": self._fetched_of(each, known, without)} for each in asked]
 
-    def _fetched_of(self, topic: Fields, known: Mapping[tuple[str, int], Commit]) -> list[Fields]:
+    def _fetched_of(self, topic: Fields, known: Mapping[tuple[str, int], Commit], without: Code) -> list[Fields]:
+        """`without` is what is said where no commit is known."""
         name = self._name(topic)
-        code = Code.NONE if name is not None else Code.UNKNOWN_TOPIC_ID
-        if name is not None and not self._catalog.permits(name):
-            known, code = {}, Code.TOPIC_AUTHORIZATION_FAILED
-        return [_fetched(number, known.get((name or "", number)), code) for number in topic["partition_indexes"]]
+        if name is None:
+            known, without = {}, Code.UNKNOWN_TOPIC_ID
+        elif not self._catalog.permits(name):
+            known, without = {}, Code.TOPIC_AUTHORIZATION_FAILED
+        return [_fetched(number, known.get((name or "", number)), without) for number in topic["partition_indexes"]]
 
     def list_groups(self, request: Request) -> Fields:
         """`ListGroups`."""
@@ -186,6 +198,8 @@ class GroupHandler:
             return {**answer, "group_state": State.EMPTY.value, "protocol_type": recorded.protocol_type}
         if name in self._commits.groups_here() and name not in self._consumer_groups:
             return {**answer, "group_state": State.EMPTY.value}
+        if self._commits.why_partial(name) is not None:
+            return {**answer, "error_code": Code.KAFKA_STORAGE_ERROR}
         if version >= _FIRST_NOT_FOUND:
             return {**answer, "error_code": Code.GROUP_ID_NOT_FOUND, "error_message": f"Group {brief(name)} not found."}
         return answer
@@ -204,8 +218,8 @@ def _named(topic: Fields) -> Fields:
     return {name: topic[name] for name in ("name", "topic_id") if name in topic}
 
 
-def _fetched(number: int, commit: Commit | None, code: Code) -> Fields:
-    if commit is None:
-        commit = Commit(-1)
+def _fetched(number: int, commit: Commit | None, without: Code) -> Fields:
+    code = Code.NONE if commit is not None else without
+    commit = commit or Commit(-1)
     return {"partition_index": number, "committed_offset": commit.offset, "committed_leader_epoch": commit.leader_epoch,
             "metadata": commit.metadata, "error_code": code}  # fmt: skip

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from kafkalog.server.apis import PRODUCE, offered
-from kafkalog.server.catalog import Cluster
+from collections.abc import Sequence
+
+from kafkalog.cluster.kraft.cluster_facts import ClusterFacts
+from kafkalog.server.apis import PRODUCE, Api
 from kafkalog.server.error_codes import Code
 from kafkalog.server.wire import Fields, Request
 
@@ -16,7 +18,7 @@ _OLDEST_PRODUCE = 0
 _NOBODY = -1
 
 
-def api_versions(request: Request, cluster: Cluster) -> Fields:
+def api_versions(request: Request, cluster: ClusterFacts, told: Sequence[Api]) -> Fields:
     """All that is answered; of a request in an unknown version with an error, in version 0.
 
     From version 5 on a client says to which node of which cluster it wanted, and is sent away by any other.
@@ -27,7 +29,7 @@ def api_versions(request: Request, cluster: Cluster) -> Fields:
             "min_version": _OLDEST_PRODUCE if each.key == PRODUCE else each.versions.start,
             "max_version": each.versions.stop - 1,
         }
-        for each in offered()
+        for each in told
     ]
     if request.unsupported:
         own = [each for each in keys if each["api_key"] == request.api.key]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +13,7 @@ import pytest
 
 from broker_dirs import brokers
 from command import kafkalog
-from kafkalog import UsageError, legacy_partition, open_partition, partition_for_key, verify
+from kafkalog import Log, StorageError, UsageError, legacy_partition, open_partition, partition_for_key, verify
 from kafkalog import open as open_log_dir
 from kafkalog.codec.model import Codec
 from kafkalog.log import open_all
@@ -176,15 +178,16 @@ def test_a_record_that_cannot_be_placed_is_named_with_its_position(
 
 
 def test_rows_without_a_file_are_counted(tmp_path: Path) -> None:
-    from kafkalog.log.producing.building import build_partitions
+    from kafkalog.log.writing.building import build_partitions
 
     batch = pa.record_batch({"value": [b"1", b"2"], "partition": pa.array([0, 1], pa.int32())})
-    with pytest.raises(UsageError, match=r"^record 4: partition 1 of t is not between 0 and 0$"):
+    stays = "t-0: what was written before stays, offsets 0 to 1"
+    with pytest.raises(UsageError, match=rf"^record 4: partition 1 of t is not between 0 and 0\n{stays}$"):
         build_partitions([batch.slice(0, 1), batch.slice(0, 1), batch], tmp_path / "d", topic="t", num_partitions=1)
 
 
 def test_a_function_of_the_callers_chooses(tmp_path: Path) -> None:
-    from kafkalog.log.producing.building import build_partitions
+    from kafkalog.log.writing.building import build_partitions
 
     columns = pa.record_batch({"key": [b"a", b"bb", b"ccc"], "value": [b"1", b"2", b"3"]})
     built = build_partitions(
@@ -241,3 +244,31 @@ def test_a_topic_in_the_data_leads_nowhere_else(tmp_path: Path, topic: str) -> N
     done = kafkalog("build", source, "--into", tmp_path / "new")
     assert (done.code, "is not the name of a topic" in done.err) == (64, True)
     assert not list(tmp_path.rglob("*.log"))
+
+
+@pytest.mark.parametrize("at", range(6))
+def test_a_build_that_fails_says_what_stays(at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk the first partitions had their records; the same command again appended them a second time."""
+    lines = tmp_path / "lines.jsonl"
+    records = [{"topic": "t", "partition": number % 3, "value": "v" * 9} for number in range(12)]
+    lines.write_text("".join(json.dumps(each) + "\n" for each in records))
+    root = tmp_path / "data"
+    assert kafkalog("build", "--into", root, lines).code == 0
+    append, calls = Log.append, [0]
+
+    def full(self: Log, *given: Any, **more: Any) -> Any:
+        calls[0] += 1
+        if calls[0] > at:
+            raise StorageError(errno.ENOSPC, "No space left on device", self.path)
+        return append(self, *given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Log, "append", full)
+        finished = kafkalog("build", "--append", "--batch-bytes", "100", "--into", root, lines)
+    ends = {number: open_partition(root / f"t-{number}").log_end_offset() for number in range(3)}
+    said = [line for line in finished.err.splitlines() if "what was written before stays" in line]
+    assert said == [
+        f"kafkalog: t-{number}: what was written before stays, offsets 4 to {end - 1}"
+        for number, end in ends.items() if end > 4
+    ]  # fmt: skip
+    assert (finished.code, bool(said)) == (4, at > 0), finished

@@ -17,9 +17,9 @@ from broker_dirs import STOPPED, brokers, expected_offsets, own_copy, unpacked
 from command import kafkalog
 from fixture_data import BrokerCase, broker_case
 from kafkalog.cli.main import COMMANDS
-from kafkalog.cli.output import escape_controls
 from kafkalog.codec.errors import ReplicaError
 from kafkalog.log.directories.inventory import open_all
+from kafkalog.words.escapes import escape_controls
 
 TXN = "4.1.1/txn"
 SEGMENTS = "4.1.1/segments"

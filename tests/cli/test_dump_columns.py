@@ -17,7 +17,8 @@ from broker_dirs import STOPPED, brokers
 from command import kafkalog
 from fixture_data import BrokerCase
 from kafkalog.codec import thresholds
-from kafkalog.codec.columnar.schema import DEFAULT_COLUMNS
+from kafkalog.codec.batch_fields import OF_RECORDS
+from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS
 
 SOME = [case for case in STOPPED if case.id in ("4.1.1/txn", "4.1.1/codecs", "2.8.2/codecs", "0.10.2.2/segments")]
 BROKER = brokers("4.1.1/txn")[0]
@@ -35,6 +36,11 @@ def rows(path: Path) -> list[Row]:
             table = pa.ipc.open_file(source).read_all()
     found: list[Row] = table.to_pylist()
     return found
+
+
+def test_a_record_has_the_same_of_its_batch_as_a_column_and_as_a_word() -> None:
+    of_columns = {"partitionLeaderEpoch" if name == "leaderEpoch" else name for name in COLUMNS}
+    assert of_columns - set(DEFAULT_COLUMNS) == set(OF_RECORDS)
 
 
 def as_json_line(row: Row) -> Row:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import damage
 from batches import LZ4, ZSTD, batch, fix_crc, message, patch, record, simple
 from broker_dirs import STOPPED, brokers
 from command import kafkalog
@@ -245,3 +246,12 @@ def test_a_compression_that_is_wrong_is_named(tmp_path: Path) -> None:
     wrong = fix_crc(patch(batch(compress(ZSTD, record()), 1, attributes=ZSTD), 22, b"\x01"))
     (part,) = explain(str(log(tmp_path, wrong)), position=0).parts
     assert part.breaks[0] == "attributes"
+
+
+def test_a_displaced_batch_is_where_a_log_stops_making_sense(tmp_path: Path) -> None:
+    """As `verify` has it: what comes behind it tells that its base offset is wrong."""
+    batches = [damage.batch(number, [damage.record(0)]) for number in range(6)]
+    batches[3] = damage.put(batches[3], "base_offset", 99)
+    done = kafkalog("explain", log(tmp_path, *batches))
+    assert "offset_displaced: offset 99 where 3 should come, and 4 follows" in done.out
+    assert f"{sum(map(len, batches[:3]))}" in done.out

@@ -8,13 +8,14 @@ import pytest
 
 from broker_dirs import brokers, own_copy
 from command import kafkalog
+from kafkalog.words.insides import NOT_EXAMINED
 
 NOT_NEEDED = "a recovery is not needed"
 
 
 def test_a_directory_that_was_stopped_cleanly_needs_no_recovery(tmp_path: Path) -> None:
     root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
-    assert kafkalog("plan", root).lines[-1] == "nothing to do"
+    assert kafkalog("plan", root).lines[-1] == f"nothing to do; {NOT_EXAMINED}"
     assert NOT_NEEDED in kafkalog("plan", "--full", root).out
     (root / ".kafka_cleanshutdown").unlink()
     assert NOT_NEEDED not in kafkalog("plan", root).out

@@ -20,11 +20,11 @@ from batches import simple
 from broker_dirs import brokers, unpacked
 from command import kafkalog
 from fixture_data import recovery_cases, unpack_replicas
-from kafkalog.cli.output import escape_controls
-from kafkalog.cli.report.placing import place
+from kafkalog.cli.report_place import place
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, MESSAGE_V0
+from kafkalog.words.escapes import escape_controls
 from odd_names import hostile_directory
 from page import Node, data_of, parsed, table_named
 from trees import stamps
@@ -498,7 +498,7 @@ def test_the_function_gives_the_same(flipped: Path) -> None:
 
 
 def test_every_code_has_advice() -> None:
-    from kafkalog.cli.report.advice import advice_for
+    from kafkalog.reporting.advice import advice_for
 
     assert all(advice_for(code) for code in FindingCode)
     general = advice_for(FindingCode.ZK_GAP)

@@ -11,8 +11,8 @@ import pytest
 
 import kafkalog
 from batches import simple
-from kafkalog.cli.report.stretches import BatchFacts, Kind, segment_maps
-from kafkalog.cli.report.timeline import Timeline
+from kafkalog.inspect.stretches import BatchFacts, Kind, segment_maps
+from kafkalog.inspect.timeline import Timeline
 from kafkalog.log.directories.partition import open_partition
 from page import data_of, parsed, table_named
 

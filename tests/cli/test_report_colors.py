@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from kafkalog.cli.report.page import stylesheet
-from kafkalog.cli.report.section_map import PATTERNS
-from kafkalog.cli.report.stretches import Kind
+from kafkalog.inspect.stretches import Kind
+from kafkalog.reporting.page import stylesheet
+from kafkalog.reporting.section_map import PATTERNS
 
 TEXT, GRAPHICS = 4.5, 3.0
 """Least contrast: 1.4.3 for text, 1.4.11 for what has to be seen besides."""

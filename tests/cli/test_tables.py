@@ -11,8 +11,9 @@ import pytest
 
 from batches import simple
 from command import kafkalog as command
-from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
-from kafkalog.cli.times import moment_text, span_text
+from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.words.order import natural_order
+from kafkalog.words.times import moment_text, span_text
 
 COLUMNS: list[str | Column] = [
     "topic",

@@ -157,7 +157,7 @@ def test_purge_tells_asks_and_removes(recovered: tuple[Path, str]) -> None:
     assert seen.code == 2, seen.text
     text = whole(seen)
     order = [f"run {run} on {root} (finished)", "these originals, which exist nowhere else, are lost",
-             "Permanently delete all of this? [y/N]", "1 runs purged"]  # fmt: skip
+             "Permanently delete all of this? [y/N]", "1 run purged"]  # fmt: skip
     places = [text.find(part) for part in order]
     assert -1 not in places, (order[places.index(-1)], text)
     assert places == sorted(places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,10 @@ def new(tmp_path: Path) -> Path:
     return root
 
 
-def committed(root: Path) -> dict[tuple[str, str, int], tuple[int, str, int, int]]:
+def committed(root: Path, gone: Sequence[int] = ()) -> dict[tuple[str, str, int], tuple[int, str, int, int]]:
     found = read_offsets(kafkalog.open(root).partitions)
-    assert [each for each in found.findings if each.code is not FindingCode.PARTITION_MISSING] == []
+    missing = {str(root / f"__consumer_offsets-{number}") for number in gone}
+    assert {(each.code, each.file) for each in found.findings} == {(FindingCode.PARTITION_MISSING, m) for m in missing}
     return {
         (each.key.group, each.key.topic, each.key.partition): (
             each.offset,
@@ -116,12 +118,13 @@ def test_a_group_that_has_taken_back_its_offsets_says_nothing_of_the_number(tmp_
 
 def test_where_no_number_fits_a_group_keeps_its_own_place(tmp_path: Path) -> None:
     root = new(tmp_path)
+    places = []
     for number, group in enumerate(("group-0", "group-21", "group-30")):
-        place = kafkalog.commit_offsets(root, group, {("t", 0): 5})
-        (root / f"__consumer_offsets-{place}").rename(tmp_path / f"__consumer_offsets-{number}")
+        places.append(kafkalog.commit_offsets(root, group, {("t", 0): 5}))
+        (root / f"__consumer_offsets-{places[-1]}").rename(tmp_path / f"__consumer_offsets-{number}")
     for number in range(3):
         (tmp_path / f"__consumer_offsets-{number}").rename(root / f"__consumer_offsets-{number}")
-    for group, _topic, _partition in committed(root):
+    for group, _topic, _partition in committed(root, gone=places):
         with pytest.raises(kafkalog.UsageError, match=f"group {group} is in partition . of __consumer_offsets; of 50 "):
             kafkalog.commit_offsets(root, group, {("t", 0): 6})
     assert kafkalog.commit_offsets(root, "group-1", {("t", 0): 5}) == 49

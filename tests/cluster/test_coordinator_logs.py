@@ -15,13 +15,18 @@ from command import kafkalog
 from kafkalog.cluster.groups.groups import read_groups
 from kafkalog.cluster.groups.offset_history import read_offset_history
 from kafkalog.cluster.groups.offsets import read_offsets
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
 from kafkalog.codec.findings import Severity
 from kafkalog.log import open_all
-from kafkalog.server.replay.planning import ReplayOptions, plan_replay
+from kafkalog.recovery.quorum.expiry import expiry_of
+from kafkalog.replay.planning import ReplayOptions, plan_replay
+from kafkalog.server.error_codes import Code
 from kafkalog.spark.contents_cluster import cluster_rows
+from raw_client import RawClient
+from serving import serving
 
 FIRST = f"{0:020d}"
 Hurt = Callable[[Path], None]
@@ -187,6 +192,67 @@ def test_there_is_no_group_only_where_that_is_known(code: str, hurt: Hurt, tmp_p
     found = kafkalog("dump", broker, "-t", "stock-1", "-G", names[2])
     assert (found.code, "nothing is known of group" in found.err) == (1, True)
     assert f"there is no group '{names[0]}'" in kafkalog("dump", broker, "-t", "stock-1", "-G", names[0]).err
+
+
+NOT_KNOWN = Code.KAFKA_STORAGE_ERROR
+
+
+@every_hurt
+@pytest.mark.parametrize("version", [2, 7, 9])
+def test_serve_does_not_deny_offsets_of_a_log_that_is_not_whole(
+    version: int, code: str, hurt: Hurt, tmp_path: Path
+) -> None:
+    """A client that is told of none begins where `auto.offset.reset` says; what it commits here counts."""
+    broker = own_copy(brokers("4.3.0/groups")[0], tmp_path / "logs")
+    whole = read_offsets(open_all(broker).readable()).committed
+    hurt(broker / "__consumer_offsets-2")
+    left = {each.key for each in read_offsets(open_all(broker).readable()).committed}
+    (topic, number), *_ = [(each.key.topic, each.key.partition) for each in whole if each.key.group == "alive-62"]
+    names = {coordinator_partition(f"nobody-{each}", 3): f"nobody-{each}" for each in range(20)}
+    wanted = [{"name": topic, "partition_indexes": [number]}]
+
+    with serving(broker) as server, RawClient(server.address) as client:
+
+        def asked(group: str, topics: object) -> tuple[int, list[tuple[int, int]]]:
+            one = {"group_id": group, "topics": topics}
+            if version < 8:
+                answer = client.ask("OffsetFetch", version, **one)
+            else:
+                (answer,) = client.ask("OffsetFetch", version, groups=[one])["groups"]
+            rows = [each for one_topic in answer["topics"] for each in one_topic["partitions"]]
+            return answer["error_code"], [(each["committed_offset"], each["error_code"]) for each in rows]
+
+        for key in {each.key for each in whole}:
+            (offset, told), = asked(key.group, [{"name": key.topic, "partition_indexes": [key.partition]}])[1]
+            assert (offset >= 0, told) == ((True, Code.NONE) if key in left else (False, NOT_KNOWN)), key
+        assert asked(names[2], wanted) == (Code.NONE, [(-1, NOT_KNOWN)])
+        assert asked(names[0], wanted) == (Code.NONE, [(-1, Code.NONE)])
+        assert asked(names[2], None)[0] == NOT_KNOWN
+        assert asked("alive-62", None)[0] == Code.NONE
+        described = client.ask("DescribeGroups", 5, groups=[names[2], names[0]])["groups"]
+        assert [each["error_code"] for each in described] == [NOT_KNOWN, Code.NONE]
+        commit = {"partition_index": number, "committed_offset": 3, "committed_metadata": ""}
+        client.ask("OffsetCommit", 2, group_id=names[2], generation_id_or_member_epoch=-1, member_id="",
+                   topics=[{"name": topic, "partitions": [commit]}])  # fmt: skip
+        assert asked(names[2], wanted) == (Code.NONE, [(3, Code.NONE)])
+
+
+@every_hurt
+def test_what_goes_of_a_log_that_is_not_whole_is_not_known(code: str, hurt: Hurt, tmp_path: Path) -> None:
+    for case, place, kind in (
+        ("4.3.0/groups", "__consumer_offsets-2", "group"),
+        ("4.3.0/txn", "__transaction_state-1", "transactional_id"),
+    ):
+        broker = own_copy(brokers(case)[0], tmp_path / kind)
+        image = MetadataLog(library.open_partition(broker / "__cluster_metadata-0")).state().image
+        for is_hurt in (False, True):
+            if is_hurt:
+                hurt(broker / place)
+            for now in (0, 4_000_000_000_000):
+                found = expiry_of(image, [(str(broker), 1)], {}, now)
+                told = [each.detail for each in found if (each.kind, each.name, each.count) == (kind, "*", None)]
+                due = f"more than is named here may go: {code.strip()} ("
+                assert [due in each for each in told] == [True] * is_hurt
 
 
 def test_nothing_is_known_of_a_group_whose_past_the_cleaner_has_removed(tmp_path: Path) -> None:

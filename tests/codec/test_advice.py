@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import pickle
 
-from kafkalog.cli.advice_words import in_options, told
 from kafkalog.codec.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.words.advice import in_options, told
 
 LIVE = Sentence("/a{}/--into is live: extract it with ", Ask.INTO)
 UNDONE = Sentence(Advice("{} restores the run", Ask.UNDO, {"run": "r1"}))

@@ -12,9 +12,9 @@ import pytest
 import kafkalog
 from command import kafkalog as command
 from kafkalog.cli.replay import command as replay
-from kafkalog.server.replay.offset_map import write_parquet
-from kafkalog.server.replay.retention import settings_for
-from kafkalog.server.replay.target import Target
+from kafkalog.replay.offset_map import write_parquet
+from kafkalog.replay.retention import settings_for
+from kafkalog.replay.target import Target
 from mock_cluster import made_in_a_mock, mock_cluster
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "replay.md"

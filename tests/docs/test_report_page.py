@@ -10,8 +10,9 @@ import pytest
 
 from command import kafkalog
 from fixture_data import recovery_cases
-from kafkalog.cli.report import examine, section_inventory, section_topics, walked
-from kafkalog.cli.report.stretches import Kind
+from kafkalog.inspect import examine, walked
+from kafkalog.inspect.stretches import Kind
+from kafkalog.reporting import section_inventory, section_topics
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "report.md"
 TEXT = PAGE.read_text()

@@ -17,6 +17,7 @@ import pytest
 
 from broker_dirs import brokers, own_copy
 from kafkalog.codec.messages.published import apis
+from kafkalog.server.answering import SERVED
 from kafkalog.server.apis import api
 from kafkalog.server.broker import Server, ServerOptions
 from kafkalog.server.catalog import Catalog
@@ -125,7 +126,7 @@ def test_what_would_write_changes_nothing(server: Server) -> None:
     before = contents(DIRECTORY)
     refused = 0
     for kind in KINDS:
-        if kind.is_served:
+        if kind.name in SERVED:
             continue
         for version in kind.versions:
             body = values(kind.request.fields, version, random.Random(version))

@@ -50,6 +50,7 @@ HELD = {
     "kafkalog.recovery.decide.choosing._Outcome": "a tree, which reads its originals",
     "kafkalog.recovery.decide.counting.Result": "a tree, which reads its originals",
     "kafkalog.codec.derive.FixedLayout": "a layout that is made by whoever imports it",
+    "kafkalog.codec.batch_fields.BatchField": "functions that are asked",
     "kafkalog.codec.columnar.schema.Column": "functions that are asked",
     "kafkalog.codec.kernels.tables.Rows": "an enumeration without members",
     "kafkalog.codec.columnar.pieces.Part": "memory of a kernel",
@@ -106,6 +107,9 @@ def hints(what: Any, module: str) -> dict[str, Any]:
     return {name: hint for name, hint in found.items() if name != "return"}
 
 
+_HELD: dict[Any, Any] = {collections.abc.Callable: len, re.Pattern: re.compile(b"x")}
+
+
 def example(hint: Any, depth: int = 0) -> Any:
     """A value of a type; where there is a choice, the one that is harder to copy."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
@@ -129,8 +133,8 @@ def example(hint: Any, depth: int = 0) -> Any:
         return None
     if isinstance(hint, typing.NewType):
         return example(hint.__supertype__, depth)
-    if origin is re.Pattern:
-        return re.compile(b"x")
+    if origin in _HELD:
+        return _HELD[origin]
     if isinstance(origin, type) and issubclass(origin, dict):
         return origin()
     if isinstance(origin, type):

@@ -284,8 +284,8 @@ def test_ci_run_is_executable_and_safe() -> None:
 
 def test_an_installation_holds_what_a_page_is_made_of() -> None:
     names = {name for name in dev.package_sources(ROOT) if "/page/" in name}
-    there = {path.name for path in (ROOT / "src" / "kafkalog" / "cli" / "report" / "page").iterdir()}
-    assert names == {f"kafkalog/cli/report/page/{name}" for name in there}
+    there = {path.name for path in (ROOT / "src" / "kafkalog" / "reporting" / "page").iterdir()}
+    assert names == {f"kafkalog/reporting/page/{name}" for name in there}
     assert len(names) == 4
 
 

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("codec", "log", "recovery", "cluster", "tiers", "spark", "server", "src")
+ROOMS = ("codec", "log", "recovery", "cluster", "tiers", "spark", "server", "replay", "producer", "src")
 METHODS = {"read_bytes", "read_text", "fromfile", "memmap", "memory_map", "copyfile", "copy2", "copytree", "load"}
 OPENERS = {"os", "io", "Path", "codecs", "gzip", "bz2", "lzma", "shelve", "tarfile", "zipfile"}
 CLASSES = {"FileIO", "OSFile", "ParquetFile", "ORCFile", "TextFileReader"}
@@ -22,7 +22,7 @@ ALLOWED = {
     "src/kafkalog/machine_code/stored.py": "the program's own compiled code; a regular file of whom it may trust",
     "src/kafkalog/cli/main.py": "the null device, to write to where the reader of a pipe went away",
     "log/writing/record_files.py": "records that a user gives `build` to write, not a directory under examination",
-    "server/replay/offset_map.py": "the map that an earlier replay wrote, which the user names",
+    "replay/offset_map.py": "the map that an earlier replay wrote, which the user names",
 }
 
 

@@ -8,6 +8,7 @@ import inspect
 import pkgutil
 from pathlib import Path
 
+import dev
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,7 +36,29 @@ def test_no_module_lies_outside_of_a_room_but_public_calls_and_what_joins_rooms(
     assert outside == doors | calls | {"cluster/coordinator_logs.py", "cluster/cross_check.py"}
 
 
-@pytest.mark.parametrize("package", ["codec", *PACKAGES, "spark", "server"])
+MOST_POSITIONAL = 7
+BY_POSITION = {"Record", "Stretch"}
+"""Made by the million, or by one function beside them."""
+
+
+def test_what_has_many_fields_is_made_with_their_names() -> None:
+    sources = [path for room in dev.ROOMS for path in (ROOT / room).rglob("*.py")]
+    sources += (ROOT / "src" / "kafkalog").glob("*/*.py")
+    trees = [(path, ast.parse(path.read_text("utf-8"))) for path in sources]
+    every = {node.name for _, tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    classes = every - BY_POSITION
+    long = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.func.id}"
+        for path, tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in classes
+        if len(node.args) > MOST_POSITIONAL and not any(isinstance(each, ast.Starred) for each in node.args)
+    ]
+    assert long == []
+    assert len(classes) > 500
+
+
+@pytest.mark.parametrize("package", ["codec", *PACKAGES, "spark", "server", "replay", "producer"])
 def test_no_room_takes_the_place_of_something_that_its_package_offers(package: str) -> None:
     """Python gives a package's attribute the value of the room that was imported last under that name."""
     found = importlib.import_module(f"kafkalog.{package}")

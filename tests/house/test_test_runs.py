@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -12,6 +14,7 @@ import pytest
 
 import time_limit
 from progress import SECONDS, Pace, spoken
+from shares import SHARES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -33,6 +36,37 @@ def test_a_file_that_is_new_counts_too() -> None:
 def test_the_table_names_files_that_there_are() -> None:
     known = json.loads(SECONDS.read_text())
     assert [name for name in known if not (ROOT / name).is_file()] == []
+
+
+def test_a_share_is_of_a_test_with_many_cases() -> None:
+    """Whoever names a test again, or takes its cases away, finds it here."""
+    for name, every in SHARES.items():
+        path, _, function = name.partition("::")
+        text = (ROOT / "tests" / path).read_text(encoding="utf-8")
+        before, found, _ = text.partition(f"\ndef {function}(")
+        assert found, name
+        decorators = before.rpartition("\n\n\n")[2]
+        assert re.search(r"^@(pytest\.mark\.parametrize|combined)\(", decorators, re.MULTILINE), name
+        assert every > 1
+
+
+def test_the_rest_is_marked_and_every_case_runs_somewhere(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(
+        "import shares\nshares.SHARES['test_x.py::test_x'] = 3\n"
+        "def pytest_collection_modifyitems(items):\n    shares.leave_to_recorded(items)\n"
+    )
+    (tmp_path / "test_x.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('n', range(7))\ndef test_x(n): pass\ndef test_y(): pass\n"
+    )
+    counts = []
+    for chosen in ("recorded", "not recorded"):
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-m", chosen, "-W", "ignore", str(tmp_path)],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "tests" / "support")},
+        )  # fmt: skip
+        counts.append(int(ran.stdout.split(" passed")[0].split()[-1]))
+    assert counts == [4, 4]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (623, "10 min 23 s")])

@@ -6,8 +6,8 @@ import ast
 import re
 from pathlib import Path
 
-from kafkalog.cli.advice_words import WORDS
 from kafkalog.codec.advice import Ask
+from kafkalog.words.advice import WORDS
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")

@@ -10,7 +10,7 @@ import pytest
 from kafka_oracle import KafkaOracle
 from kafkalog.codec import thresholds
 from kafkalog.codec.model import Codec
-from kafkalog.log.producing.building import build_partitions
+from kafkalog.log.writing.building import build_partitions
 from kafkalog.log.writing.config import LogConfig
 
 META = "#\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\ndirectory.id=AAAAAAAAAAMAAAAAAAAABA\n"

@@ -19,9 +19,9 @@ import kafkalog
 from kafka_needed import kafka_needed
 from kafka_oracle import KafkaOracle
 from kafkalog.codec.model import Record, TimestampType
-from kafkalog.log.producing.accumulator import Accumulator
-from kafkalog.log.producing.batch import Waiting
-from kafkalog.log.producing.partitioners import StickyPartitions
+from kafkalog.log.writing.choosing_partitions import StickyPartitions
+from kafkalog.producer.accumulator import Accumulator
+from kafkalog.producer.batch import Waiting
 from producer_runs import T0, Run, Told, some_bytes, some_headers
 from real_broker import RealBroker
 

@@ -26,7 +26,7 @@ from kafka_oracle import KafkaOracle
 from kafkalog import Log, LogConfig, ProducerState
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.model import Record, TimestampType
-from kafkalog.server.replay.target import Target
+from kafkalog.replay.target import Target
 from mock_cluster import committed as committed_offset
 from mock_cluster import consumed
 from real_broker import RealBroker

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafkalog.log.consuming.sharing import in_ranges
-from kafkalog.log.consuming.streams import MessageAndMetadata
+from kafkalog.producer.sharing import in_ranges
+from kafkalog.producer.streams import MessageAndMetadata
 
 SYNC = kafkalog.ProducerConfig(producer_type="sync")
 TOPICS = {"orders": 5, "clicks": 1, "orders-old": 2, "__consumer_offsets": 1}
@@ -121,9 +121,10 @@ def test_who_iterates_over_a_stream_twice_is_told_why_not(root: Path) -> None:
 @pytest.mark.parametrize("where", ["file", "topic"])
 def test_the_next_consumer_goes_on_where_this_one_committed(root: Path, tmp_path: Path, where: str) -> None:
     def offsets() -> kafkalog.OffsetsFile | kafkalog.GroupOffsets:
+        """The group belongs to partition 2; in 0 are records here that no coordinator wrote."""
         if where == "file":
             return kafkalog.OffsetsFile(tmp_path / "offsets")
-        return kafkalog.GroupOffsets(root, "a group", offsets_topic_num_partitions=3)
+        return kafkalog.GroupOffsets(root, "group", offsets_topic_num_partitions=3)
 
     with kafkalog.Consumer(root, offsets()) as consumer:
         iterator = iter(consumer.create_message_streams({"orders": 1})["orders"][0])

@@ -13,8 +13,8 @@ import pytest
 import kafkalog
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import BATCH
-from kafkalog.log.consuming import follow
-from kafkalog.log.consuming.follow import Follower, settled
+from kafkalog.log.directories import follow
+from kafkalog.log.directories.follow import Follower, settled
 
 CHECKED = BATCH.position("crc")
 """What comes before it, the offset above all, no checksum covers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -175,6 +176,43 @@ def test_each_reader_says_it_in_its_way(mode: str, kind: str, tmp_path: Path) ->
         assert offsets == (before if MODES[mode] == "stops" else rest)
 
 
+@pytest.mark.parametrize("enough", [0, thresholds.ENOUGH_BYTES])
+@pytest.mark.parametrize("kind", ["count", "swapped"])
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "`serve`"])
+def test_what_a_consumer_reads_past_is_told_all_the_same(
+    mode: str, kind: str, enough: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More records than the header has offsets for, or two batches swapped: Kafka's consumer reads on.
+
+    So no reader ends there; by a finding where there is a list, else by a warning, each says so.
+    """
+    monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
+    batches = [damage.batch(number, [damage.record(0)]) for number in range(6)]
+    if kind == "count":
+        two = damage.batch(2, [damage.record(0), damage.record(1)])
+        batches[2:4] = [damage.with_crc(damage.put(two, "last_offset_delta", 0))]
+    else:
+        batches[2], batches[3] = batches[3], batches[2]
+    directory = partition_of(tmp_path, batches)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        offsets, told = given_by(mode, directory)
+    kept = [0, 1, 3, 4, 5] if kind == "swapped" else [*range(6)]
+    if mode == "`dump --all`":  # whatever is in the files
+        assert (sorted(set(offsets)), told) == ([*range(6)], True)
+        return
+    assert offsets == kept
+    code = FindingCode.OFFSET_DISPLACED if kind == "swapped" else FindingCode.RECORDS_COUNT_INVALID
+    reader = open_partition(directory).records()
+    assert [each.offset for each in reader] == kept
+    assert [each.code for each in reader.findings if each.severity is not Severity.INFO] == [code]
+    if mode in ("`Consumer` and `follow`", "Spark, `FAILFAST`", "Spark, `PERMISSIVE`", "Spark, `DROPMALFORMED`"):
+        assert [str(code) in str(each.message) for each in warned] == [True]
+        assert not told
+    elif mode == "`dump`":
+        assert told
+
+
 @pytest.mark.parametrize("every", [None, 1])
 def test_a_raised_offset_where_compaction_left_gaps(every: int | None, tmp_path: Path) -> None:
     """However it is split, along the offset index too, which knows better than the header."""
@@ -219,6 +257,30 @@ def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(
     assert [each.offset for each in reader] == [0, 1]
     assert reader.ended_by is not None
     assert reader.ended_by.code is FindingCode.BATCH_SIZE_INVALID
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE", "DROPMALFORMED"])
+def test_a_transaction_that_is_open_behind_damage_hides_no_damage(mode: str, tmp_path: Path) -> None:
+    """It begins with the very offset that should come where the damage is."""
+    batches = [damage.batch(number, [damage.record(0)]) for number in range(3)]
+    late = damage.batch(3, [damage.record(0)], DATA)
+    directory = partition_of(tmp_path, [*batches, bytes(len(late)), late])
+    rows, told = reading_pairs.spark_tasks(directory, "read_committed", 0, NO_END, random.Random(1), mode)
+    assert [row[0] for row in rows] == [0, 1, 2]
+    assert told or mode != "FAILFAST"
+
+
+def test_a_record_beyond_what_its_batch_claims_is_given_however_it_is_split(tmp_path: Path) -> None:
+    """A cut between two batches is one of bytes; Kafka's consumer gets such a record too."""
+    batches = [damage.batch(number, [damage.record(0)]) for number in range(9)]
+    batches[2] = damage.batch(2, [damage.record(4)])
+    batches[2] = damage.with_crc(damage.put(batches[2], "last_offset_delta", 0))
+    directory = partition_of(tmp_path, batches)
+    for most in ("1", "3"):
+        source = LogReader(parse_options({"path": str(directory), "maxRecordsPerPartition": most}),
+                           Layout(("offset",), None))  # fmt: skip
+        tables = [batch["offset"].to_pylist() for task in source.partitions() for batch in source.read(task)]
+        assert [each for some in tables for each in some] == [0, 1, 6, 3, 4, 5, 6, 7, 8]
 
 
 def test_records_larger_than_a_part_are_not_held_until_the_end() -> None:

@@ -17,8 +17,8 @@ import pytest
 import kafkalog
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.log.disk import fs
-from kafkalog.log.producing.open_logs import OpenLogs
-from kafkalog.log.producing.partitioners import StickyPartitions
+from kafkalog.log.writing.choosing_partitions import StickyPartitions
+from kafkalog.log.writing.open_logs import OpenLogs
 from kafkalog.log.writing.partitioners import java_hash_code
 from scripted import Clock
 
@@ -424,7 +424,7 @@ def test_a_topic_has_all_its_partitions_from_the_start_with_one_id(root: Path) -
 
 
 def test_the_logs_of_many_partitions_take_turns_to_be_open(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkalog.log.producing.open_logs._MOST_OPEN", 3)
+    monkeypatch.setattr("kafkalog.log.writing.open_logs._MOST_OPEN", 3)
     with kafkalog.Producer(root, SYNC, num_partitions=8, producer_id=3) as producer:
         for n in range(40):
             producer.send("t", b"%d" % n, partition=n * 3 % 8)

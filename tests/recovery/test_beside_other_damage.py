@@ -11,9 +11,9 @@ import pytest
 import kafkalog
 from command import kafkalog as command
 from kafkalog import Log, LogConfig
-from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.findings import FindingCode
 from kafkalog.recovery import plan, recover
+from kafkalog.words.ways import needs_of
 from ways_taken import options_of
 
 RECORDS = 400

@@ -19,6 +19,7 @@ from kafkalog import Comparison, FindingCode, UsageError, compare
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.codec.text import LeaderEpoch
+from kafkalog.log.directories.chosen import Chosen
 from kafkalog.recovery.copies.common_history import CommonPast, Lineage, common_past
 from kafkalog.recovery.copies.comparison import CopyReport
 from trees import stamps
@@ -301,7 +302,7 @@ def test_the_same_directory_twice_and_a_file(volumes: dict[int, Path], tmp_path:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="is not a Kafka log directory"):
         compare(one, tmp_path / "empty")
-    assert {each.partition for each in compare(*volumes.values(), partitions=[0]).partitions} == {0}
+    assert {each.partition for each in compare(*volumes.values(), select=Chosen.of(partitions=[0])).partitions} == {0}
 
 
 def test_two_copies_on_one_broker_and_two_clusters(volumes: dict[int, Path], tmp_path: Path) -> None:
@@ -318,7 +319,7 @@ def test_two_copies_on_one_broker_and_two_clusters(volumes: dict[int, Path], tmp
 
 def test_a_topic_that_was_made_anew(volumes: dict[int, Path]) -> None:
     (volumes[NEW] / "equal-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
-    (finding,) = compare(volumes[OLD], volumes[NEW], topics=["equal"]).findings
+    (finding,) = compare(volumes[OLD], volumes[NEW], select=Chosen.of(["equal"])).findings
     assert finding.code == FindingCode.NOT_REPLICAS
     assert "several topics of the same name" in (finding.detail or "")
 
@@ -342,7 +343,7 @@ def test_partition_directories_know_their_broker(volumes: dict[int, Path]) -> No
 
 
 def test_some_topics_and_partitions(volumes: dict[int, Path]) -> None:
-    found = compare(*volumes.values(), topics=["tale", "equal"], exclude=["equal-0"])
+    found = compare(*volumes.values(), select=Chosen.of(["tale", "equal"], excluded=["equal-0"]))
     assert [(each.topic, each.partition) for each in found.partitions] == [("tale", 0)]
     assert found.memory is not None, "the metadata is read for the ISRs all the same"
 
@@ -471,6 +472,14 @@ def test_compressed_old_messages_are_counted_and_zookeeper_knows_the_isr(tmp_pat
     several = [each for each in found.partitions if len(each.copies) > 1]
     assert several
     assert all(each.replica_state is not None for each in several)
+    assert found.memory_problem is None
+    log = max(each for each in root.rglob("log.*") if each.stat().st_size > 2000)
+    content = bytearray(log.read_bytes())
+    content[1000] ^= 1
+    log.write_bytes(content)
+    hurt = compare(root)
+    assert (hurt.memory, "is not whole: error: zk_" in (hurt.memory_problem or "")) == (found.memory, True)
+    assert f"ISRs may be older: {hurt.memory_problem}" in run("compare", root).out
     old = broker_case("0.10.2.2", "codecs").unpack(tmp_path / "old")
     (broker,) = old.glob("broker-*")
     shutil.copytree(broker, old / "other")

@@ -184,8 +184,8 @@ def compare(combinations: list[tuple[str, str]], past: str, tmp_path: Path, patc
             finished = kafkalog(*line(name, more, place))
             after = _everything(place)
         if name in NEVER_ASKS and finished.code in (0, 1):  # something new is there, and nothing else is different
-            place_of_new = "logs" if name in WITHOUT_PATH and finished.code == 0 else "new"
-            before, after = ({path: held for path, held in each.items() if path.split("/")[0] != place_of_new}
+            is_new = {"logs"} if name in WITHOUT_PATH and finished.code == 0 else {"new", "new.recovery"}
+            before, after = ({path: held for path, held in each.items() if path.split("/")[0] not in is_new}
                              for each in (before, after))  # fmt: skip
         different = first_difference(after, before) if finished.code != 2 else ""
         wrong += [f"{name}, {reason}, {past}: {finished.code}: {different}: {finished.err}"] if different else []

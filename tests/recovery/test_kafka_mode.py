@@ -11,6 +11,7 @@ from fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_f
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import Outcome
+from shares import EACH
 from trees import contents, first_difference, stamps
 
 _WRITTEN_AT_STOP = {".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint", ".lock"}
@@ -59,11 +60,14 @@ def check(case: RecoveryCase, root: Path) -> str:
     return f"after undo, {different}" if different else ""
 
 
+@EACH
 @pytest.mark.parametrize("family", [name for name in recovery_families() if name != "bases"])
-def test_recovery_leaves_what_kafka_left(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+def test_recovery_leaves_what_kafka_left(
+    family: str, each: int, tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
     problems = []
     loaded = refused = 0
-    for number, case in enumerate(recovery_cases([family])):
+    for number, case in enumerate(recovery_cases([family])[::each]):
         root = case.unpack_before(tmp_path / str(number))
         problem = check(case, root)
         if problem:

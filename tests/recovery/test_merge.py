@@ -20,6 +20,7 @@ from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_previ
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
+from kafkalog.log.directories.chosen import Chosen
 from kafkalog.recovery.merging.merge import merge_replicas
 from trees import stamps
 
@@ -237,7 +238,7 @@ def test_what_only_the_leader_had_is_a_gap_and_not_the_deposed_leaders(
     """The first batch of the new epoch is damaged: the list of its broker says all the same where it began."""
     (lost,) = damage(logs(volumes[NEW] / "tale-0")[2], 0)
     assert lost[0] == 90
-    result = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"])
+    result = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["tale"]))
     (tale,) = result.partitions
     assert tale.gaps == [lost]
     old = next(copy for copy in tale.copies if f"broker-{OLD}" in copy.path)
@@ -312,7 +313,7 @@ def test_any_copy_that_has_an_offset_gives_it(volumes: dict[int, Path], tmp_path
         lost.append(gone)
     nowhere = set.intersection(*lost)
     assert nowhere
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["equal"]).partitions
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["equal"])).partitions
     assert set(offsets(tmp_path / "merged")) == set(whole) - nowhere
     assert {offset for first, last in result.gaps for offset in range(first, last + 1)} == nowhere
 
@@ -328,7 +329,7 @@ def test_records_that_were_deleted_stay_deleted(volumes: dict[int, Path], tmp_pa
     text = f"0\n1\ntale 0 {start}\n"
     for broker in (OLD, NEW):
         (volumes[broker] / "log-start-offset-checkpoint").write_text(text)
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"]).partitions
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["tale"])).partitions
     assert result.log_start_offset == start
     assert (tmp_path / "merged" / "log-start-offset-checkpoint").read_text() == text
     seen = open_all(tmp_path / "merged")["tale", 0].records()
@@ -337,13 +338,13 @@ def test_records_that_were_deleted_stay_deleted(volumes: dict[int, Path], tmp_pa
 
 def test_a_log_start_behind_the_end_deletes_nothing(volumes: dict[int, Path], tmp_path: Path) -> None:
     (volumes[BEHIND] / "log-start-offset-checkpoint").write_text("0\n1\ntale 0 99999999\n")
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"]).partitions
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["tale"])).partitions
     assert (result.log_start_offset, result.records_kept) == (0, 120)
 
 
 def test_a_copy_that_has_lost_its_first_segments_is_filled(volumes: dict[int, Path], tmp_path: Path) -> None:
     logs(volumes[NEW] / "tale-0")[0].unlink()
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["tale"]).partitions
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["tale"])).partitions
     assert (result.log_start_offset, result.log_end_offset, result.gap_count) == (0, 120, 0)
     assert len(result.ranges) == 2
 
@@ -361,7 +362,7 @@ def test_what_cannot_be_merged(volumes: dict[int, Path], tmp_path: Path) -> None
     with pytest.raises(UsageError, match="already exists"):
         merge_directories(*volumes.values(), into=tmp_path / "full")
     with pytest.raises(UnknownName, match="there is no topic 'nothing'"):
-        merge_directories(*volumes.values(), into=tmp_path / "merged", topics=["nothing"])
+        merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["nothing"]))
     (volumes[NEW] / "tale-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     ((name, why),) = merge_directories(*volumes.values(), into=tmp_path / "merged").refused
     assert name == "tale-0"
@@ -461,3 +462,57 @@ def test_kafka_opens_merged_volumes_and_changes_nothing(
         tmp_path / "merged", {"segment.index.bytes": 8192, "index.interval.bytes": 256, "now_ms": 1700000100000}
     )
     assert answer["accepted"], answer
+
+
+def with_value(log: Path, number: int) -> bytes:
+    """One bit of the last value of a batch turned over, and the checksum made right again; the batch it was before."""
+    data = bytearray(log.read_bytes())
+    batch = scan(bytes(data)).batches[number]
+    start, end = batch.position, batch.position + batch.size
+    before = bytes(data[start:end])
+    data[end - 2] ^= 1
+    data[start:end] = fix_crc(bytes(data[start:end]))
+    log.write_bytes(data)
+    return before
+
+
+@pytest.mark.parametrize("preferred", [0, 1, 2])
+def test_the_preferred_copy_gives_what_several_have(copies: list[Path], preferred: int, tmp_path: Path) -> None:
+    whole = offsets(copies[0].parent)
+    for number, copy in enumerate(copies):
+        with_value(logs(copy)[0], number)
+    would = merge_preview(copies, prefer=copies[preferred])
+    result = merge_replicas(copies, tmp_path / "merged", prefer=copies[preferred])
+    assert (would.batches_kept, would.ranges) == (result.batches_kept, result.ranges)
+    assert offsets(tmp_path / "merged") == whole
+    merged = b"".join(path.read_bytes() for path in logs(tmp_path / "merged" / copies[0].name))
+    assert merged.startswith(logs(copies[preferred])[0].read_bytes())
+
+
+def test_the_preferred_copy_gives_nothing_that_is_damaged(copies: list[Path], tmp_path: Path) -> None:
+    whole = offsets(copies[0].parent)
+    damage(logs(copies[1])[0], 2)
+    merge_replicas(copies, tmp_path / "merged", prefer=copies[1])
+    assert offsets(tmp_path / "merged") == whole
+
+
+def test_a_stranger_is_not_preferred(copies: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is preferred and is not among the copies"):
+        merge_replicas(copies, tmp_path / "merged", prefer=tmp_path)
+
+
+def test_a_dry_run_says_what_is_written_then_and_writes_nothing(tmp_path: Path) -> None:
+    volumes = unpack_replicas(tmp_path / "volumes")
+    paths = sorted(path for path in volumes.iterdir() if path.is_dir())
+    before = [stamps(path) for path in paths]
+    would = merge_directories(*paths, into=None)
+    assert [stamps(path) for path in paths] == before
+    done = merge_directories(*paths, into=tmp_path / "merged")
+    assert would.target is None
+    written = [{**each.as_dict(), "target": None} for each in done.partitions]
+    assert written == [each.as_dict() for each in would.partitions]
+    assert written
+    shown = kafkalog("merge", *map(str, paths), "--dry-run")
+    assert (shown.code, shown.err) == (0, "")
+    assert "nothing was written: --into DIR writes it" in shown.out
+    assert kafkalog("merge", *map(str, paths)).code == 64

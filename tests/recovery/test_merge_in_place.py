@@ -17,7 +17,6 @@ import kafkalog
 from command import kafkalog as command
 from fixture_data import recovery_case, replica_roles, unpack_replicas
 from kafkalog import Log, RecoveryRefused, UsageError
-from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.log import open_partition
@@ -25,6 +24,7 @@ from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.ways import WayName
+from kafkalog.words.ways import needs_of
 from stopping import Stopped, failing_at
 from trees import first_difference, stamps
 

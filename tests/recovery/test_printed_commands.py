@@ -15,10 +15,10 @@ import pytest
 from command import kafkalog as command
 from counted_records import FAMILIES, readable_records, strays
 from fixture_data import RecoveryCase, recovery_cases
-from kafkalog.cli.way_words import needs_of
 from kafkalog.recovery import plan
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured
+from kafkalog.words.ways import needs_of
 from recovery_settings import given
 from trees import first_difference, stamps
 

@@ -14,10 +14,11 @@ from broker_dirs import brokers, own_copy
 from command import Finished, kafkalog
 from fixture_data import quorum_expected
 from json_pages import validator
-from kafkalog import undo
+from kafkalog import runs, undo
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, read_quorum_log
+from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_partition
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
@@ -402,6 +403,8 @@ def test_stopped_anywhere_it_is_completed_and_taken_back(
     for number in stops:
         again = copy_tree(original, tmp_path / "again")
         assert disturbed(lambda: recover_quorum(alone(again)), number, Stopped, monkeypatch), number  # noqa: B023
+        told = [each.code for each in read_quorum([again])[0].findings]
+        assert (FindingCode.RUN_UNFINISHED in told) is any(run.is_unfinished for run in runs(again)), number
         if number % 2:
             complete_what_began(again)
             recover_quorum(alone(again))

@@ -167,14 +167,26 @@ def test_a_run_that_was_cut_short_is_a_finding(tmp_path: Path, monkeypatch: pyte
     run = runs(root)[-1].run_id
     (found,) = [each for each in verify(root).findings if each.code is FindingCode.RUN_UNFINISHED]
     assert (found.file, found.severity) == (str(root), Severity.WARNING)
-    for words in (["verify"], ["ls"], ["report", "-o", tmp_path / "report.html"]):
+    copy = CASE.unpack_before(tmp_path / "copy")
+    for words in (["verify"], ["ls"], ["report", "-o", tmp_path / "report.html"], ["compare", copy]):
         finished = kafkalog(*words, root)
-        told = finished.err if len(words) == 1 else (tmp_path / "report.html").read_text()
+        told = (tmp_path / "report.html").read_text() if words[0] == "report" else finished.err
         assert (finished.code, f"run {run} was cut short" in told, "run_unfinished" in told) == (1, True, True), words
     advice = f"run {run} was cut short: `recover` completes it, `undo --run {run}` reverses it"
     assert advice in kafkalog("verify", root).err
     undo(root, run)
     assert FindingCode.RUN_UNFINISHED not in [each.code for each in verify(root).findings]
+
+
+def test_what_a_run_has_left_half_done_is_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of it may be in the quarantine."""
+    root = tmp_path / "logs"
+    prepared("a run cut short", root, monkeypatch)
+    run = runs(root)[-1].run_id
+    copy = CASE.unpack_before(tmp_path / "copy")
+    finished = kafkalog("merge", root, copy, "--into", tmp_path / "new")
+    assert (finished.code, f"run {run} has left {root} half done" in finished.err) == (3, True), finished
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_second_name_that_a_run_gave_is_no_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

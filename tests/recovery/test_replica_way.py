@@ -8,11 +8,11 @@ import pytest
 
 import kafkalog
 from fixture_data import replica_roles, unpack_replicas
-from kafkalog.cli.way_words import needs_of
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan
 from kafkalog.recovery.decide.ways import RecoveryWay
+from kafkalog.words.ways import needs_of
 
 ROLES = replica_roles()
 OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))

@@ -17,14 +17,15 @@ import pytest
 from fixture_data import RECOVERY, RecoveryCase, recovery_case, recovery_cases, recovery_families
 from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused
-from kafkalog.cli.advice_words import in_options
 from kafkalog.codec.scan import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.survey import survey
+from kafkalog.words.advice import in_options
 from recovery_settings import given
+from shares import EACH
 from trees import contents, first_difference, stamps
 
 INDEX: dict[str, dict[str, Any]] = {
@@ -129,11 +130,12 @@ def check(case: RecoveryCase, root: Path, counts: dict[str, int]) -> str:
     return f"after undo, {different}" if different else ""
 
 
+@EACH
 @pytest.mark.parametrize("family", FAMILIES)
-def test_safe_recovery(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
+def test_safe_recovery(family: str, each: int, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
     counts = {"left alone": 0, "same bytes": 0, "refused": 0, "as it is": 0}
     problems = []
-    for number, case in enumerate(recovery_cases([family])):
+    for number, case in enumerate(recovery_cases([family])[::each]):
         root = case.unpack_before(tmp_path / str(number))
         problem = check(case, root, counts)
         if problem:
@@ -146,7 +148,7 @@ def test_safe_recovery(family: str, tmp_path: Path, compared: Callable[[str, int
 
 
 @pytest.mark.java
-@pytest.mark.parametrize("each", [5, pytest.param(1, marks=pytest.mark.interop)])
+@pytest.mark.parametrize("each", [9, pytest.param(1, marks=pytest.mark.interop)])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_kafka_itself_leaves_the_result_alone(
     family: str, each: int, kafka: KafkaOracle, tmp_path: Path, compared: Callable[[str, int], None]

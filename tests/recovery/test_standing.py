@@ -12,7 +12,6 @@ import pytest
 
 from command import kafkalog
 from fixture_data import recovery_cases
-from kafkalog.cli.advice_words import in_options
 from kafkalog.log.disk.pointer import POINTER, Pointer
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act import quarantine
@@ -21,6 +20,7 @@ from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING
 from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.act.operations import CutOff
 from kafkalog.recovery.act.unfinished_business import Standing, standing
+from kafkalog.words.advice import in_options
 from lock_holder import held
 from recovery_settings import given
 from stopping import Stopped

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def unpacked(name: str, volume: str, tmp_path: Path, without: str = "all of it")
     return root
 
 
-def worse_than_info(found: list[Finding]) -> list[Finding]:
+def worse_than_info(found: Sequence[Finding]) -> list[Finding]:
     return [each for each in found if each.severity != "info"]
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from fixture_data import broker_case, recovery_case
-from kafkalog.cli.advice_words import told
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.recovery import plan, recover
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, read_topic_facts
+from kafkalog.words.advice import told
 
 VERSIONS = ("3.9.1", "4.1.1", "4.3.0")
 INDEXES = (".index", ".timeindex", ".log", ".snapshot")
@@ -66,7 +66,7 @@ def test_settings_come_from_the_metadata_log(
     assert count > 100
     compared("files of crashed brokers recovered with their topics' own settings", count)
     if (version, name) == ("3.9.1", "crash"):  # the only one where Kafka's defaults give other bytes
-        recover(copy, mode="kafka", topics=NO_FACTS, at=killed_at)
+        recover(copy, mode="kafka", topic_facts=NO_FACTS, at=killed_at)
         assert differing(copy, root.name, expected)[0]
 
 
@@ -89,7 +89,7 @@ def test_a_lost_topic_id_is_taken_from_the_metadata(tmp_path: Path) -> None:
     stored = {path: path.read_bytes() for path in files}
     for path in files:
         path.write_bytes(b"version: 0\ntopic_id: ???")
-    made = plan(root, topics=NO_FACTS)
+    made = plan(root, topic_facts=NO_FACTS)
     assert set(made.declined) == {path.parent.name for path in files}
     assert all("--topic-id" in told(why) and "--" not in why for why in made.declined.values())
     assert not plan(root).declined

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import damage
 from batches import batch, fix_crc, patch, record, simple
 from broker_dirs import STOPPED, brokers, own_copy
 from fixture_data import BrokerCase, recovery_case
@@ -344,3 +345,16 @@ def test_a_log_that_ends_with_what_was_there_before_is_cut_there(codec: str, tmp
     recover(root, accept_loss=True, **given(case))
     assert verify(root).is_clean
     assert not plan(root, **given(case)).is_worth_a_look
+
+
+@pytest.mark.parametrize("is_copy", [True, False])
+def test_a_batch_that_is_passed_over_and_is_no_copy(tmp_path: Path, is_copy: bool) -> None:
+    """Its offsets were there before: no consumer gets its records, which are nowhere else."""
+    plain = [damage.batch(number, [damage.record(0, value=b"%d" % number)]) for number in range(6)]
+    late = plain[1] if is_copy else damage.put(damage.batch(4, [damage.record(0, value=b"lost")]), "base_offset", 1)
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    (directory / f"{0:020}.log").write_bytes(b"".join([*plain[:4], late, *plain[4:]]))
+    found = [each for each in verify(directory).findings if each.code is FindingCode.OFFSET_DISPLACED]
+    told = [(each.severity, each.position, each.offset) for each in found]
+    assert told == ([] if is_copy else [(Severity.WARNING, sum(map(len, plain[:4])), 1)])

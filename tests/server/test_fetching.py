@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import damage
 import kafkalog
 from broker_dirs import brokers, expected_offsets, own_copy
 from fixture_data import broker_case
@@ -266,6 +267,47 @@ def test_bytes_that_are_no_batch(tmp_path: Path) -> None:
     with serving(tmp_path / "data", on_damage=told.append) as server, RawClient(server.address) as client:
         assert offsets(one(client.ask("Fetch", 11, **fetching("orders", {0: 20})))) == list(range(21, 50))
     assert len(told) == 1
+
+
+def test_a_transaction_that_is_undecided_because_of_damage_is_told_or_left_out(tmp_path: Path) -> None:
+    """As a batch that cannot be read, not as one that is open: nobody will end it."""
+    data = damage.Header(attributes=0x10, producer_id=7, producer_epoch=0, base_sequence=0)
+    batches = [damage.batch(0, [damage.record(0)])]
+    batches += [damage.batch(number, [damage.record(0)], data) for number in (1, 2)]
+    marker = damage.marker(3, 7, 0, commit=True)
+    batches += [marker[:-1] + bytes([marker[-1] ^ 1])]
+    batches += [damage.batch(4, [damage.record(0)]), damage.batch(5, [damage.record(0)], data)]
+    batches += [damage.marker(6, 7, 0, commit=True), damage.batch(7, [damage.record(0)])]
+    directory = tmp_path / "data" / "orders-0"
+    directory.mkdir(parents=True)
+    (directory / f"{0:020}.log").write_bytes(b"".join(batches))
+    told: list[str] = []
+    where = "the transaction of producer 7 from offset 1 on was committed cannot be told"
+
+    def asked(client: RawClient, offset: int, level: int = 1) -> tuple[int, list[int]]:
+        body = fetching("orders", {0: offset}) | {"isolation_level": level, "max_wait_ms": 10_000}
+        answer = one(client.ask("Fetch", 11, **body))
+        return answer["error_code"], [] if answer["error_code"] else offsets(answer)
+
+    with serving(tmp_path / "data", complain=told.append) as server, RawClient(server.address) as client:
+        assert asked(client, 0) == (Code.NONE, [0])
+        for _ in range(2):
+            assert asked(client, 1) == (Code.CORRUPT_MESSAGE, [])
+        assert asked(client, 4) == (Code.CORRUPT_MESSAGE, [])
+        found = one(client.ask("Fetch", 11, **fetching("orders", {0: 0})))
+        assert (found["error_code"], found["records"]) == (Code.NONE, b"".join(batches))
+    assert len(told) == 1
+    assert where in told[0]
+    told.clear()
+    with serving(tmp_path / "data", complain=told.append, on_damage=lambda _: None) as server:
+        with RawClient(server.address) as client:
+            assert asked(client, 0) == (Code.NONE, [0])
+            assert asked(client, 1) == (Code.NONE, [4, 5, 6, 7])
+            assert asked(client, 1, level=0) == (Code.NONE, [1, 2])
+        given = by_librdkafka(bootstrap(server), {("orders", 0): (0, 8)}, "read_committed")
+    assert [offset for _, _, offset in sorted(given)] == [0, 4, 5, 7]
+    assert len(told) == 1
+    assert where in told[0]
 
 
 @pytest.mark.parametrize("length", [0, 1 << 29])

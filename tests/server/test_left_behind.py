@@ -16,10 +16,10 @@ from command import kafkalog as command
 from fixture_data import broker_case
 from kafkalog import Log, LogConfig, NewRecord, ProducerState
 from kafkalog.cluster.transactions.transactions import TransactionState
+from kafkalog.replay import ReplayOptions, ReplayPlan, plan_replay
+from kafkalog.replay.target import Target
 from kafkalog.server.broker import Server
 from kafkalog.server.catalog import Catalog
-from kafkalog.server.replay import ReplayOptions, ReplayPlan, plan_replay
-from kafkalog.server.replay.target import Target
 from mock_cluster import consumed, made_in_a_mock, mock_cluster
 from raw_client import RawClient
 
@@ -142,10 +142,10 @@ def test_going_on_behind_a_map_may_be_cut_short_too(
         given = ("replay", "--yes", "--bootstrap-server", bootstrap, "--map", path, source)
         assert command(*given).code == 1
         before = path.read_bytes()
-        monkeypatch.setattr("kafkalog.server.replay.run._CHUNK_RECORDS", 4)
+        monkeypatch.setattr("kafkalog.replay.run._CHUNK_RECORDS", 4)
         for name in ("read_parquet", "write_parquet"):
             with monkeypatch.context() as patch:
-                patch.setattr(f"kafkalog.server.replay.run.{name}", lambda *_: (_ for _ in ()).throw(_KilledError))
+                patch.setattr(f"kafkalog.replay.run.{name}", lambda *_: (_ for _ in ()).throw(_KilledError))
                 assert command(*given, "--open-transactions", "abort").code == 70
             assert path.read_bytes() == before
         assert path.with_suffix(".parquet.journal").exists()

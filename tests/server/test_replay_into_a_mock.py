@@ -22,10 +22,10 @@ from fixture_data import broker_case, replica_roles, unpack_replicas
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log import open_all, open_partition
-from kafkalog.server.replay import ReplayOptions, plan_replay, replay
-from kafkalog.server.replay.groups import moved_offsets
-from kafkalog.server.replay.offset_map import OffsetMap, Run
-from kafkalog.server.replay.target import Target, Written
+from kafkalog.replay import ReplayOptions, plan_replay, replay
+from kafkalog.replay.groups import moved_offsets
+from kafkalog.replay.offset_map import OffsetMap, Run
+from kafkalog.replay.target import Target, Written
 from mock_cluster import committed, consumed, made_in_a_mock, mock_cluster
 
 CASES = ("2.8.2/groups", "4.1.1/txn", "4.1.1/groups")
@@ -103,7 +103,7 @@ def test_what_ends_anywhere_goes_on_there(
 ) -> None:
     """Around each commit, where it is decided whether records are there."""
     (broker,) = brokers("4.1.1/txn")
-    monkeypatch.setattr("kafkalog.server.replay.run._CHUNK_RECORDS", 40)
+    monkeypatch.setattr("kafkalog.replay.run._CHUNK_RECORDS", 40)
     path = str(tmp_path / "map.parquet")
     plan = plan_replay([broker], ReplayOptions())
     commits = 0
@@ -213,7 +213,7 @@ def test_a_map_that_was_all_that_was_left(tmp_path: Path, monkeypatch: pytest.Mo
     with mock_cluster(topics_of("4.1.1/txn")) as bootstrap:
         given = ("--bootstrap-server", bootstrap, "--yes", "--map", path, broker)
         with monkeypatch.context() as patch:
-            patch.setattr("kafkalog.server.replay.run.write_parquet", killed)
+            patch.setattr("kafkalog.replay.run.write_parquet", killed)
             assert command("replay", *given).code == 70
         done = command("replay", *given)
         assert (done.code, path.exists()) == (1, True), done.err
@@ -237,7 +237,7 @@ def test_an_interrupt_ends_it_in_order(rate: int | None, tmp_path: Path) -> None
     (broker,) = brokers("4.1.1/txn")
     path = tmp_path / "map.parquet"
     program = (
-        "import sys; from kafkalog.server.replay import run; run._CHUNK_RECORDS = 3; "
+        "import sys; from kafkalog.replay import run; run._CHUNK_RECORDS = 3; "
         "from kafkalog.cli.main import run; sys.exit(run(sys.argv[1:]))"
     )
     progress = plan_replay([broker], ReplayOptions()).progress_topic

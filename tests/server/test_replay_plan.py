@@ -12,8 +12,8 @@ from command import kafkalog as command
 from kafkalog.codec.errors import RecoveryRefused, UnknownName, UsageError
 from kafkalog.log import open_all
 from kafkalog.recovery.checks.verify import verify
-from kafkalog.server.replay import ReplayOptions, plan_replay, target
-from kafkalog.server.replay.retention import settings_for
+from kafkalog.replay import ReplayOptions, plan_replay, target
+from kafkalog.replay.retention import settings_for
 
 NOW = 1_900_000_000_000
 (TXN,) = brokers("4.1.1/txn")

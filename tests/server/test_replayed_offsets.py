@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.errors import UsageError
-from kafkalog.server.replay.journal import Journal
-from kafkalog.server.replay.offset_map import OffsetMap, Run, runs_of, write_parquet
+from kafkalog.replay.journal import Journal
+from kafkalog.replay.offset_map import OffsetMap, Run, runs_of, write_parquet
 
 
 @st.composite

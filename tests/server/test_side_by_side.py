@@ -13,7 +13,7 @@ from command import kafkalog
 from fixture_data import broker_case
 from kafka_needed import kafka_needed
 from kafkalog import Log, LogConfig
-from kafkalog.cli.outcome import Outcome
+from kafkalog.words.outcome import Outcome
 from lock_holder import held
 from real_broker import RealBroker
 from serving import Given, Place, by_librdkafka, subscribed

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from kio.serial import entity_reader, entity_writer
 
+from kafkalog.cluster.kraft.cluster_facts import ClusterFacts
 from kafkalog.codec.messages.leaves import Output
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.messages.published import apis, newest
 from kafkalog.codec.messages.schema import snake_case
+from kafkalog.server.answering import OFFERED
 from kafkalog.server.apis import API_VERSIONS, api
-from kafkalog.server.catalog import Cluster
 from kafkalog.server.handlers.versions import api_versions
 from kafkalog.server.wire import SIZE, Request, RequestError, encode_response, parse_request
 from message_values import values
@@ -128,7 +129,7 @@ def test_a_response_has_holes_for_records() -> None:
 def test_api_versions_of_the_future_are_answered_in_version_0() -> None:
     asked = parse_request(bytes.fromhex("0012 7fff 00000009 ffff"))
     data: Any
-    (data,) = encode_response(asked, api_versions(asked, Cluster(None, 1)))
+    (data,) = encode_response(asked, api_versions(asked, ClusterFacts(None, 1), OFFERED))
     answer = asked.api.response.construct(0).parse(bytes(data)[8:])
     assert answer == {"error_code": 35, "api_keys": [{"api_key": 18, "min_version": 0, "max_version": 5}]}
 
@@ -149,7 +150,7 @@ def test_a_client_that_wants_another_node_is_sent_away(version: int, body: dict[
     """`KafkaApis.handleApiVersionsRequest` of 4.4."""
     kind = api(API_VERSIONS)
     assert kind is not None
-    answer = api_versions(Request(kind, version, 1, None, body), Cluster("here", 7))
+    answer = api_versions(Request(kind, version, 1, None, body), ClusterFacts("here", 7), OFFERED)
     assert answer["error_code"] == error
     assert bool(answer["api_keys"]) is (error == 0)
 

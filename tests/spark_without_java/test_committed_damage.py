@@ -57,7 +57,7 @@ def test_where_an_open_transaction_ends_committed_data_is_told(
         told = records.open_transaction or ""
         assert ("read_committed ends at offset 1, where a transaction of producer 3 is open" in told) == is_told
     assert read(tmp_path, level, "FAILFAST") == ([0] if level == "read_committed" else [0, 1, 2])
-    told = "t-0: read_committed ends at offset 1, where a transaction is open"
+    told = "t-0: read_committed ends at offset 1, where a transaction of producer 3 is open"
     assert (told in caplog.text) == (level == "read_committed")
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 import kafkalog
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
-from kafkalog.log.consuming import follow
+from kafkalog.log.directories import follow
 from kafkalog.spark import followed, stream
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.schema import full_schema, layout_of

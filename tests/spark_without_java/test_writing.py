@@ -22,7 +22,7 @@ import kafkalog
 from command import kafkalog as kafkalog_command
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.disk import fs
-from kafkalog.log.producing.columns import partitions_of
+from kafkalog.log.writing.column_partitions import partitions_of
 from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
 from kafkalog.spark.commit import abandon, commit
 from kafkalog.spark.journal import Journal, load_journal, save_journal
@@ -552,12 +552,13 @@ def test_a_commit_that_fails_is_taken_back_at_once(tmp_path: Path, monkeypatch: 
     assert texts(path, "t") == [*"abcdefgh"]
 
 
+@pytest.mark.parametrize("overwrite", [False, True])
 def test_what_somebody_else_wrote_behind_a_broken_commit_is_never_taken_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    overwrite: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "data"
     prepared(path)
-    job = Job(path, WITH_PARTITION)
+    job = Job(path, WITH_PARTITION, overwrite=overwrite)
     message = job.task(0, rows("t", "c", partition=0))
     with monkeypatch.context() as patch:
         patch.setattr("kafkalog.spark.commit.replace", lambda *_, **__: (_ for _ in ()).throw(Killed))
@@ -566,12 +567,18 @@ def test_what_somebody_else_wrote_behind_a_broken_commit_is_never_taken_back(
             job.commit([message])
     with kafkalog.Log.open(path / "t-0") as log:
         log.append([b"of somebody else"])
-    with pytest.raises(RecoveryRefused, match="from offset 2 on the log holds what is not of that commit"):
+    aside = [each.name for each in path.glob("*-stray")]
+    assert len(aside) == overwrite
+    first = 0 if overwrite else 2
+    with pytest.raises(RecoveryRefused, match=f"from offset {first} on the log holds what is not of that com") as told:
         write(path, rows("t", "d", partition=0))
-    assert texts(path, "t") == ["a", "b", "c", "of somebody else"]
+    assert ("the rows of before are in" in str(told.value)) is overwrite
+    assert all(name in str(told.value) for name in aside)
+    before = ["a", "b"][:first]
+    assert texts(path, "t") == [*before, "c", "of somebody else"]
     shutil.rmtree(job.work)
     write(path, rows("t", "d", partition=0))
-    assert texts(path, "t") == ["a", "b", "c", "of somebody else", "d"]
+    assert texts(path, "t") == [*before, "c", "of somebody else", "d"]
 
 
 JOURNALS = (

@@ -18,14 +18,19 @@ FAMILIES = [name for name in recovery_families() if name not in ("bases", "crc_f
 
 
 def readable_records(root: Path, strays_before: frozenset[str]) -> tuple[int, int]:
-    """Records that can be read anywhere in the live partitions, and in those that recovery made strays; copies once.
+    """Records that can be read anywhere in the live partitions, in those that recovery made strays, and in those that
+    were being moved here and have no other copy; copies once.
 
     And how many of them a consumer passes over who reads in order, because higher ones come first.
     """
     count = hidden = 0
-    for partition in kafkalog.open(root).partitions:
+    found = kafkalog.open(root).partitions
+    live = {(each.topic, each.partition) for each in found if each.state is DirectoryState.LIVE}
+    for partition in found:
         is_new_stray = partition.state is DirectoryState.STRAY and Path(partition.path).name not in strays_before
-        if partition.topic == CLUSTER_METADATA_TOPIC or not (partition.state is DirectoryState.LIVE or is_new_stray):
+        is_only_copy = partition.state is DirectoryState.FUTURE and (partition.topic, partition.partition) not in live
+        counts = partition.state is DirectoryState.LIVE or is_new_stray or is_only_copy
+        if partition.topic == CLUSTER_METADATA_TOPIC or not counts:
             continue
         seen: set[tuple[int, int, int, int]] = set()
         reached = partition.log_start_offset

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from kafkalog.cli.output import escape_controls
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["as_lines"]
 

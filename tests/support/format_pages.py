@@ -18,6 +18,7 @@ from construct import Container, Struct
 
 from broker_dirs import brokers
 from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, findings, scan
+from kafkalog.codec.batch_fields import BATCH_FIELDS, OF_RECORDS
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.layout import (
     fetch_result,
@@ -41,7 +42,7 @@ from kafkalog.codec.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.whole import ENTRY, PRODUCER_SNAPSHOT, Sequence
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md")
+PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md", DOCS / "spark-contents.md")
 BLOCK = re.compile(r"(<!-- begin (?P<kind>\w+) ?(?P<arguments>[^>]*?) -->\n).*?(<!-- end -->)", re.DOTALL)
 MODULES = (
     fetch_result, legacy_message, lz4_frame, offset_index, producer_snapshot, record_batch, snappy_stream, text_files,
@@ -274,6 +275,18 @@ def enum(name: str) -> Iterator[str]:
         yield f"| `{value}` | {text} |"
 
 
+_WORDS = {"partitionLeaderEpoch": "leaderEpoch"}
+
+
+def batch_fields() -> Iterator[str]:
+    """What a batch's header says: where it can be had, and what it means."""
+    yield "| column | of each record | meaning |"
+    yield "|---|---|---|"
+    for name, field in BATCH_FIELDS.items():
+        of_records = f"`{_WORDS.get(name, name)}`" if name in OF_RECORDS else ""
+        yield f"| `{name}` | {of_records} | {field.meaning} |"
+
+
 KINDS: dict[str, Callable[..., Iterator[str]]] = {
     "table": table,
     "message": message_table,
@@ -284,6 +297,7 @@ KINDS: dict[str, Callable[..., Iterator[str]]] = {
     "snapshot": snapshot_example,
     "text": text_example,
     "enum": enum,
+    "batch_fields": batch_fields,
 }
 
 

@@ -11,7 +11,7 @@ from broker_dirs import brokers, own_copy, unpacked
 from command import Finished, kafkalog
 from fixture_data import recovery_cases, tiered_case
 from kafkalog.log import open_all
-from kafkalog.server.replay.target import progress_topic
+from kafkalog.replay.target import progress_topic
 from mock_cluster import mock_cluster
 from the_server import the_command
 

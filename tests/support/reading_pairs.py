@@ -32,6 +32,7 @@ from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.log import open_partition
+from kafkalog.log.reading.consumer_view import TOLD
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout
@@ -50,6 +51,8 @@ class RandomLog:
     aborted: list[list[tuple[int, int, int]]] = field(default_factory=list)
 
     end: int = 0
+    open_since: dict[int, int] = field(default_factory=dict)
+    """producer id -> first offset of its transaction without a marker"""
 
     def write(self, root: Path) -> None:
         directory = root / self.name
@@ -113,7 +116,7 @@ def random_log(choose: random.Random, name: str) -> RandomLog:
                 offset += choose.choice([1, 2, 7])
         made.segments.append((base, batches))
         made.aborted.append(aborted)
-    made.end = offset
+    made.end, made.open_since = offset, open_since
     return made
 
 
@@ -148,8 +151,8 @@ def _field(name: str, values: Callable[[random.Random, int], int], *, fix: bool 
         at, size = batches[number]
         batch = bytes(data[at : at + size])
         own = {"base_offset": "offset", "batch_length": "size"}.get(name, name) if batch[16] < 2 else name
-        if own not in damage.fields_of(batch):
-            return "nothing"
+        if own not in damage.fields_of(batch) or (batch[16] >= 2 and size < 61):
+            return "nothing"  # what an earlier damage left is no whole header
         value = values(choose, damage.get(batch, own))
         changed = damage.put(batch, own, value)
         data[at : at + size] = damage.with_crc(changed) if fix else changed
@@ -274,6 +277,8 @@ Given = tuple[list[Row], bool]
 COLUMNS = ["offset", "key", "value"]
 
 
+READS_ON = "a consumer reads on"
+"""In the warning of what ends nobody's reading."""
 _PASSED = {FindingCode.RECORDS_COUNT_INVALID}
 """Told where there is a list, of a batch that is read all the same, or that is not opened."""
 
@@ -304,12 +309,17 @@ def by_arrow(path: Path, level: str, start: int, end: int, choose: random.Random
     rows = list(_of_table(iter(reader)))
     raised = False
     again = []
-    try:
-        for each in open_partition(path).to_arrow(COLUMNS, **options):
-            again += list(_of_table(iter([each])))
-    except FormatError:
-        raised = True
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        try:
+            for each in open_partition(path).to_arrow(COLUMNS, **options):
+                again += list(_of_table(iter([each])))
+        except FormatError:
+            raised = True
     assert again == rows, f"with a list {len(rows)} rows, without {len(again)}"
+    passed = {each.code for each in findings if each.code in TOLD and each.severity.value != "info"}
+    if not raised:
+        assert len(warned) == len(passed), f"warned: {[*map(str, warned)]}, found: {findings}"
     assert raised == _told(findings), f"raised: {raised}, found: {findings}"
     return rows, raised
 
@@ -378,6 +388,9 @@ def spark_tasks(path: Path, level: str, start: int, end: int, choose: random.Ran
         except (FormatError, kafkalog.UsageError):  # an offset that the log does not reach is an error too
             return rows, True
     told = told or any("unreadable" in str(each.message) for each in warned)
+    for each in warned:
+        if READS_ON in str(each.message):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
     return rows, told
 
 
@@ -423,13 +436,16 @@ def same(expected: Answer, given: Given, name: str) -> str:
     rows, told = given
     if name == "dump" and told and not expected.is_error:
         told = False  # its exit code is also for findings that hide no record
-    if told != expected.is_error:
+    if told != expected.is_error and not (expected.is_open and rows == expected.rows):
         said = "said nothing of" if expected.is_error else "complained, and there is no"
         return f"{said} {expected.why or 'damage'}; {len(rows)} rows, {len(expected.rows)} expected"
     if name == "Spark" and expected.is_error:  # a query that failed gives none, whatever tasks have read
         return ""
     if expected.why == "inside" and rows[: len(expected.rows)] == expected.rows:
         return ""  # of a compressed batch what comes before the fault
+    if name == "Spark" and expected.astray:  # where tasks share a batch, one that lies beyond its batch may be in none
+        rows, wanted = ([row for row in each if row not in expected.astray] for each in (rows, expected.rows))
+        return "" if rows == wanted else f"{len(rows)} rows, {len(wanted)} expected, those astray left out"
     if rows != expected.rows:
         return f"{len(rows)} rows, {len(expected.rows)} expected ({expected.why or 'no damage'})"
     return ""
@@ -464,7 +480,8 @@ def pairs(seed: int, readers_each: int = 4) -> Iterator[tuple[str, str]]:
             line += " compiled" if enough == 0 else ""
             expected = answer(log, start, end, committed=level == LEVELS[1])
             try:
-                with patch.object(thresholds, "ENOUGH_BYTES", enough):
+                with patch.object(thresholds, "ENOUGH_BYTES", enough), warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", f".*{READS_ON}")
                     problem = same(expected, READERS[name][0](directory, level, start, end, choose), name)
             except AssertionError as wrong:
                 problem = str(wrong)

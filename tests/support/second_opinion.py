@@ -164,6 +164,11 @@ class Answer:
     rows: list[Row]
     is_error: bool
     why: str = ""
+    is_open: bool = False
+    """whether it is an error bytes alone do not tell: a message of magic 0 or 1 claims to reach beyond the file, and
+    what it claims holds a sound batch, which may be its value, or have been written behind it; an index knows"""
+    astray: list[Row] = field(default_factory=list)
+    """those whose offsets are not among the ones that the header of their batch claims"""
 
 
 @dataclass
@@ -246,6 +251,11 @@ def walked(log: Log) -> _Walked:
     return found
 
 
+def _claimed(data: bytes) -> int:
+    """The size of an entry by its header."""
+    return _OVERHEAD + int.from_bytes(data[8:_OVERHEAD], "big", signed=True)
+
+
 def _is_tail(data: bytes, position: int, expected: int) -> bool:
     """The log ends inside a batch that was never finished, or in zeros; no sound batch is anywhere behind."""
     if not any(data[position:]):
@@ -316,8 +326,18 @@ def _is_listed_marker(log: Log, data: bytes, producer: int, first: int) -> bool:
 
 def answer(log: Log, start: int = 0, end: int = NO_END, *, committed: bool = False) -> Answer:
     """What a reader that stops at damage gives between two offsets."""
-    low = max(start, log.log_start)
     walk = walked(log)
+    found = _answer(log, walk, start, end, committed)
+    number, position = walk.place
+    data = log.segments[number][1][position:] if log.segments else b""
+    claims_more = len(data) > _MAGIC_AT and data[_MAGIC_AT] < 2 and _claimed(data) > len(data)
+    found.is_open = walk.stop == "bytes" and claims_more
+    found.astray = [row for each in walk.kept for row in each.rows if row[0] > each.last]
+    return found
+
+
+def _answer(log: Log, walk: _Walked, start: int, end: int, committed: bool) -> Answer:
+    low = max(start, log.log_start)
     view_end, aborted, undecided = end, [], NO_END
     if committed:
         transactions = _transactions(log, walk)

@@ -55,7 +55,7 @@ class TieredCluster(RealCluster):
     def __init__(self, version: str, directory: Path, brokers: tuple[int, ...] = (1, 2), **settings: object) -> None:
         self.remote = directory / "remote"
         self.remote.mkdir(parents=True, exist_ok=True)
-        super().__init__(version, directory, brokers, **tier_settings(self.remote, len(brokers)), **settings)
+        super().__init__(version, directory, brokers, None, **{**tier_settings(self.remote, len(brokers)), **settings})
         for node in self._nodes.values():
             node.classes = tier_jars(version)
 

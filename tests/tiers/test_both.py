@@ -41,7 +41,7 @@ def expected(name: str, isolation: str) -> dict[str, list[Row]]:
 
 def rows_of(partition: Partition, isolation: str) -> list[Row]:
     reader = partition.records(isolation_level=isolation)
-    found = [(each.offset, each.timestamp, each.key, each.value, tuple(tuple(pair) for pair in each.headers))
+    found = [(each.offset, each.timestamp, each.key, each.value, tuple((pair.key, pair.value) for pair in each.headers))
              for each in reader]  # fmt: skip
     assert [each for each in reader.findings if each.severity != "info"] == []
     return found
@@ -52,8 +52,8 @@ def both_tiers(root: Path, volume: str | None, *, events: bool = True) -> dict[s
     tier = open_tier(str(root / "remote"))
     paths = [] if volume is None else [str(root / volume)]
     if not events:
-        for path in root.glob("*/__remote_log_metadata-*"):
-            shutil.rmtree(path)
+        for events_log in root.glob("*/__remote_log_metadata-*"):
+            shutil.rmtree(events_log)
     found = {}
     for _, path in mounted(paths, tier):
         for partition in kafkalog.open(path).partitions:

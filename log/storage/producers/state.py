@@ -137,16 +137,16 @@ class ProducerStateEntry:
 
     def entry(self) -> ProducerEntry:
         """As a snapshot stores it."""
-        batch = self.last_batch
+        batch, first = self.last_batch, self.current_txn_first_offset
         return ProducerEntry(
-            self.producer_id,
-            self.producer_epoch,
-            batch.last_sequence,
-            batch.last_offset,
-            batch.offset_delta,
-            self.last_timestamp,
-            self.coordinator_epoch,
-            NO_OFFSET if self.current_txn_first_offset is None else self.current_txn_first_offset,
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            last_sequence=batch.last_sequence,
+            last_offset=batch.last_offset,
+            offset_delta=batch.offset_delta,
+            timestamp=self.last_timestamp,
+            coordinator_epoch=self.coordinator_epoch,
+            current_txn_first_offset=NO_OFFSET if first is None else first,
         )
 
     @classmethod

@@ -12,8 +12,9 @@ from typing import Any, Generic, TypeVar
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import interruptible
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["Acting", "Declined"]
 

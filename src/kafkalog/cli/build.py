@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 
 import click
@@ -9,13 +10,14 @@ import click
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import PARTITION, PARTITION_COUNT
-from kafkalog.cli.outcome import outcome_of_change
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter, remark
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Codec
 from kafkalog.codec.wording import counted
 from kafkalog.log.writing.config import LogConfig
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import outcome_of_change
 
 __all__ = ["command"]
 
@@ -70,10 +72,11 @@ def command(
     if partitions is None and partitioner is not None:
         raise UsageError("--partitioner is the hash for --partitions, and needs it")
     with needed("build", "fast"):
-        from kafkalog.log.producing.building import build_partitions
+        from kafkalog.log.writing.building import build_partitions
         from kafkalog.log.writing.record_files import read_record_file
 
-    built = build_partitions(
+    building = partial(
+        build_partitions,
         chain.from_iterable(read_record_file(path, encoding=encoding) for path in files),
         target,
         topic=topic,
@@ -87,6 +90,12 @@ def command(
         append=append,
         option="--partitions",
     )
+    try:
+        built = building()
+    except BaseException as error:
+        for note in getattr(error, "__notes__", ()):
+            remark(note)
+        raise
     if as_json:
         print_lines(each.as_dict() for each in built)
     else:

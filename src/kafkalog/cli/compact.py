@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 import click
 
 from kafkalog.cli.acting import Acting, Declined
-from kafkalog.cli.advice_words import told
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.outcome import Outcome, outcome_of_change
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table
@@ -26,6 +24,9 @@ from kafkalog.recovery.compaction.run import CompactionResult, compact, plan_com
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.places import holding
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome, outcome_of_change
 
 __all__ = ["command"]
 
@@ -195,9 +196,7 @@ def command(
                 path,
                 config=settings,
                 at=at,
-                topics=topics,
-                partitions=numbers,
-                exclude=excluded,
+                select=chosen_of(topics, numbers, excluded),
                 on_progress=progress.update,
             )
             progress.pause()
@@ -212,9 +211,7 @@ def command(
             path,
             config=settings,
             at=at,
-            topics=topics,
-            partitions=numbers,
-            exclude=excluded,
+            select=chosen_of(topics, numbers, excluded),
             into=into,
             quarantine=quarantine,
             expected=made,

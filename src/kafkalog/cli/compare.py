@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import click
 
-from kafkalog.cli.compare_text import print_comparison
+from kafkalog.cli.compare_text import print_comparison, print_losses
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
+from kafkalog.inspect.group_losses import GroupLoss, commits_of, group_losses
+from kafkalog.log.directories.chosen import Chosen
 from kafkalog.recovery.copies.compare import compare
+from kafkalog.recovery.copies.comparison import Comparison
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 
@@ -21,6 +26,7 @@ __all__ = ["command"]
 @click.command(name="compare")
 @PATHS
 @selection_options
+@click.option("--groups", is_flag=True, help="Also show what each consumer group lost where copies diverge.")
 @JOBS
 @SERVER_PROPERTIES
 @JSON
@@ -31,6 +37,7 @@ def command(
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
+    groups: bool,
     jobs: int | None,
     server_properties: str | None,
     as_json: bool,
@@ -41,18 +48,35 @@ def command(
     data directory supplies the ISRs. Shows where copies diverge, by leader epoch and by content, and what is damaged.
     Reads everything and changes nothing.
 
+    --groups compares what groups committed in `__consumer_offsets` with the best copy of each partition: the offsets
+    that a group read and that are gone, and those of the best copy that it passes over.
+
     Exit code 0 if all copies are equal and complete, 1 if not, 4 if something could not be read.
     """
     properties_only_for(ctx)
     with ByteProgress("comparing", sum(total_bytes(path) for path in paths)) as progress:
         found = compare(
-            *paths, topics=topics, partitions=numbers, exclude=excluded, jobs=job_count(jobs), on_read=progress.advance
+            *paths, select=chosen_of(topics, numbers, excluded), jobs=job_count(jobs), on_read=progress.advance
         )
+    losses, unknown = _losses(found, paths) if groups else ([], [])
     if as_json:
-        print_lines([*(each.as_dict() for each in found.partitions), found.as_dict()])
+        losses_told = [each.as_dict() for each in losses]
+        print_lines([*(each.as_dict() for each in found.partitions), *losses_told, found.as_dict()])
     else:
         print_comparison(found)
-    report_findings([*found.findings, *(each for partition in found.partitions for each in partition.findings)])
+        if groups:
+            print_losses(losses)
+    own = [*found.findings, *(each for partition in found.partitions for each in partition.findings)]
+    report_findings([*own, *unknown])
     if found.unreadable:
         return Outcome.IO_ERROR
-    return Outcome.CLEAN if found.is_clean else Outcome.FINDINGS
+    return Outcome.CLEAN if found.is_clean and not losses and not unknown else Outcome.FINDINGS
+
+
+def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss], list[Finding]]:
+    """What groups lost, and what speaks against the answer being whole."""
+    beside = found
+    if not any(each.topic == CONSUMER_OFFSETS_TOPIC for each in found.partitions):
+        beside = compare(*paths, select=Chosen.of([CONSUMER_OFFSETS_TOPIC]))
+    commits, findings = commits_of(beside)
+    return group_losses(found, commits), [each for each in findings if each.severity is not Severity.INFO]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
+from kafkalog.inspect.group_losses import GroupLoss
 from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
+from kafkalog.words.escapes import escape_controls
 
-__all__ = ["print_comparison"]
+__all__ = ["print_comparison", "print_losses"]
 
 
 def print_comparison(found: Comparison) -> None:
@@ -49,6 +51,38 @@ def print_comparison(found: Comparison) -> None:
         writer.write("")
         for line in _end(found):
             writer.write(escape_controls(line))
+
+
+def print_losses(losses: Sequence[GroupLoss]) -> None:
+    """A row for each group and partition that lost something."""
+    if not losses:
+        with LineWriter() as writer:
+            writer.write("groups: none has read anything that the best copies lack")
+        return
+    print_table(
+        "groups",
+        [
+            "group",
+            "partition",
+            Column("committed", drop=2),
+            Column("epoch", drop=3),
+            "read and gone",
+            "never seen",
+            Column("still in", drop=1, wraps=True),
+        ],
+        [
+            [
+                each.group,
+                f"{each.topic}-{each.partition}",
+                each.committed_offset,
+                each.leader_epoch,
+                ("" if each.is_certain else "perhaps ") + f"{each.gone_first} to {each.committed_offset - 1}",
+                "" if each.unseen_last is None else f"{each.gone_first} to {each.unseen_last}",
+                each.held_by,
+            ]
+            for each in losses
+        ],
+    )
 
 
 def _numbers(copy: CopyReport) -> list[object]:
@@ -171,6 +205,10 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
         )
         if difference.only_epoch_differs:
             yield "They differ only in the leader epoch, which no checksum covers."
+        unreadable = {subject: difference.unreadable_batches, other: difference.unreadable_there_batches}
+        for whose, batches in unreadable.items():
+            if batches:
+                yield f"Of these, the records of {counted(batches, 'batch')} cannot be read in {whose}."
     if difference.lacks is not None:
         cause = ", where it is damaged" if difference.lacks_for_damage else ""
         yield (
@@ -207,8 +245,8 @@ def _end(found: Comparison) -> Iterator[str]:
     """Where brokers stand, where ISRs are from, what was not examined, and the sum."""
     if found.memory is not None:
         yield f"ISRs: from {found.memory}"
-    elif found.memory_problem is not None:
-        yield f"ISRs are unknown: {found.memory_problem}"
+    if found.memory_problem is not None:
+        yield f"ISRs {'may be older' if found.memory else 'are unknown'}: {found.memory_problem}"
     for path in found.left_out:
         yield f"left out: {path}"
     for path, reason in found.unreadable:

@@ -7,15 +7,16 @@ from typing import Any
 
 import click
 
-from kafkalog.cli.explain_words import field_path, value_text, words_of
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import FIELD_COUNT, OFFSET
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.trace import FieldSpan
 from kafkalog.recovery.explain import ExplainedPart, Explanation, PartRole, explain
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.fields import field_path, value_text, words_of
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 

@@ -13,17 +13,18 @@ from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.numbers import OFFSET
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.remote import remote_options, with_remote
-from kafkalog.cli.options.selection import chosen_findings, chosen_of, selected, selection_options
+from kafkalog.cli.options.selection import chosen_of, selected, selection_options
 from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cli.times import time_text
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.insides import Insides
 from kafkalog.log import ISOLATION_LEVELS, Partition, open_all
 from kafkalog.log.directories.locate import index_findings_of_offset, index_findings_of_time, locate, newest
 from kafkalog.log.disk.files import unreadable
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
 from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.words.times import time_text
 
 __all__ = ["command"]
 
@@ -97,6 +98,7 @@ class _Search:
             "is_there": False, "segment": None, "segment_base_offset": None, "position": None, "size": None,
             "base_offset": None, "last_offset": None, "leader_epoch": None, "is_control": None, "timestamp": None,
             "is_below_log_start": offset < partition.log_start_offset,
+            "insides": None,
             "is_behind_damage": found is None and any(each.severity is Severity.ERROR for each in findings),
         }  # fmt: skip
         if found is not None:
@@ -104,7 +106,7 @@ class _Search:
                 "is_there": found.is_there, "segment": found.segment, "segment_base_offset": found.segment_base_offset,
                 "position": found.position, "size": found.size, "base_offset": found.base_offset,
                 "last_offset": found.last_offset, "is_control": found.is_control, "timestamp": found.record_timestamp,
-                "leader_epoch": found.leader_epoch if found.leader_epoch >= 0 else None,
+                "leader_epoch": found.leader_epoch if found.leader_epoch >= 0 else None, "insides": str(found.insides),
             }  # fmt: skip
         return line
 
@@ -129,6 +131,8 @@ def _state(line: Line) -> str:
         return "beyond the end"
     if line["is_below_log_start"]:
         return "below the log start"
+    if line["insides"] == Insides.UNREADABLE:
+        return "its batch cannot be read"
     if not line["is_there"]:
         return "no such record: the batch that comes next"
     return "control record" if line["is_control"] else ""
@@ -210,7 +214,7 @@ def command(
     chosen = chosen_of(topics, numbers, excluded)
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)
-    search.findings += chosen_findings(chosen, inventory.all_unreadable)
+    search.findings += chosen.of_unreadable(inventory.all_unreadable)
     search.findings += [each for one in partitions for each in one.findings if each.code is FindingCode.UNREADABLE]
     lines = _lines(search, partitions, times, offsets)
     if as_json:

@@ -63,6 +63,24 @@ def _print(
     growth: Growth | None,
     old: Sequence[OldGroup],
 ) -> None:
+    _print_groups(groups, counts, old)
+    _print_members([*groups, *map(as_group, old)])
+    if without is not None:
+        leaving = [each for each in groups if without in {one.member_id for one in each.members}]
+        found = [(each.group_id, assignment_of(each, counts, without=without)) for each in leaving]
+        if found:
+            _print_what_if(f"without {without}", found)
+    if joining is not None:
+        found = [(each.group_id, assignment_of(each, counts, joining=joining)) for each in groups if each.members]
+        if found:
+            _print_what_if(f"with {joining}", found)
+    if growth is not None:
+        found = [(each.group_id, growth.assignment_of(each, counts)) for each in groups if growth.concerns(each)]
+        _print_what_if("with these topics and partitions", found)
+    print_old_groups(old, without, joining)
+
+
+def _print_groups(groups: Sequence[Group], counts: Mapping[str, int], old: Sequence[OldGroup]) -> None:
     print_table(
         "groups",
         [
@@ -96,7 +114,10 @@ def _print(
         ]
         + [old_row(each) for each in old],
     )
-    members = [(each, member) for each in (*groups, *map(as_group, old)) for member in each.members]
+
+
+def _print_members(groups: Sequence[Group]) -> None:
+    members = [(each, member) for each in groups for member in each.members]
     if members:
         print_table(
             "members",
@@ -120,19 +141,6 @@ def _print(
                 for group, member in members
             ],
         )
-    if without is not None:
-        leaving = [each for each in groups if without in {one.member_id for one in each.members}]
-        found = [(each.group_id, assignment_of(each, counts, without=without)) for each in leaving]
-        if found:
-            _print_what_if(f"without {without}", found)
-    if joining is not None:
-        found = [(each.group_id, assignment_of(each, counts, joining=joining)) for each in groups if each.members]
-        if found:
-            _print_what_if(f"with {joining}", found)
-    if growth is not None:
-        found = [(each.group_id, growth.assignment_of(each, counts)) for each in groups if growth.concerns(each)]
-        _print_what_if("with these topics and partitions", found)
-    print_old_groups(old, without, joining)
 
 
 def _growth(partitions: tuple[str, ...], topics: tuple[str, ...], counts: Mapping[str, int]) -> Growth | None:

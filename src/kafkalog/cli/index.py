@@ -12,18 +12,19 @@ from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES, job_count
 from kafkalog.cli.options.paths import PATH, PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import escape_controls, print_json
+from kafkalog.cli.output import print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings, total_bytes
-from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.recovery import Plan
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.run import rebuild_indexes
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
+from kafkalog.words.ways import with_needs
 
 __all__ = ["command"]
 

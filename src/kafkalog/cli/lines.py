@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kafkalog.cli.outcome import outcome_of_findings
 from kafkalog.cli.output import LineWriter, report_findings
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.words.outcome import outcome_of_findings
 
 __all__ = ["finish", "partitions_at", "partitions_with", "print_lines", "unique"]
 

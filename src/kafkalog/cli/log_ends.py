@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkalog.cli.outcome import sentence_of
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.codec.errors import ReplicaError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.log.directories.inventory import chosen_replica
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import unreadable
+from kafkalog.words.outcome import sentence_of
 
 __all__ = ["LogEnds"]
 

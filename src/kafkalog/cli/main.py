@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from kafkalog import __version__
-from kafkalog.cli.outcome import INTERRUPTED, PIPE_CLOSED, Outcome, outcome_of, sentence_of
+from kafkalog.words.outcome import INTERRUPTED, PIPE_CLOSED, Outcome, outcome_of, sentence_of
 
 __all__ = ["COMMANDS", "cli", "run"]
 
@@ -34,7 +34,7 @@ COMMANDS = {
     "quorum": ("kafkalog.cli.quorum", "Show what is left of a KRaft quorum, or bring it back."),
     "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
     "replay": ("kafkalog.cli.replay", "Write the records of log directories into a live cluster, each once."),
-    "report": ("kafkalog.cli.report.command", "Write a one-page report on log directories, to share."),
+    "report": ("kafkalog.cli.report", "Write a one-page report on log directories, to share."),
     "remote": ("kafkalog.cli.remote", "Show the remote tier of tiered logs, segment by segment."),
     "retention": ("kafkalog.cli.retention", "Show what retention would delete now, and when the rest goes."),
     "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or permanently delete it."),
@@ -184,7 +184,7 @@ def _is_expected(error: BaseException) -> bool:
 
 
 def _complain(text: str) -> None:
-    from kafkalog.cli.output import escape_controls
+    from kafkalog.words.escapes import escape_controls
 
     try:
         sys.stdout.flush()

@@ -9,29 +9,34 @@ import click
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.merge_text import print_directory, print_partition
 from kafkalog.cli.options.common import CONFIG, JSON
-from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.outcome import Outcome
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import parse_settings, total_bytes
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.directory import is_partition_dir
 from kafkalog.log.disk.files import is_directory
+from kafkalog.recovery.copies.preview import merge_preview
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.merging.merge import merge_directories, merge_replicas
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 
 
 @click.command(name="merge")
 @click.argument("copies", nargs=-1, required=True, metavar="DIR...")
-@click.option("--into", "target", required=True, metavar="DIR", help="Where to write the merged directory.")
+@click.option("--into", "target", metavar="DIR", help="Where to write the merged directory.")
+@click.option("--dry-run", is_flag=True, help="Show what would be merged, and write nothing.")
+@click.option("--prefer", metavar="DIR", help="The copy to trust where several have a batch of the same epoch.")
 @selection_options
 @CONFIG
 @JSON
 def command(
     copies: tuple[str, ...],
-    target: str,
+    target: str | None,
+    dry_run: bool,
+    prefer: str | None,
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
@@ -46,11 +51,16 @@ def command(
 
     Exit code 0 when all is well, 3 if some partitions were refused, 4 if something could not be read.
     """
+    if dry_run is (target is not None):
+        raise UsageError("give either --into DIR or --dry-run")
     settings = parse_settings(config)
     if all(is_directory(path) and is_partition_dir(path) for path in copies):
         if topics or numbers or excluded:
             raise UsageError("partition directories are chosen by their paths, log directories by topic")
-        result = merge_replicas(copies, target, settings=LogSettings.from_names(settings))
+        if target is None:
+            result = merge_preview(copies, prefer=prefer)
+        else:
+            result = merge_replicas(copies, target, prefer=prefer, settings=LogSettings.from_names(settings))
         if as_json:
             print_json(result.as_dict())
         else:
@@ -61,9 +71,8 @@ def command(
         merged = merge_directories(
             *copies,
             into=target,
-            topics=topics,
-            partitions=numbers,
-            exclude=excluded,
+            prefer=prefer,
+            select=chosen_of(topics, numbers, excluded),
             config=settings,
             on_read=progress.advance,
         )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkalog.cli.advice_words import told
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.copies.merge_result import CopyShare, MergedDirectory, MergeResult
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_directory", "print_partition"]
 
@@ -18,7 +19,7 @@ _SHOWN_GAPS = 20
 def print_partition(result: MergeResult) -> None:
     """The ranges of one partition, and what there is to say of it."""
     print_table(
-        f"merged into {escape_controls(result.target or '')}",
+        "would be merged" if result.target is None else f"merged into {escape_controls(result.target)}",
         ["first offset", "last offset", Column("from", wraps=True)],
         [[each.first_offset, each.last_offset, each.source] for each in result.ranges],
     )
@@ -27,12 +28,14 @@ def print_partition(result: MergeResult) -> None:
             writer.write(f"and {result.range_count - len(result.ranges)} more ranges")
         for line in _sentences(result):
             writer.write(escape_controls(line))
+        if result.target is None:
+            writer.write("nothing was written: --into DIR writes it")
 
 
 def print_directory(merged: MergedDirectory) -> None:
     """A line for each partition, and what there is to say of them."""
     print_table(
-        f"merged into {escape_controls(merged.target)}",
+        "would be merged" if merged.target is None else f"merged into {escape_controls(merged.target)}",
         [
             "partition",
             Column("start", drop=2),
@@ -65,6 +68,9 @@ def print_directory(merged: MergedDirectory) -> None:
             writer.write(escape_controls(f"left out: {path}"))
         for path, reason in merged.unreadable:
             writer.write(escape_controls(f"cannot be read: {path}: {reason}"))
+        if merged.target is None:
+            writer.write("nothing was written: --into DIR writes it")
+            return
         writer.write(
             "there is no meta.properties: before you start a broker on it, copy that broker's meta.properties into it"
         )

@@ -20,7 +20,6 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cli.times import time_text
 from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
 from kafkalog.cluster.kraft.metadata_history import PartitionChange, partition_changes
 from kafkalog.cluster.kraft.metadata_json import partition_json, state_json
@@ -35,6 +34,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.words.times import time_text
 
 __all__ = ["command", "metadata_log", "offset_of", "refuse_beyond_end", "zxid_of"]
 

@@ -17,7 +17,6 @@ from kafkalog.cli.options.numbers import PARTITION_COUNT
 from kafkalog.cli.options.past import AT_ZXID, as_of_time
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options, topic_names
-from kafkalog.cli.outcome import Outcome
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.reset_csv import reset_lines
 from kafkalog.cli.tables import Column, Kind, print_table
@@ -36,6 +35,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.unknown import unknown
 from kafkalog.log.directories.chosen import is_glob
 from kafkalog.log.directories.partition import Partition
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 

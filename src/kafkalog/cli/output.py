@@ -1,12 +1,8 @@
-"""Writing to standard output: lines in blocks, and JSON.
-
-What comes from data may hold control characters that would steer a terminal; here they become visible escapes.
-"""
+"""Writing to standard output: lines in blocks, and JSON."""
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,8 +10,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Self
 
 from kafkalog.codec.findings import Finding, Severity
-from kafkalog.codec.shell import UNSAFE
 from kafkalog.codec.wording import counted
+from kafkalog.words.escapes import escape_controls
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -24,30 +20,11 @@ __all__ = [
     "LineWriter",
     "WritesBehind",
     "behind_text",
-    "escape_controls",
     "print_json",
     "report_findings",
-    "text_of",
 ]
 
 _BLOCK_BYTES = 1 << 18
-
-
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match.group())
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, kept as a surrogate escape
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-def escape_controls(text: str) -> str:
-    """`text` with control, direction and surrogate characters as visible escapes; newlines and tabs too."""
-    return UNSAFE.sub(_escape, text)
-
-
-def text_of(data: bytes) -> str:
-    """Bytes as text for people: UTF-8, everything else as escapes."""
-    return escape_controls(data.decode("utf-8", "surrogateescape"))
 
 
 class LineWriter:
@@ -147,7 +124,7 @@ class WritesBehind:
 
 def print_json(value: object) -> None:
     """One JSON object on one line."""
-    from kafkalog.cli.advice_words import told  # other output has no advice in it
+    from kafkalog.words.advice import told  # other output has no advice in it
 
     with LineWriter() as writer:
         writer.write(json.dumps(told(value)))
@@ -166,13 +143,19 @@ def remark(text: str) -> None:
 
 def report_findings(findings: Iterable[Finding]) -> bool:
     """Findings as sentences on standard error; True if any is more than information."""
-    from kafkalog.cli.advice_words import told  # other output has no advice in it
+    from kafkalog.words.advice import told  # other output has no advice in it
 
-    serious = False
+    serious, unread = False, list[Finding]()
     for finding in findings:
         if finding.severity is Severity.INFO:
             continue
         serious = True
+        unread += [finding] if finding.last_offset is not None else []
         sys.stderr.write(f"kafkalog: {escape_controls(str(replace(finding, detail=told(finding.detail))))}\n")
+    if unread:
+        from kafkalog.cli.seeking import seeks_past
+
+        for line in seeks_past(unread):
+            sys.stderr.write(f"kafkalog: {escape_controls(line)}\n")
     sys.stderr.flush()
     return serious

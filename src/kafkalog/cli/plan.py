@@ -9,22 +9,24 @@ from typing import Any
 
 import click
 
-from kafkalog.cli.advice_words import in_options
 from kafkalog.cli.options.common import JSON, job_count
 from kafkalog.cli.options.paths import PATHS
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.settings import NOTHING_GIVEN, Given, given_words, options_of, planning_options
+from kafkalog.cli.settings import given_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
-from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.recovery import Plan
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding
 from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
+from kafkalog.words.advice import in_options
+from kafkalog.words.commands import NOTHING_GIVEN, Given
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
+from kafkalog.words.ways import with_needs
 
 __all__ = ["command", "make_all", "show"]
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafkalog.cli.advice_words import told
-from kafkalog.cli.output import LineWriter, escape_controls
-from kafkalog.cli.settings import NOTHING_GIVEN, Given
-from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
+from kafkalog.cli.output import LineWriter
+from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.actions import ActionKind
@@ -16,6 +14,11 @@ from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
 from kafkalog.recovery.decide.plan import BrokerForecast, PartitionPlan, Plan
 from kafkalog.recovery.decide.ways import Measured
 from kafkalog.recovery.facts.modes import Mode
+from kafkalog.words.advice import told
+from kafkalog.words.commands import NOTHING_GIVEN, Given
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.insides import NOT_EXAMINED
+from kafkalog.words.order import natural_order
 
 __all__ = ["print_plan"]
 
@@ -167,7 +170,7 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
             writer.write(escape_controls(f"refused: {told(plan.refusal)}"))
         elif not plan.changes:
             hurt = plan.is_worth_a_look
-            writer.write("this mode changes nothing" if hurt else "nothing to do")
+            writer.write("this mode changes nothing" if hurt else f"nothing to do; {NOT_EXAMINED}")
         else:
             _write_changes(writer, plan, changing)
     print_ways(plan, given)

@@ -15,7 +15,6 @@ from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.paths import settings_in
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.outcome import Outcome, outcome_of_change, sentence_of
 from kafkalog.cli.output import print_json
 from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.settings import parse_settings
@@ -23,6 +22,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.recovery.quorum.plan import QuorumPlan
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
+from kafkalog.words.outcome import Outcome, outcome_of_change, sentence_of
 
 __all__ = ["recover_command"]
 

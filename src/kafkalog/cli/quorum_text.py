@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 
-from kafkalog.cli.advice_words import told
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
 from kafkalog.codec.kraft import VoterNode
@@ -16,6 +15,8 @@ from kafkalog.codec.text import encode_uuid
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.quorum.plan import DirectoryChange, QuorumPlan
 from kafkalog.recovery.quorum.run import QuorumResult
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_left_out", "print_quorum", "print_quorum_plan", "print_quorum_result", "quorum_lines", "voter_text"]
 

@@ -14,20 +14,21 @@ from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES, job_count
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.options.remote import remote_options, tier_of
-from kafkalog.cli.outcome import Outcome, outcome_of_change
-from kafkalog.cli.output import escape_controls, print_json
+from kafkalog.cli.output import print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.result_text import print_result
 from kafkalog.cli.settings import given_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
-from kafkalog.cli.way_words import with_needs
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.facts.places import by_log_directory, holding
 from kafkalog.recovery.results import nothing_done, refuse_any_declined
 from kafkalog.recovery.run import RecoveryOptions, log_directory_of, recover_all, recover_into
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome, outcome_of_change
+from kafkalog.words.ways import with_needs
 
 __all__ = ["command"]
 

@@ -12,14 +12,15 @@ from kafkalog.cli.options.paths import SERVER_PROPERTIES, log_directories, setti
 from kafkalog.cli.options.remote import remote_options, tier_of
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.outcome import outcome_of_findings
-from kafkalog.cli.output import escape_controls, print_json, report_findings
+from kafkalog.cli.output import print_json, report_findings
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.remote import RemotePartition, RemoteRow, RemoteView, inspect_remote
 from kafkalog.tiers.segments import RemoteSegmentState
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import outcome_of_findings
 
 __all__ = ["command"]
 

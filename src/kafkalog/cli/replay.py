@@ -15,17 +15,18 @@ from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT, time_range_options
-from kafkalog.cli.outcome import Outcome, outcome_of_findings
-from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
+from kafkalog.cli.output import LineWriter, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import read_small
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 if TYPE_CHECKING:
     from kafkalog.cluster.transactions.undecided import Waiting
-    from kafkalog.server.replay.planning import PlannedTopic, ReplayPlan
-    from kafkalog.server.replay.run import ReplayResult
+    from kafkalog.replay.planning import PlannedTopic, ReplayPlan
+    from kafkalog.replay.run import ReplayResult
 
 __all__ = ["command"]
 
@@ -117,8 +118,8 @@ def command(
     was written, 3 if it refused.
     """
     properties_only_for(ctx)
-    from kafkalog.server.replay.planning import ReplayOptions, plan_replay
-    from kafkalog.server.replay.run import replay
+    from kafkalog.replay.planning import ReplayOptions, plan_replay
+    from kafkalog.replay.run import replay
 
     options = ReplayOptions(
         replica=replica,
@@ -143,6 +144,8 @@ def command(
     )
     plan = plan_replay(paths, options, jobs=job_count(None))
     report_findings((*plan.findings, *plan.damaged))
+    if plan.problem is not None:
+        remark(plan.problem)
     _print_plan(plan, bootstrap_server, as_json=as_json)
     plan.refuse(options)
     if not yes:

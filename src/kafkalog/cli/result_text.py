@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kafkalog.cli.advice_words import told
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.cli.ways_text import sentence_of_damage_left
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
@@ -11,6 +10,8 @@ from kafkalog.recovery import RecoveryResult
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text
 from kafkalog.recovery.facts.modes import Mode
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_result"]
 

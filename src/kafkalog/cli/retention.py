@@ -10,17 +10,17 @@ import click
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import CONFIG, JSON
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
-from kafkalog.cli.options.selection import chosen_findings, chosen_of, selection_options
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
-from kafkalog.cli.times import time_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_all
 from kafkalog.log.directories.chosen import unreadable_names
 from kafkalog.recovery.run import known_topics
+from kafkalog.words.times import time_text
 
 __all__ = ["command"]
 
@@ -67,7 +67,7 @@ def command(
         print_lines(each.as_dict() for each in found)
     else:
         _print(found, now)
-    findings = [*chosen_findings(chosen, inventory.all_unreadable), *(one for each in found for one in each.findings)]
+    findings = [*chosen.of_unreadable(inventory.all_unreadable), *(one for each in found for one in each.findings)]
     return finish(findings)
 
 

@@ -11,12 +11,14 @@ from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.times import Age
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs
 from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 
@@ -143,7 +145,8 @@ def _purge(
             print_json({**result.as_dict(), "left": left})
             continue
         if result.purged:
-            _print(f"{escape_controls(root)}: {len(result.purged)} runs purged, {result.freed_bytes} bytes freed")
+            runs_purged = counted(len(result.purged), "run")
+            _print(f"{escape_controls(root)}: {runs_purged} purged, {counted(result.freed_bytes, 'byte')} freed")
         else:
             _print(f"{escape_controls(root)}: nothing to purge")
         _print(*(f"run {run_id} is kept: {escape_controls(why)}" for run_id, why in left.items()))

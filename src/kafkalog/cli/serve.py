@@ -17,13 +17,14 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only
 from kafkalog.cli.options.remote import remote_options, with_remote
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json, report_findings
+from kafkalog.cli.output import LineWriter, print_json, report_findings
 from kafkalog.cluster.coordinator_logs import coordinator_logs
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
 from kafkalog.codec.wording import counted
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -21,10 +20,11 @@ from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.run import RecoveryOptions
+from kafkalog.words.commands import Given
 
 __all__ = [
-    "CLUSTER_METADATA", "NOTHING_GIVEN", "Given", "command_words", "given_words", "options_of", "parse_settings",
-    "planning_options", "total_bytes",
+    "CLUSTER_METADATA", "command_words", "given_words", "options_of", "parse_settings", "planning_options",
+    "total_bytes",
 ]  # fmt: skip
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -96,21 +96,6 @@ _SINGLE = {"at": "--at", "server_properties": "--server-properties", "topic_id":
 
 
 _FLAGS = {"full": "--full", "cluster_metadata": "--cluster-metadata"}
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What a command that is recommended in place of this one repeats."""
-
-    words: Sequence[str] = ()
-    """its options but for the mode and bit repair"""
-    of_acting: Sequence[str] = ()
-    """those of them that say how to act, and not on what"""
-    original: str | None = None
-    """the directory of which a copy is worked on"""
-
-
-NOTHING_GIVEN: Given = Given()
 _OF_ACTING = {"into": "--into", "quarantine": "--quarantine"}
 
 

@@ -9,11 +9,12 @@ import click
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.times import Age
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import exists
 from kafkalog.spark.leftovers import clear_leftovers, leftovers
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 

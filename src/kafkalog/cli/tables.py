@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import enum
 import os
-import re
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -19,10 +18,11 @@ from shutil import get_terminal_size
 
 import click
 
-from kafkalog.cli.output import LineWriter, escape_controls
-from kafkalog.cli.times import moment_text, span_text
+from kafkalog.cli.output import LineWriter
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.times import moment_text, span_text
 
-__all__ = ["MANY", "Column", "Kind", "natural_order", "print_table", "size_text"]
+__all__ = ["MANY", "Column", "Kind", "print_table", "size_text"]
 
 MANY = 200
 """More partitions than these are told in a paragraph, and only those that are not sound are listed."""
@@ -79,12 +79,6 @@ def size_text(size: int) -> str:
             break
     digits = max(0, 3 - len(str(int(abs(value)))))
     return f"{value:.{digits}f} {unit}"
-
-
-def natural_order(text: str) -> list[tuple[int, int, str]]:
-    """A sort key that puts orders-9 before orders-10."""
-    parts = re.split("([0-9]+)", text)
-    return [(0, int(part), "") if part.isascii() and part.isdigit() else (1, 0, part) for part in parts if part]
 
 
 def print_table(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kafkalog.cli.output import escape_controls
 from kafkalog.codec.wording import counted
 from kafkalog.tiers.tiering import LocalStart
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["tiering_text"]
 

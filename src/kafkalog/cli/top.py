@@ -9,14 +9,15 @@ import click
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JOBS, JSON, REPLICA, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_findings, chosen_of, selected, selection_options
+from kafkalog.cli.options.selection import chosen_of, selected, selection_options
 from kafkalog.cli.options.times import time_range_options
-from kafkalog.cli.output import escape_controls, text_of
+from kafkalog.cli.output import remark
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted
 from kafkalog.log import open_all
+from kafkalog.words.escapes import escape_controls, text_of
 
 __all__ = ["command"]
 
@@ -119,7 +120,9 @@ def command(
                 for each in found.groups
             ],
         )  # fmt: skip
-    return finish([*chosen_findings(chosen, inventory.all_unreadable), *found.findings])
+    for each in found.open_transactions:
+        remark(each)
+    return finish([*chosen.of_unreadable(inventory.all_unreadable), *found.findings])
 
 
 def _key(key: bytes | None) -> dict[str, object]:

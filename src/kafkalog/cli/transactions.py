@@ -13,7 +13,7 @@ from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selected, selection_options
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
 from kafkalog.cluster.transactions.producers import PartitionProducers, read_producers
@@ -31,6 +31,7 @@ from kafkalog.cluster.transactions.transactions import (
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log.directories.chosen import ALL
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["command"]
 

@@ -11,12 +11,12 @@ from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.order import START_ORDER
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
-from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.outcome import Outcome, outcome_of_findings, sentence_of
+from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.triage_text import print_triage
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.recovery.triage.run import refused, triage
+from kafkalog.words.outcome import Outcome, outcome_of_findings, sentence_of
 
 __all__ = ["command"]
 
@@ -62,9 +62,7 @@ def command(
         found = triage(
             *paths,
             start_order=start_order,
-            topics=topics,
-            partitions=numbers,
-            exclude=excluded,
+            select=chosen_of(topics, numbers, excluded),
             config=settings_in(server_properties),
             jobs=job_count(jobs),
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import MANY, Column, print_table
 from kafkalog.cluster.rules.departures import NO_LEADER
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.triage.outcome import PartitionTriage
 from kafkalog.recovery.triage.run import Triage
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_triage"]
 

@@ -8,14 +8,12 @@ from contextlib import contextmanager
 import click
 
 from kafkalog.cli.acting import Acting
-from kafkalog.cli.advice_words import told
 from kafkalog.cli.options.common import CONFIG, JSON, YES
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.times import AT
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import LineWriter, escape_controls, print_json
+from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
@@ -26,6 +24,9 @@ from kafkalog.recovery import Remains, deleted, plan_undelete, undelete_into
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.undeleting.taking_out import TakenOut
 from kafkalog.recovery.undeleting.undeletion import PutBack, UndeleteResult, Undeletion, undelete
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 

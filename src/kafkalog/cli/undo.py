@@ -8,10 +8,10 @@ from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.strict import StrictCommand
-from kafkalog.cli.outcome import Outcome
-from kafkalog.cli.output import escape_controls
 from kafkalog.recovery import undo
 from kafkalog.recovery.undoing import UndoResult, refuse_without_run
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
 

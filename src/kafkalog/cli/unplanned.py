@@ -6,10 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalog.cli.outcome import sentence_of
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.insides import Insides
 from kafkalog.log.disk.files import unreadable
+from kafkalog.words.outcome import sentence_of
 
 __all__ = ["Unplanned"]
 
@@ -47,6 +48,7 @@ class Unplanned:
             "changes": False,
             "refusal": self.sentence,
             "needs_consent": False,
+            "insides": str(Insides.NOT_EXAMINED),
             "deleted": None,
             "declined": {},
             "ways": [],

@@ -11,11 +11,10 @@ from kafkalog.cli.options.common import JOBS, JSON, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.remote import remote_options, tier_of
 from kafkalog.cli.options.selection import chosen_of, selection_options
-from kafkalog.cli.outcome import Outcome, outcome_of_findings
-from kafkalog.cli.output import LineWriter, behind_text, escape_controls, print_json, report_findings
+from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
-from kafkalog.cli.tables import MANY, Column, Kind, natural_order, print_table, size_text
+from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.cli.tiering_text import tiering_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
@@ -24,6 +23,9 @@ from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.recovery.checks.remote import verify_remote
 from kafkalog.recovery.checks.report import PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.order import natural_order
+from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 __all__ = ["command"]
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Sequence
 
-from kafkalog.cli.output import LineWriter, escape_controls
-from kafkalog.cli.settings import NOTHING_GIVEN, Given
-from kafkalog.cli.tables import Column, Kind, natural_order, print_table
-from kafkalog.cli.way_words import needs_of, needs_text
-from kafkalog.codec.names import parse_partition_directory
-from kafkalog.codec.shell import shell_line, shell_option
+from kafkalog.cli.output import LineWriter
+from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
@@ -19,50 +15,19 @@ from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured, RecoveryWay, WayName, recommended
 from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.facts.modes import Mode
+from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.ways import label_of, needs_text
 
-__all__ = ["commands_for", "print_ways", "sentence_of_damage_left"]
+__all__ = ["print_ways", "sentence_of_damage_left"]
 
 _DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
-
-
-def commands_for(way: RecoveryWay, plan: Plan, given: Given = NOTHING_GIVEN) -> list[str]:
-    """The command lines that carry a way out; none if no command of ours does."""
-    if way.way in (WayName.MERGE, WayName.SET_ASIDE):
-        return [
-            shell_line(["kafkalog", "recover", *_of_partition(plan, given, name), *needs_of(each), "--yes"])
-            for name, ways in plan.choice.by_partition.items()
-            for each in ways
-            if each.way is way.way
-        ]
-    if way.how is None:
-        return []
-    return [shell_line(["kafkalog", "recover", *_paths(plan, given), *given.words, *needs_of(way), "--yes"])]
-
-
-def _of_partition(plan: Plan, given: Given, name: str) -> list[str]:
-    """The arguments that mean one partition."""
-    parsed = parse_partition_directory(name)
-    if given.original is None or parsed is None:
-        return [os.path.join(plan.root, name), *given.of_acting]
-    chosen = [*shell_option("--topic", parsed.topic), "--partition", str(parsed.partition)]
-    return [given.original, *given.of_acting, *chosen]
-
-
-def _paths(plan: Plan, given: Given) -> list[str]:
-    """What was asked about: the log directory, or those partition directories of it."""
-    if given.original is not None:
-        return [given.original]
-    names = {partition.name for partition in plan.partitions} | set(plan.declined)
-    chosen = any(word.partition("=")[0] in ("--topic", "--partition", "--exclude") for word in given.words)
-    if chosen or not names or not plan.survey.is_partial:
-        return [plan.root]
-    return [os.path.join(plan.root, name) for name in sorted(names, key=natural_order)]
 
 
 def print_ways(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
     """Nothing where nothing is lost, whichever way is taken; `given` is what every command repeats."""
     ways = plan.choice.ways
-    if not any(_may_lose(way.measured) for way in ways):
+    if not any(way.measured.may_lose for way in ways):
         return
     partitions = plan.choice.by_partition
     for name, of_partition in partitions.items() if len(partitions) > 1 else ():
@@ -78,7 +43,7 @@ def print_ways(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
 
 def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: RecoveryWay) -> None:
     ways = plan.choice.ways
-    writer.write(escape_controls(f"recommended: {_label(best)}, {_reason(best, ways)}"))
+    writer.write(escape_controls(f"recommended: {label_of(best)}, {_reason(best, ways)}"))
     meaning = _DONE if _is_done(best, plan) else best.consequence
     if meaning:
         writer.write(escape_controls(f"  {meaning}"))
@@ -95,7 +60,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
         own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
         own += [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
         words = shell_line([*given.words, *own, "--accept-loss", "--yes"])
-        proceed = f"kafkalog recover {shell_line(_paths(plan, given))} {words}"
+        proceed = f"kafkalog recover {shell_line(paths_of(plan, given))} {words}"
         if all(sorted(shlex.split(proceed)) != sorted(shlex.split(command)) for command in commands):
             writer.write(escape_controls("to proceed as planned above and drop what can still be read:"))
             writer.write(escape_controls(f"  {proceed}"))
@@ -121,12 +86,6 @@ def sentence_of_damage_left(found: Measured) -> str | None:
         return None
     places = "1 damaged place remains" if found.damage_left == 1 else f"{found.damage_left} damaged places remain"
     return f"{places} in the log, and a consumer stops there"
-
-
-def _may_lose(found: Measured) -> bool:
-    unknown = found.records_lost is None or not found.is_exact
-    lost = found.records_lost or found.records_hidden or found.lost or found.markers_damaged or found.damage_left
-    return bool(lost or found.epoch_falls or unknown)
 
 
 def _besides(found: Measured) -> list[str]:
@@ -163,7 +122,7 @@ def _table(title: str, ways: Sequence[RecoveryWay]) -> None:
         ],
         [
             [
-                _label(way),
+                label_of(way),
                 _kept(way),
                 _lost(way),
                 way.measured.sound_lost,
@@ -176,12 +135,6 @@ def _table(title: str, ways: Sequence[RecoveryWay]) -> None:
             for way in ways
         ],
     )
-
-
-def _label(way: RecoveryWay) -> str:
-    """Its name; of two that are the same, what one has more."""
-    both = way.how is not None and way.how.is_both
-    return f"{way.way} with {WayName.REPAIR_BITS}" if both else str(way.way)
 
 
 def _count(value: int | None) -> object:

@@ -9,7 +9,6 @@ import click
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, SHOW_SECRETS
 from kafkalog.cli.options.past import Zxid
-from kafkalog.cli.output import text_of
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
@@ -19,6 +18,7 @@ from kafkalog.cluster.zookeeper.persistent_paths import missing_paths
 from kafkalog.cluster.zookeeper.tree import Node
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.unknown import unknown
+from kafkalog.words.escapes import text_of
 
 __all__ = ["command"]
 

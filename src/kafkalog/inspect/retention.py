@@ -178,16 +178,16 @@ def _of(
         facts.append(_Facts(segment.base_offset, segment.size, newest))
     policies = {"compact": settings.is_compacted, "delete": settings.deletes_old}
     return PartitionRetention(
-        partition.path,
-        topic,
-        number,
-        ",".join(name for name, is_one in policies.items() if is_one),
-        settings.retention_ms,
-        settings.retention_bytes,
-        origins,
-        at,
-        _foreseen(facts, settings, partition.log_start_offset, at),
-        findings,
+        path=partition.path,
+        topic=topic,
+        partition=number,
+        policy=",".join(name for name, is_one in policies.items() if is_one),
+        retention_ms=settings.retention_ms,
+        retention_bytes=settings.retention_bytes,
+        origins=origins,
+        at=at,
+        segments=_foreseen(facts, settings, partition.log_start_offset, at),
+        findings=findings,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import MIB
 from kafkalog.log import Partition
+from kafkalog.log.reading.to_arrow import OPEN_TRANSACTION
 
 __all__ = ["By", "Group", "TopGroups", "top"]
 
@@ -61,7 +62,7 @@ class Group:
 
     @property
     def records_per_minute(self) -> float | None:
-        """Between the first and the last of them; None where that is no time at all."""
+        """Between the first and the last of them; None if that is not a time at all."""
         if self.first_timestamp is None or self.last_timestamp is None or self.last_timestamp <= self.first_timestamp:
             return None
         return self.records * 60_000 / (self.last_timestamp - self.first_timestamp)
@@ -78,6 +79,8 @@ class TopGroups:
     missed_bytes: int
     """0: every group was counted; else those below this size may be missing, and counts be too low by as much"""
     findings: Sequence[Finding]
+    open_transactions: Sequence[str] = ()
+    """where committed data ended before the end of its partition"""
 
 
 _COLUMN_OF = {
@@ -113,13 +116,17 @@ def top(
     names = tuple(dict.fromkeys(name for each in by for name in _COLUMN_OF[each]))
     counted = _Counted(names, is_repeats=By.REPEAT in by)
     findings: list[Finding] = []
+    open_transactions: list[str] = []
     unit = "minute" if By.MINUTE in by else "hour"
     for partition in partitions:
         wanted = ["key", "value", "timestamp", *(["producerId"] if "producer" in names else [])]
         with partition.to_arrow(wanted, isolation_level=isolation_level, findings=findings, threads=threads) as reader:
+            why = (reader.schema.metadata or {}).get(OPEN_TRANSACTION.encode())
+            if why is not None:
+                open_transactions.append(f"{partition.name or partition.path}: {why.decode()}")
             for batch in reader:
                 counted.add(_facts(partition, batch, names, unit, start_time, end_time))
-    return counted.result(order, most, findings)
+    return replace(counted.result(order, most, findings), open_transactions=open_transactions)
 
 
 def _facts(

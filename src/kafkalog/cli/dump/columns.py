@@ -11,7 +11,7 @@ from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.options.common import job_count
-from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS, record_schema
+from kafkalog.codec.columnar.schema import COLUMNS, record_schema
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.log import Partition, Segment
@@ -21,15 +21,11 @@ __all__ = ["ColumnsSink", "columns_schema"]
 
 _MOST_ROWS = 65_536
 _MOST_BYTES = 16 * MIB
-_METADATA = (
-    "leaderEpoch", "producerId", "producerEpoch", "sequence", "isTransactional", "compresscodec", "magic", "baseOffset",
-    "position",
-)  # fmt: skip
 
 
 def columns_schema(*, with_metadata: bool) -> pa.Schema:
-    """The columns of the file."""
-    return record_schema((*DEFAULT_COLUMNS, *_METADATA) if with_metadata else None)
+    """The columns of the file: with metadata all there are."""
+    return record_schema(COLUMNS if with_metadata else None)
 
 
 class ColumnsSink:

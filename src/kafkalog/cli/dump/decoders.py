@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from kafkalog.cli.output import escape_controls, text_of
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.model import Record
@@ -21,6 +20,7 @@ from kafkalog.codec.names import (
     COORDINATOR_TOPICS,
     REMOTE_LOG_METADATA_TOPIC,
 )
+from kafkalog.words.escapes import escape_controls, text_of
 
 __all__ = ["Decoder", "DecoderClasses", "PlainDecoder", "control_decoded", "data_decoder", "decoder_of", "decodes"]
 

@@ -21,14 +21,14 @@ from kafkalog.cli.dump.refused import refused_options
 from kafkalog.cli.dump.shown import shown
 from kafkalog.cli.dump.side_files import write_side_file
 from kafkalog.cli.dump.sources import Sources
-from kafkalog.cli.outcome import Outcome, outcome_of_findings
 from kafkalog.cli.output import LineWriter, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition
 from kafkalog.log.disk.files import unreadable
-from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, consumer_view
+from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 __all__ = ["command"]
 
@@ -146,7 +146,6 @@ def _partition(
 
 def _remark_of_open(partition: Partition, bounds: Bounds) -> None:
     """Say that what was shown ends at an open transaction, if what was asked for does not end before."""
-    transactions = partition.transactions()
-    why = transactions.why_it_ends()
-    if why is not None and (bounds.end_offset is None or bounds.end_offset > transactions.last_stable_offset):
+    why = consumer_view(partition, end_offset=bounds.end_offset, isolation_level=READ_COMMITTED).open_transaction
+    if why is not None:
         remark(f"{partition.topic}-{partition.partition}: {why}")

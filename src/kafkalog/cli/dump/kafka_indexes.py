@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.limits import MIB
@@ -20,6 +20,7 @@ from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.disk.files import FileSource
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["LARGEST_MESSAGE", "KafkaIndexes", "is_index"]
 

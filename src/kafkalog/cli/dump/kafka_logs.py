@@ -20,7 +20,7 @@ from kafkalog.cli.dump.record_lines import Checksum, RecordText, batch_line
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.dump.sinks import heading_lines
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import BATCH_CRC_START, LEGACY_CRC_START
@@ -32,6 +32,7 @@ from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scan import Scanner
 from kafkalog.log import Partition, Segment
 from kafkalog.log.walk.batch_filter import batch_filter
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["KafkaLogs"]
 

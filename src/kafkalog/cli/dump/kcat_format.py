@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from kafkalog.cli.dump.kcat_serdes import unpack
 from kafkalog.cli.dump.redaction import size_of
-from kafkalog.cli.output import text_of
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Record
+from kafkalog.words.escapes import text_of
 
 __all__ = ["MOST_PARTS", "KcatFormat", "default_format", "delimiter"]
 

@@ -11,10 +11,11 @@ from kafkalog.cli.dump.kcat_format import KcatFormat, default_format
 from kafkalog.cli.dump.kcat_serdes import serdes
 from kafkalog.cli.dump.options import Options
 from kafkalog.cli.dump.redaction import Redaction
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.log import Partition, Segment
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["KcatSink", "kcat_format_of"]
 

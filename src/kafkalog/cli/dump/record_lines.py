@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, control_decoded
 from kafkalog.cli.dump.redaction import Redaction
-from kafkalog.cli.output import escape_controls
+from kafkalog.codec.batch_fields import BATCH_FIELDS, OF_RECORDS, POSITION
 from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.model import BatchHeader, Record, RecordBatch, codec_label
+from kafkalog.codec.model import BatchHeader, Record, RecordBatch
 from kafkalog.log.reading.batch_words import batch_words
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["Checksum", "RecordText", "batch_line", "metadata_words", "record_object"]
 
@@ -62,19 +63,8 @@ def batch_line(batch: RecordBatch, *, is_valid: bool = True, redacted: bool = Fa
 
 def metadata_words(batch: RecordBatch, record: Record) -> Json:
     """What a record's batch says of it, under kafka-dump-log's names: `--metadata`."""
-    header = batch.header
-    base = header.first_offset
-    return {
-        "producerId": header.producer_id,
-        "producerEpoch": header.producer_epoch,
-        "sequence": record.sequence,
-        "partitionLeaderEpoch": header.partition_leader_epoch if isinstance(header, BatchHeader) else -1,
-        "isTransactional": header.is_transactional,
-        "compresscodec": codec_label(header.codec),
-        "magic": header.magic,
-        "baseOffset": base,
-        "position": batch.position,
-    }
+    own: Json = {"sequence": record.sequence, POSITION: batch.position}
+    return {name: own[name] if name in own else BATCH_FIELDS[name].of_header(batch.header) for name in OF_RECORDS}
 
 
 def _control_words(record: Record) -> Json:

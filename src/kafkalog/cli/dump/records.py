@@ -11,7 +11,7 @@ from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.record_filter import RecordFilter
 from kafkalog.cli.dump.record_lines import batch_line, record_object
 from kafkalog.cli.dump.sinks import Sink, TextSink, heading_lines
-from kafkalog.cli.output import LineWriter, WritesBehind, text_of
+from kafkalog.cli.output import LineWriter, WritesBehind
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS
@@ -22,6 +22,7 @@ from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.log.reading.consumer_view import consumer_view
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.behind_damage import behind_damage, with_what_is_behind
+from kafkalog.words.escapes import text_of
 
 __all__ = ["OfBatches", "Walk", "json_lines", "text_lines"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 from kafkalog.cli.dump.records import Walk
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.log.directories.side_files import read_side_file
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["write_side_file"]
 

@@ -10,10 +10,11 @@ from typing import Protocol
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, decoder_of
 from kafkalog.cli.dump.record_lines import RecordText, record_object
 from kafkalog.cli.dump.redaction import Redaction
-from kafkalog.cli.output import LineWriter, escape_controls
+from kafkalog.cli.output import LineWriter
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.codec.names import FileKind, parse_kraft_snapshot_file
 from kafkalog.log import Partition, Segment
+from kafkalog.words.escapes import escape_controls
 
 __all__ = ["JsonSink", "Sink", "TextSink", "heading_lines"]
 

@@ -11,7 +11,7 @@ from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.chosen import Chosen, unreadable_names
 
-__all__ = ["chosen_findings", "chosen_of", "selected", "selection_options", "topic_names"]
+__all__ = ["chosen_of", "selected", "selection_options", "topic_names"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -80,13 +80,3 @@ def selected(chosen: Chosen, items: Iterable[Item], unreadable: Iterable[Finding
     found = list(items)
     chosen.check([*topic_names(found), *unreadable_names(unreadable)])
     return [each for each in found if chosen.takes(each.topic, each.partition)]
-
-
-def chosen_findings(chosen: Chosen, unreadable: Iterable[Finding]) -> list[Finding]:
-    """Of findings about what cannot be read those about what is meant; all where no partition is named by them."""
-    found = []
-    for finding in unreadable:
-        names = unreadable_names([finding])
-        if not names or any(chosen.takes(*name) for name in names):
-            found.append(finding)
-    return found

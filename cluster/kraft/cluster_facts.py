@@ -1,0 +1,81 @@
+"""Who log directories belong to, and what the cluster's metadata beside them says of topics, settings and users.
+
+Kafka's counterpart is `KRaftMetadataCache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.inventory import Inventory
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import PathLike
+
+__all__ = ["ClusterFacts", "Entity", "cluster_facts", "live_partitions", "metadata_partition"]
+
+_DEFAULT_NODE = 1
+
+Entity = tuple[tuple[str, str | None], ...]
+"""Whom a quota is for: kinds and names, None for the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """Who the directories belong to, and what its metadata says."""
+
+    id: str | None
+    node_id: int
+    configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """of topics, groups and others, by `topic:NAME`"""
+    quotas: Mapping[Entity, Mapping[str, float]] = field(default_factory=dict)
+    scram: tuple[tuple[str, int, int], ...] = ()
+    """user, mechanism, iterations"""
+    topics: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """name -> (id, number of partitions)"""
+    problem: str | None = None
+    """why the metadata that is there could not be read"""
+
+
+def cluster_facts(
+    inventory: Inventory, *, as_of: int | None = None, limits: Limits = DEFAULT_LIMITS
+) -> ClusterFacts:
+    """What directories and the metadata in them say, now or at `as_of` (ms)."""
+    metas = [each.meta_properties for each in inventory.log_dirs if each.meta_properties is not None]
+    cluster_id = next((meta.cluster_id for meta in metas if meta.cluster_id), None)
+    node = min((meta.node_id for meta in metas if meta.node_id is not None), default=_DEFAULT_NODE)
+    partition = metadata_partition(inventory)
+    if partition is None:
+        return ClusterFacts(cluster_id, node)
+    try:
+        log = MetadataLog(partition, limits)
+        image = log.state(None if as_of is None else log.offset_at(as_of)).image
+    except KafkaLogError as error:
+        said = f"the cluster's metadata cannot be read and is left out: {error}"
+        return ClusterFacts(cluster_id, node, problem=said)
+    scram = tuple((user, mechanism, each["iterations"]) for (mechanism, user), each in sorted(image.scram.items()))
+    topics = {name: (topic.id, max(topic.partitions, default=-1) + 1) for name, topic in image.topics.items()}
+    return ClusterFacts(cluster_id, node, image.configs, image.client_quotas, scram, topics)
+
+
+def metadata_partition(inventory: Inventory) -> Partition | None:
+    """The one log of the cluster's metadata; None where there is none or several."""
+    logs = [each for each in inventory.partitions if each.topic == CLUSTER_METADATA_TOPIC
+            and each.state is DirectoryState.LIVE]  # fmt: skip
+    return logs[0] if len(logs) == 1 else None
+
+
+def live_partitions(
+    inventory: Inventory, *, replica: PathLike | None = None, select: Chosen = ALL
+) -> Sequence[Partition]:
+    """The partitions that a broker would serve: live ones with a name, without the cluster's metadata."""
+    return [
+        each
+        for each in inventory.readable(replica, select)
+        if each.state is DirectoryState.LIVE and each.name is not None and each.topic != CLUSTER_METADATA_TOPIC
+    ]

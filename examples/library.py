@@ -1,0 +1,143 @@
+"""Every function that `import kafkalog` offers, used once: written, read, damaged, repaired and brought back.
+
+    python3 examples/library.py DIRECTORY CONTROLLER
+
+works in DIRECTORY, which must be new; CONTROLLER is the log directory of the only controller that is left of a KRaft
+quorum, and is changed too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import kafkalog
+
+DAY_MS = 86_400_000
+WRITTEN = 1_700_000_000_000
+
+
+def write(place: Path) -> None:
+    """A topic of three partitions, a compacted one, and what a group has read of the first."""
+    with kafkalog.Producer(place, num_partitions=3) as producer:
+        for number in range(300):
+            key = f"customer {number % 7}".encode()
+            producer.send("orders", b"order %d" % number, key=key, timestamp=WRITTEN + number)
+            producer.send("names", b"name %d" % number, key=key, timestamp=WRITTEN + number)
+    wanted = kafkalog.partition_for_key(b"customer 1", 3)
+    assert kafkalog.legacy_partition(b"customer 1", 3) in range(3)
+    number = kafkalog.commit_offsets(place, "readers", {("orders", wanted): 5}, offsets_topic_num_partitions=1)
+    print(f"committed in __consumer_offsets-{number}:", kafkalog.GroupOffsets(place, "readers").load())
+
+
+def read(place: Path) -> None:
+    """The same records through each way of reading."""
+    log_dir = kafkalog.open_log_dir(place)
+    assert [each.path for each in kafkalog.open_all(place).partitions] == [each.path for each in log_dir.partitions]
+    partition = log_dir["orders", kafkalog.partition_for_key(b"customer 1", 3)]
+    records = list(partition.records())
+    print(partition.path, "holds", len(records), "records, the first", records[0].value)
+    assert kafkalog.open_partition(partition.path).to_arrow().read_all().num_rows == len(records)
+    segment = kafkalog.open_segment(partition.segments[0].path)
+    scanned = kafkalog.scan(Path(partition.segments[0].path).read_bytes())
+    assert scanned.stop is kafkalog.StopReason.END
+    first: kafkalog.RecordBatch = next(iter(segment.batches()))
+    assert tuple(kafkalog.decode_batch(first).records) == kafkalog.iter_records(first)
+    print("explained:", [part.what for part in kafkalog.explain(partition.segments[0].path, offset=0).parts])
+    (fetched,) = kafkalog.multifetch(log_dir, [(("orders", partition.partition or 0), 0, 1 << 20)])
+    assert fetched.error_code is kafkalog.ErrorCode.NO_ERROR, fetched.error
+    streams = kafkalog.open_streams(log_dir, 2, topics=["orders"])
+    assert sum(len(list(stream)) for stream in streams) == 300
+    followed = kafkalog.follow(place, topics=["names"], reset="earliest", consumer_timeout_ms=0)
+    assert len(list(followed)) == 300
+
+
+def retain(place: Path) -> None:
+    """What retention by the time of files would delete: nothing of today's."""
+    with kafkalog.Log.open(place / "orders-0", kafkalog.LogConfig()) as log:
+        deletable: kafkalog.DeletionPolicy = kafkalog.by_file_time(DAY_MS)
+        assert log.delete_old_segments(deletable) == 0
+
+
+def damage(place: Path) -> Path:
+    """One bit of the last byte of a log."""
+    path = max(place.glob("orders-*/*.log"), key=lambda each: each.stat().st_size)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    return path
+
+
+def repair(place: Path, copy: Path) -> None:
+    """Damage found, compared with a copy, merged with it, repaired, undone, and forgotten."""
+    damaged = damage(place)
+    name = kafkalog.Chosen.of(["orders"])
+    (health,) = kafkalog.health(place, select=name)
+    print("health:", {each.partition.path: each.words for each in health.partitions if not each.is_sound})
+    assert not kafkalog.verify(place).is_clean
+    assert kafkalog.report(place, select=name).markdown().startswith("##")
+    assert not kafkalog.compare(place, copy, select=name).is_clean
+    copies = [damaged.parent, copy / damaged.parent.name]
+    merged = kafkalog.merge_replicas(copies, place.parent / "one" / damaged.parent.name)
+    assert kafkalog.merge_preview(copies).records_kept == merged.records_kept
+    assert kafkalog.merge_directories(place, copy, into=place.parent / "merged").partitions
+    print(kafkalog.plan(place, select=name).as_dict()["recommended_way"])
+    into = kafkalog.recover_into(place, place.parent / "repaired", kafkalog.RecoveryOptions(accept_loss=True))
+    assert into.changed
+    done = kafkalog.recover(place, accept_loss=True)
+    assert [run.run_id for run in kafkalog.runs(place)] == [done.run_id]
+    kafkalog.undo(place, done.run_id)
+    (again,) = kafkalog.recover_all([place], kafkalog.RecoveryOptions(accept_loss=True))
+    rebuilt = kafkalog.rebuild_indexes(place)
+    assert kafkalog.verify(place).is_clean
+    kept = [run_id for run_id in (again.run_id, rebuilt.run_id) if run_id is not None]
+    print("forgotten:", len(kafkalog.purge(place, kept).purged), "runs")
+
+
+def clean(place: Path) -> None:
+    """One pass of the cleaner over the topic of names."""
+    config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+    names = kafkalog.Chosen.of(["names"])
+    expected = kafkalog.plan_compaction(place, config=config, select=names)
+    kafkalog.compact(place, config=config, select=names, expected=expected)
+
+
+def bring_back(place: Path) -> None:
+    """A topic that a broker has begun to delete, taken out and put back."""
+    for directory in list(place.glob("names-*")):
+        directory.rename(directory.with_name(f"{directory.name}.{'0' * 31}{directory.name[-1]}-delete"))
+    remains: Sequence[kafkalog.Remains] = kafkalog.deleted(place, topic="names")
+    print("deleted:", [each.path for each in remains])
+    kafkalog.undelete_into(place, place.parent / "taken-out", "names")
+    expected = kafkalog.plan_undelete(place, "names")
+    kafkalog.undelete(place, "names", expected=expected)
+
+
+def lead(controller: Path) -> None:
+    """A quorum of which one controller is left, and what elections after a power cut would make of it."""
+    (quorum,) = kafkalog.read_quorum([controller])
+    print("quorum:", quorum.cluster_id, [each.log.node for each in quorum.survivors])
+    print("triage:", len(kafkalog.triage(controller).partitions), "partitions")
+    standalone = kafkalog.QuorumWay.STANDALONE
+    wanted = kafkalog.QuorumRequest(way=standalone, targets=(str(controller),), others_are_gone=True)
+    kafkalog.recover_quorum(wanted, expected=kafkalog.plan_quorum(wanted))
+
+
+def main(place: Path, controller: Path) -> None:
+    """All of it."""
+    place.mkdir(parents=True)
+    data, copy = place / "data", place / "copy"
+    write(data)
+    shutil.copytree(data, copy)
+    read(data)
+    retain(data)
+    repair(data, copy)
+    clean(data)
+    bring_back(data)
+    lead(controller)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,1 +1,0 @@
-"""Consumers of log directories: streams that go on where they stopped, and follow what is written."""

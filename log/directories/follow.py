@@ -1,0 +1,248 @@
+"""A log that somebody else is appending to: what it holds now, examined again and again.
+
+Only what was added since the last look is read.  A batch that is not there as a whole, with the right checksum, is not
+data yet; one with sound batches after it is damage, and the log goes on there.  What a broker does to its files while
+they are listed (a roll, a compaction's renames) is waited out.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.findings import Finding, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BATCH, AbortedTransaction, RecordBatch
+from kafkalog.codec.names import SWAP
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import BufferSource, Source
+from kafkalog.log.directories.inventory import Inventory, open_all
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import FileSource, PathLike
+from kafkalog.log.disk.unchanged import SETTLED_NS
+from kafkalog.log.reading.transactions import TransactionTracker, why_it_ends
+from kafkalog.log.walk.batches import Passed
+from kafkalog.log.walk.cursor import ENDING, Cursor
+from kafkalog.log.walk.segment import Segment
+
+__all__ = ["Followed", "Follower", "Unread", "settled"]
+
+_LISTINGS = 10
+"""How often a directory is listed before an unfinished compaction counts as left behind, not as going on."""
+_PAUSE_S = 0.02
+_BEYOND = 1 << 62
+
+
+def settled(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
+    """What `open_all` finds, once two listings agree and no segment is being replaced.
+
+    A listing that runs beside a roll may miss a segment and have the one after it; the next listing has both.
+    With `tolerant` what cannot be read is left out, with a finding.
+    """
+    before: object = None
+    error: OSError | None = None
+    found: Inventory | None = None
+    for _ in range(_LISTINGS):
+        try:
+            found, error = open_all(*paths, tolerant=tolerant, limits=limits), None
+        except OSError as gone:
+            if gone.errno != errno.ENOENT:
+                raise
+            error = gone
+            continue
+        now = [(each.path, [segment.base_offset for segment in each.segments]) for each in found.partitions]
+        if any(name.endswith(SWAP) for each in found.partitions for name in each.unfinished):
+            time.sleep(_PAUSE_S)
+        elif now == before:
+            break
+        before = now
+    if error is not None:
+        raise error if isinstance(error, StorageError) else StorageError.wrap(error, "cannot list the directory")
+    if found is None:
+        raise UsageError("no path was given")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A partition at one moment."""
+
+    partition: Partition
+    end_offset: int
+    """after the last whole batch"""
+    first_open_offset: int | None = None
+    """of the earliest transaction without a marker, where transactions are followed"""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """in the order of their markers, then those that are undecided"""
+    unread: Unread | None = None
+    """what lies behind the end, and will not become a batch any more"""
+    open_transaction: str | None = None
+    """why committed data ends before the end, where it does"""
+    damaged_from: int | None = None
+    """the offset that should have come at the first damage, where transactions are followed"""
+
+    @property
+    def last_stable_offset(self) -> int:
+        """First offset of the earliest open transaction, else the end."""
+        return self.end_offset if self.first_open_offset is None else self.first_open_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Bytes that a log ends with, and in which there is no whole batch with the right checksum."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The last batch that was seen, to go on after it if it is still there."""
+
+    base_offset: int
+    """of its segment"""
+    start: int
+    end: int
+    last_offset: int
+    crc: int
+    next_offset: int
+
+    def of(self, segment: Segment) -> bool:
+        """Whether it is in a segment."""
+        return self.base_offset == segment.base_offset
+
+
+class Follower:
+    """Follows one partition; with `transactions` it reads the log from its start, else only the last segment's end.
+
+    Raises `StorageError` where files cannot be read, `MissingFileError` where one went away since it was listed.
+    """
+
+    def __init__(self, *, transactions: bool = False, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._follows_transactions = transactions
+        self._limits = limits
+        self._forget()
+
+    def _forget(self) -> None:
+        self._tracker = TransactionTracker(self._limits)
+        self._mark: _Mark | None = None
+        self._end = 0
+        self._seen: tuple[int, int, int] | None = None
+        self._fruitless: tuple[str, int, int] | None = None
+        self._unread: Unread | None = None
+        self._damaged_from: int | None = None
+
+    def look(self, partition: Partition) -> Followed:
+        """What there is of `partition`, which was listed just now."""
+        segments = partition.segments
+        if not segments:
+            self._forget()
+            self._end = partition.checkpointed_log_start_offset or 0
+            return self._followed(partition)
+        last = segments[-1]
+        stamp = (last.base_offset, last.size, last.modified_ns)
+        if stamp == self._seen:
+            return self._followed(partition)
+        is_settled = last.modified_ns < time.time_ns() - SETTLED_NS
+        try:
+            self._catch_up(segments, is_settled=is_settled)
+        except BaseException:
+            self._forget()
+            raise
+        self._seen = stamp if is_settled else None
+        return self._followed(partition)
+
+    def _followed(self, partition: Partition) -> Followed:
+        open_first_offsets = self._tracker.open_first_offsets
+        first_open = min(open_first_offsets.values(), default=None)
+        all_of_them = (*self._tracker.aborted, *self._tracker.undecided)
+        aborted = tuple(each for each in all_of_them if each.last_offset >= partition.log_start_offset)
+        why = why_it_ends(open_first_offsets, self._end)
+        return Followed(partition, self._end, first_open, aborted, self._unread, why, self._damaged_from)
+
+    def _catch_up(self, segments: Sequence[Segment], *, is_settled: bool) -> None:
+        last = segments[-1]
+        mark = self._mark
+        self._unread = None
+        by_base = {segment.base_offset: segment for segment in segments}
+        at = by_base.get(mark.base_offset) if mark is not None else None
+        if mark is None or at is None or not self._still_there(mark, at):
+            self._forget()
+            mark, at = None, None
+        self._end = max(last.base_offset, mark.next_offset if mark is not None else 0)
+        if not self._follows_transactions:
+            begin = mark.end if mark is not None and at is last else None
+            self._read(last, begin, None, is_settled=is_settled)
+            return
+        there = segments[segments.index(at) if at is not None else 0 :]
+        for segment, following in zip_longest(there, there[1:]):
+            begin = mark.end if mark is not None and segment is at else 0
+            self._read(segment, begin, following.base_offset if following else None, is_settled=is_settled)
+
+    @staticmethod
+    def _still_there(mark: _Mark, segment: Segment) -> bool:
+        """Whether the log was not cut, or written again, below the mark."""
+        with segment.open() as source:
+            batch = next(iter(Scanner(source, position=mark.start, end=mark.end)), None)
+        return batch is not None and (batch.last_offset, batch.header.crc) == (mark.last_offset, mark.crc)
+
+    def _read(self, segment: Segment, position: int | None, next_base: int | None, *, is_settled: bool) -> None:
+        """To the end; what is torn there may be about to be finished, unless nobody has written for a while."""
+        is_last = next_base is None
+        damage = {StopReason.CORRUPT, StopReason.TORN_TAIL} if is_settled else {StopReason.CORRUPT}
+        with segment.open() as source:
+            if position is None:
+                position = segment.position_of(_BEYOND, source, limits=self._limits)
+            mark = self._mark
+            known = mark.next_offset if mark is not None and mark.end == position and mark.of(segment) else None
+            cursor = Cursor(source, segment.base_offset, next_base, position=position, expected=known)
+            while True:
+                scanner = Scanner(source, position=position, limits=self._limits)
+                for batch in scanner:
+                    self._take(batch, segment, cursor)
+                if scanner.stop is StopReason.END or (is_last and scanner.stop not in damage):
+                    return
+                position = self._behind(segment, source, scanner.valid_bytes, cursor)
+                is_tail = is_last and position >= source.size and scanner.stop is not StopReason.CORRUPT
+                if self._follows_transactions and not is_tail:
+                    self._passed(segment, source, scanner.valid_bytes, scanner.findings[-1], cursor.next_offset)
+                if position >= source.size:
+                    if is_last:
+                        self._unread = Unread(segment.path, scanner.valid_bytes, source.size)
+                    return
+                cursor.resume(position)
+
+    def _passed(self, segment: Segment, source: Source, at: int, finding: Finding, expected: int) -> None:
+        """Damage, in which a transaction may have ended."""
+        self._damaged_from = expected if self._damaged_from is None else min(self._damaged_from, expected)
+        head = bytes(source.read(at, BATCH.size))
+        self._tracker.damaged(Passed(segment, at, expected, finding.in_file(segment.path), head))
+
+    def _behind(self, segment: Segment, source: FileSource, position: int, cursor: Cursor) -> int:
+        """Where a sound batch begins after bytes that are none, else the end; not searched twice in the same file."""
+        stamp = (segment.path, position, segment.modified_ns)
+        if stamp == self._fruitless:
+            return source.size
+        found = cursor.search(position, cursor.next_offset)
+        if found is None:
+            self._fruitless = stamp
+            return source.size
+        return found
+
+    def _take(self, batch: RecordBatch, segment: Segment, cursor: Cursor) -> None:
+        header, expected = batch.header, cursor.next_offset
+        if cursor.judge(batch) in ENDING:  # the reader says so when there is more after it
+            if self._follows_transactions:
+                head = BufferSource(batch.data)
+                self._passed(segment, head, 0, cursor.why, expected)
+            return
+        if self._follows_transactions:
+            self._tracker.take(batch, segment)
+        self._end = max(self._end, header.next_offset)
+        end = batch.position + batch.size
+        self._mark = _Mark(segment.base_offset, batch.position, end, batch.last_offset, header.crc, header.next_offset)

@@ -1,1 +1,0 @@
-"""A producer over logs: records find their partitions, wait in batches and are written, without a broker."""

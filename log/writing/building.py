@@ -1,0 +1,276 @@
+"""Whole partition directories from columns of records: segments, indexes and checkpoints, as the writer leaves them.
+
+Each (topic, partition) among the records becomes a directory that a broker opens.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.columnar.schema import TYPES
+from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches, record_columns
+from kafkalog.codec.errors import KafkaLogError, UsageError
+from kafkalog.codec.model import Codec
+from kafkalog.codec.scan import scan
+from kafkalog.log.directories.partition import open_partition
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.writing.choosing_partitions import Partitioner
+from kafkalog.log.writing.column_partitions import ColumnPartitions
+from kafkalog.log.writing.config import LogConfig
+from kafkalog.log.writing.open_logs import OpenLogs, made_log_directory
+from kafkalog.log.writing.record_places import place_of
+from kafkalog.log.writing.writer import Log
+
+__all__ = ["Built", "build_partitions"]
+
+_BATCHES_AT_ONCE = 64
+_LARGEST_PARTITION = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Built:
+    """One partition that was written."""
+
+    topic: str
+    partition: int
+    path: str
+    first_offset: int
+    records: int = 0
+    batches: int = 0
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "topic": self.topic, "partition": self.partition, "path": self.path, "first_offset": self.first_offset,
+            "records": self.records, "batches": self.batches,
+        }  # fmt: skip
+
+
+class _Builder:
+    """The logs that are open, and how batches are made."""
+
+    def __init__(self, logs: OpenLogs, codec: Codec, batch_bytes: int, keep_offsets: bool, append: bool) -> None:
+        self.logs = logs
+        self.codec = codec
+        self.batch_bytes = batch_bytes
+        self.keep_offsets = keep_offsets
+        self.append = append
+        self.built: dict[tuple[str, int], Built] = {}
+        self.topics: set[str] = set()
+        """those of which a record has come"""
+
+    def take(self, topic: str, partition: int, records: pa.RecordBatch) -> None:
+        """Append records of one partition."""
+        built = self.built.get((topic, partition))
+        if built is None:
+            built = self._open(topic, partition, records)
+        log = self.logs.log(topic, partition)
+        batches: Iterator[bytes] = build_batches(
+            records,
+            base_offset=log.end_offset,
+            keep_offsets=self.keep_offsets,
+            batch_bytes=self.batch_bytes,
+            codec=self.codec,
+            partition_leader_epoch=log.leader_epoch,
+        )
+        while some := list(islice(batches, _BATCHES_AT_ONCE)):
+            for data in some:
+                log.append(scan(data).batches, keep_offsets=True)
+            built.batches += len(some)
+        built.records += records.num_rows
+
+    def begin_topic(self, topic: str) -> int:
+        """Make all partitions that a topic shall have; gives how many these are."""
+        count = self.logs.count(topic)
+        if (topic, 0) not in self.built:
+            for number in range(count):
+                self._check_new(self.logs.path_of(topic, number))
+            self.logs.partitions(topic)
+            for number in range(count):
+                self.built[topic, number] = self._built(topic, number, self.logs.log(topic, number))
+        return count
+
+    def begin_topics(self, topics: set[str]) -> None:
+        """Of topics that come for the first time no log is damaged: else nothing of them is written."""
+        if self.append:
+            self.logs.refuse_damaged(topics - self.topics)
+        self.topics |= topics
+
+    def refuse_existing(self, topic: str, partition: int) -> None:
+        """`UsageError` for a partition that is there and is not to be appended to."""
+        if (topic, partition) not in self.built:
+            self._check_new(self.logs.path_of(topic, partition))
+
+    def _check_new(self, path: str) -> None:
+        if os.path.lexists(path) and not self.append:
+            raise UsageError(f"{path} already exists; with append, records are added to it")
+
+    def _built(self, topic: str, partition: int, log: Log) -> Built:
+        return Built(topic, partition, log.path, log.end_offset)
+
+    def _open(self, topic: str, partition: int, records: pa.RecordBatch) -> Built:
+        self._check_new(self.logs.path_of(topic, partition))
+        log = self.logs.log(topic, partition)
+        if self.keep_offsets and log.end_offset == 0 and records["offset"][0].as_py():
+            log.truncate_fully_and_start_at(max(records["offset"][0].as_py(), 0))
+        built = self.built[topic, partition] = self._built(topic, partition, log)
+        return built
+
+
+@checked
+def build_partitions(
+    records: Iterable[pa.RecordBatch],
+    root: PathLike,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    num_partitions: int | None = None,
+    partitioner: Partitioner = "murmur2",
+    config: LogConfig | None = None,
+    codec: Codec = Codec.NONE,
+    batch_bytes: int = DEFAULT_BATCH_BYTES,
+    keep_offsets: bool = False,
+    append: bool = False,
+    option: str = "num_partitions",
+) -> list[Built]:
+    """Write the partitions of a log directory from columns; see `encode.columns.build_batches` for those.
+
+    `topic` and `partition` stand for the columns of that name, or for all records where there are none.  With
+    `num_partitions` each topic has so many, and where no number is given the key decides, as `partitioner` says
+    (`murmur2`, `hash`, or a function of a key's bytes and of the number); records without a key take turns.  Without
+    it they go to partition 0.  Offsets count from 0 or the end of the log, or are kept.  Raises `UsageError` for what
+    cannot be written, `StorageError` for I/O, and then leaves what was written before, which the error's notes name;
+    where a log of one of the first batch's topics is damaged, nothing is written; `option` is what it calls
+    `num_partitions`.
+    """
+    if batch_bytes < 1:
+        raise UsageError("batch_bytes must be positive")
+    if num_partitions is not None and (partition is not None or keep_offsets):
+        raise UsageError(f"{option} spreads records by their keys: do not give a partition or offsets")
+    places = ColumnPartitions(partitioner)
+    logs = OpenLogs(made_log_directory(root), config or LogConfig(), num_partitions, option=option)
+    builder = _Builder(logs, codec, batch_bytes, keep_offsets, append)
+    try:
+        _write(records, logs, builder, topic, partition, num_partitions, places)
+    except (KafkaLogError, KeyboardInterrupt) as error:
+        for note in _what_stays(builder.built.values()):
+            error.add_note(note)
+        raise
+    return list(builder.built.values())
+
+
+def _what_stays(built: Iterable[Built]) -> Iterator[str]:
+    """A sentence for each partition to which something was added: given again, that would be there twice."""
+    for each in built:
+        with suppress(KafkaLogError):
+            end = open_partition(each.path).log_end_offset()
+            if end > each.first_offset:
+                place = f"{each.topic}-{each.partition}"
+                yield f"{place}: what was written before stays, offsets {each.first_offset} to {end - 1}"
+
+
+def _write(
+    records: Iterable[pa.RecordBatch],
+    logs: OpenLogs,
+    builder: _Builder,
+    topic: str | None,
+    partition: int | None,
+    num_partitions: int | None,
+    places: ColumnPartitions,
+) -> None:
+    taken = 0
+    with closing(logs):
+        for batch in records:
+            if builder.keep_offsets and "offset" not in batch.schema.names:
+                raise UsageError("there is no column offset to keep")
+            if batch.num_rows == 0:
+                continue
+            topics = _column(batch, "topic", topic)
+            if topics.null_count:
+                row = topics.is_null().to_pylist().index(True)
+                raise UsageError(f"{place_of(batch, row, taken)}: a record has no topic; name one for all")
+            numbers = _column(batch, "partition", partition)
+            builder.begin_topics(set(pc.unique(topics).to_pylist()))
+            if num_partitions is None:
+                numbers = pc.fill_null(numbers, 0)
+                _check(batch, topics, numbers.to_numpy(), None, taken)
+            else:
+                numbers = _by_key(batch, topics, numbers, places, builder, taken)
+            parts = list(_by_partition(batch, topics, numbers))
+            for place, _part in parts:
+                builder.refuse_existing(*place)
+            for place, part in parts:
+                builder.take(*place, part)
+            taken += batch.num_rows
+
+
+def _by_key(
+    records: pa.RecordBatch,
+    topics: pa.Array,
+    given: pa.Array,
+    places: ColumnPartitions,
+    builder: _Builder,
+    taken: int,
+) -> pa.Array:
+    """The partition of each record, by its key where it has no number of its own; `taken` records came before."""
+    encoded = topics.dictionary_encode()
+    each = np.array([builder.begin_topic(topic) for topic in encoded.dictionary.to_pylist()], np.int64)
+    counts = each[encoded.indices.to_numpy()]
+    keys = (
+        record_columns(records).column("key") if "key" in records.schema.names else pa.nulls(len(topics), pa.binary())
+    )
+    numbers = places.numbers(keys, counts, given)
+    _check(records, topics, numbers, counts, taken)
+    return pa.array(numbers, TYPES["partition"])
+
+
+def _check(
+    records: pa.RecordBatch,
+    topics: pa.Array,
+    numbers: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64] | None,
+    taken: int,
+) -> None:
+    """`UsageError` for the first record in a partition that its topic cannot have, of so many or of any number."""
+    wrong = numbers < 0
+    if counts is not None:
+        wrong |= numbers >= counts
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        most = _LARGEST_PARTITION if counts is None else counts[row] - 1
+        place = place_of(records, row, taken)
+        raise UsageError(f"{place}: partition {numbers[row]} of {topics[row]} is not between 0 and {most}")
+
+
+def _by_partition(
+    records: pa.RecordBatch, topics: pa.Array, partitions: pa.Array
+) -> Iterator[tuple[tuple[str, int], pa.RecordBatch]]:
+    """The records of each partition, in the order in which partitions appear."""
+    places = pa.StructArray.from_arrays([topics, partitions], ["topic", "partition"])
+    first, last = places[0], places[-1]
+    if first == last and pc.count_distinct(topics).as_py() == pc.count_distinct(partitions).as_py() == 1:
+        yield (first["topic"].as_py(), first["partition"].as_py()), records
+        return
+    seen = dict.fromkeys((each["topic"], each["partition"]) for each in places.to_pylist())
+    for name, number in seen:
+        mask = pc.and_(pc.equal(topics, name), pc.equal(partitions, number))
+        yield (name, number), records.filter(mask)
+
+
+def _column(records: pa.RecordBatch, name: str, given: object) -> pa.Array:
+    if given is not None or name not in records.schema.names:
+        return pa.repeat(pa.scalar(given, TYPES[name]), records.num_rows)
+    try:
+        return records[name].cast(TYPES[name])
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise UsageError(f"column {name} is {records[name].type}, not {TYPES[name]}") from None

@@ -1,0 +1,94 @@
+"""Records wait in a queue of batches for each partition until a batch is full or has waited long enough.
+
+Decided by `RecordAccumulator`.  Nothing here locks, waits or writes: the producer does.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kafkalog.log.writing.choosing_partitions import StickyPartitions
+from kafkalog.producer.batch import OpenBatch, Waiting
+from kafkalog.producer.config import ProducerConfig
+
+__all__ = ["Accumulator"]
+
+
+class Accumulator:
+    """Batches that wait, by (topic, partition)."""
+
+    def __init__(self, config: ProducerConfig, sticky: StickyPartitions) -> None:
+        self._config = config
+        self._sticky = sticky
+        self._queues: dict[tuple[str, int], deque[OpenBatch]] = {}
+
+    def append(
+        self, topic: str, partition: int | None, partitions: int, waiting: Waiting, now_ms: int
+    ) -> tuple[int, bool]:
+        """Put a record into the last batch of its partition, or into a new one; without a `partition` where it sticks.
+
+        Gives the partition, and whether a batch of it waits for nothing more.
+        """
+        if partition is not None:
+            if self._add(topic, partition, waiting) is None:
+                self._begin(topic, partition, waiting, now_ms)
+            return partition, self._is_ready(topic, partition)
+        while True:
+            chosen = self._sticky.current(topic, partitions, now_ms)
+            if self._has_moved(topic, chosen, partitions, now_ms):
+                continue
+            size = self._add(topic, chosen, waiting)
+            if size is None:
+                if self._has_moved(topic, chosen, partitions, now_ms):  # the last batch is full since just now
+                    continue
+                size = self._begin(topic, chosen, waiting, now_ms)
+            full = self._last_is_full(topic, chosen)
+            self._sticky.produced(topic, partitions, size, now_ms, may_switch=full)
+            return chosen, self._is_ready(topic, chosen)
+
+    def _has_moved(self, topic: str, partition: int, partitions: int, now_ms: int) -> bool:
+        """Whether another partition was due, which waited for the last batch to be full."""
+        full = self._last_is_full(topic, partition)
+        return full and self._sticky.produced(topic, partitions, 0, now_ms, may_switch=True)
+
+    def _add(self, topic: str, partition: int, waiting: Waiting) -> int | None:
+        queue = self._queues.get((topic, partition))
+        return queue[-1].add(waiting) if queue else None
+
+    def _begin(self, topic: str, partition: int, waiting: Waiting, now_ms: int) -> int:
+        config = self._config
+        batch = OpenBatch(topic, partition, waiting, config.batch_size, config.batch_num_messages, now_ms)
+        self._queues.setdefault((topic, partition), deque()).append(batch)
+        return batch.size
+
+    def _last_is_full(self, topic: str, partition: int) -> bool:
+        queue = self._queues.get((topic, partition))
+        return not queue or queue[-1].is_full
+
+    def _is_ready(self, topic: str, partition: int) -> bool:
+        queue = self._queues[topic, partition]
+        return len(queue) > 1 or queue[0].is_full
+
+    def drain(self, now_ms: int, *, everything: bool = False) -> list[OpenBatch]:
+        """Take out the batches that are full or have waited long enough, or all; those of a partition in order."""
+        found: list[OpenBatch] = []
+        for key, queue in list(self._queues.items()):
+            while queue and (everything or self._may_go(queue, now_ms)):
+                found.append(queue.popleft())
+            if not queue:
+                del self._queues[key]
+        return found
+
+    def has_ready(self, now_ms: int) -> bool:
+        """Whether `drain` would give anything."""
+        return any(self._may_go(queue, now_ms) for queue in self._queues.values())
+
+    def _may_go(self, queue: deque[OpenBatch], now_ms: int) -> bool:
+        return len(queue) > 1 or queue[0].is_full or self._due_ms(queue[0]) <= now_ms
+
+    def due_ms(self) -> int | None:
+        """When the next batch will have waited long enough; None while none waits."""
+        return min((self._due_ms(queue[0]) for queue in self._queues.values()), default=None)
+
+    def _due_ms(self, batch: OpenBatch) -> int:
+        return batch.created_ms + self._config.linger_ms

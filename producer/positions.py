@@ -1,0 +1,159 @@
+"""What a consumer knows: the partitions that are there, whose they are, and how far each was read."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.names import DirectoryState
+from kafkalog.log.directories.follow import Followed, Follower, settled
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, Reset
+from kafkalog.log.reading.fetch import OffsetOutOfRangeError
+from kafkalog.log.reading.transactions import StaysOpen
+from kafkalog.producer.offset_store import TopicPartition
+from kafkalog.producer.streams import LOGGER
+
+__all__ = ["Positions"]
+
+
+class Positions:
+    """Shared by the streams of a consumer, under `guard`.
+
+    `assign` is given the (topic, partition) that are new, and decides whose they are.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        committed: Mapping[TopicPartition, int],
+        *,
+        reset: Reset | None,
+        isolation_level: str,
+        follow: bool,
+        consumer_timeout_ms: int | None,
+        poll_ms: int,
+        limits: Limits,
+    ) -> None:
+        self.guard = threading.RLock()
+        self.closed = threading.Event()
+        self.isolation_level = isolation_level
+        self.follow = follow
+        self.consumer_timeout_ms = consumer_timeout_ms
+        self.poll_ms = poll_ms
+        self.limits = limits
+        self.assign: Callable[[Sequence[Partition]], None] = lambda _: None
+        self.chosen: Callable[[str], bool] = lambda _: False
+        self.offsets: dict[TopicPartition, int] = {}
+        """the next offset of each partition that is read"""
+        self._paths = paths
+        self._committed = committed
+        self._reset = reset
+        self._there: dict[TopicPartition, Partition] = {}
+        self._followers: dict[TopicPartition, Follower] = {}
+        self._looked = 0.0
+        self._open: dict[TopicPartition, tuple[Partition, int, str]] = {}
+        self._stays_open = StaysOpen()
+
+    def refresh(self) -> None:
+        """List the directories again, unless that was done a moment ago; new partitions find their stream."""
+        with self.guard:
+            if time.monotonic() - self._looked < self.poll_ms / 2000:
+                return
+            self.look()
+
+    def look(self) -> None:
+        """List the directories."""
+        with self.guard:
+            found: dict[TopicPartition, Partition] = {}
+            for partition in settled(*self._paths, limits=self.limits).readable():
+                name = partition.name
+                if name is not None and name.state is DirectoryState.LIVE and self.chosen(name.topic):
+                    found[name.topic, name.partition] = partition
+            new = [partition for key, partition in found.items() if key not in self.offsets]
+            self._there = found
+            for key in self._followers.keys() - found.keys():
+                del self._followers[key]
+            for partition in new:
+                if partition.name is not None:
+                    key = partition.name.topic, partition.name.partition
+                    self.offsets[key] = self._first(key, partition)
+            self.assign(new)
+            self._looked = time.monotonic()
+
+    def _first(self, key: TopicPartition, partition: Partition) -> int:
+        """Where a partition is read from: the committed offset, else what `reset` says."""
+        committed = self._committed.get(key)
+        if committed is None:
+            if self._reset is None:
+                raise UsageError(f"no offset is committed for {key[0]}-{key[1]}, and no reset says where to begin")
+            return self._limit(partition, self._reset)
+        start, end = partition.log_start_offset, partition.log_end_offset(limits=self.limits)
+        return committed if start <= committed <= end else self._again(partition, committed, end)
+
+    def _limit(self, partition: Partition, reset: Reset) -> int:
+        if reset == "earliest" or not partition.segments:
+            return partition.log_start_offset
+        if self.isolation_level == READ_COMMITTED:
+            return partition.last_stable_offset()
+        return partition.log_end_offset(limits=self.limits)
+
+    def _again(self, partition: Partition, offset: int, end: int) -> int:
+        """Where to go on after an offset that is out of range."""
+        if self._reset is None:
+            raise OffsetOutOfRangeError(offset, partition.log_start_offset, end)
+        return self._limit(partition, self._reset)
+
+    def to_read(self, key: TopicPartition) -> tuple[Partition, int, int | None] | None:
+        """A partition, and from where to where it is to be read; None where nothing is new.
+
+        What is followed is bounded by what the follower has seen whole, and each look reads only what was added.
+        """
+        with self.guard:
+            partition, offset = self._there.get(key), self.offsets[key]
+            if partition is None or not partition.segments:
+                return None
+            if not self.follow:
+                return partition, offset, None
+            followed = self._followed(key, partition)
+            if not partition.log_start_offset <= offset <= followed.end_offset:
+                offset = self.offsets[key] = self._again(partition, offset, followed.end_offset)
+            committed = self.isolation_level == READ_COMMITTED
+            end = followed.last_stable_offset if committed else followed.end_offset
+            self.ended(key, partition, end, followed.open_transaction)
+            return None if end <= offset else (partition, offset, end)
+
+    def _followed(self, key: TopicPartition, partition: Partition) -> Followed:
+        committed = self.isolation_level == READ_COMMITTED
+        follower = self._followers.setdefault(key, Follower(transactions=committed, limits=self.limits))
+        return follower.look(partition)
+
+    def ended(self, key: TopicPartition, partition: Partition, end: int, open_transaction: str | None) -> None:
+        """Committed data of a partition ends here for now, where a transaction is open; or it does not."""
+        with self.guard:
+            self._open.pop(key, None)
+            if open_transaction is not None:
+                self._open[key] = partition, end, open_transaction
+
+    @property
+    def open_transactions(self) -> dict[TopicPartition, str]:
+        """Why nothing more comes of these partitions, although there is more."""
+        with self.guard:
+            return {key: why for key, (_, _, why) in self._open.items()}
+
+    def tell_of_open(self, keys: Iterable[TopicPartition], *, patient: bool) -> None:
+        """Of transactions that stay open, to the log of this process."""
+        with self.guard:
+            for topic, number in [key for key in keys if key in self._open]:
+                partition, end, why = self._open[topic, number]
+                news = self._stays_open.news(f"{topic}-{number}", partition.segments, end, why, patient=patient)
+                if news is not None:
+                    LOGGER.warning(news)
+
+    def consumed(self, key: TopicPartition, next_offset: int) -> None:
+        """A partition was read up to here."""
+        with self.guard:
+            self.offsets[key] = next_offset

@@ -1,0 +1,498 @@
+"""Records into the logs of a directory: encoded, spread over partitions, collected in batches, written.
+
+Decided by `KafkaProducer` and `Sender`; the Scala `Producer` before them (`ProducerSendThread`) had one queue for all.
+A record is in its log when its future has a result; when it is durable the settings of the log say, or `flush`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.codec_names import as_codec
+from kafkalog.codec.encode.given import check_record, is_bytes
+from kafkalog.codec.errors import KafkaLogError, UsageError
+from kafkalog.codec.model import NO_TIMESTAMP, Codec, Record, TimestampType
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.disk.process import OwnProcess
+from kafkalog.log.writing.choosing_partitions import Partitioner, StickyPartitions, by_key, random_number
+from kafkalog.log.writing.config import LogConfig
+from kafkalog.log.writing.incoming import NewRecord
+from kafkalog.log.writing.open_logs import OpenLogs, made_log_directory, now_ms
+from kafkalog.producer.accumulator import Accumulator
+from kafkalog.producer.batch import OpenBatch, ReadyBatch, RecordMetadata, Waiting
+from kafkalog.producer.config import ProducerConfig
+from kafkalog.producer.hooks import CallbackHandler, EventHandler, Outgoing
+from kafkalog.producer.identity import Identity
+from kafkalog.producer.room import QueueFullError, Room
+
+__all__ = ["Encoder", "OnDelivery", "Producer", "TransactionAbortedError"]
+
+Encoder = Callable[[Any], bytes | None]
+"""From what the caller has to what the record holds."""
+OnDelivery = Callable[[RecordMetadata | None, BaseException | None], object]
+"""Told where a record was written, or why it was not."""
+
+
+_MAGIC = 2
+"""of batches that know their producer"""
+
+
+class TransactionAbortedError(KafkaLogError):
+    """A record was not written because its transaction had been aborted."""
+
+
+class Producer:
+    """Writes many partitions of one log directory; use as a context manager, or `close` it.
+
+    Thread-safe.  The directory is locked as a broker locks it.  The error of a record is in its future; `flush` and
+    `close` also raise the first error since they last did, so that none is lost.
+    """
+
+    @checked
+    def __init__(
+        self,
+        path: PathLike,
+        config: ProducerConfig | None = None,
+        *,
+        num_partitions: int | Mapping[str, int] | None = None,
+        log_config: LogConfig | None = None,
+        topic_ids: Mapping[str, str] | None = None,
+        partitioner: Partitioner = "murmur2",
+        key_encoder: Encoder | None = None,
+        value_encoder: Encoder | None = None,
+        producer_id: int | None = None,
+        producer_epoch: int = 0,
+        transactional: bool = False,
+        event_handler: EventHandler | None = None,
+        callback_handler: CallbackHandler | None = None,
+        clock: Callable[[], int] | None = None,
+        random: Callable[[], int] = random_number,
+    ) -> None:
+        """Lock the log directory `path`, which is made if it is missing and its parent is there.
+
+        `num_partitions` is how many partitions a topic has, for all or by topic; by default as many as are there, else
+        one.  `topic_ids` are those of new topics, by default random ones.  `partitioner` is `murmur2` (records without
+        a key stick to a partition until a batch is full), `hash` (the Scala producers', for text that of the text
+        before it is encoded), `sticky` (without regard to keys), or a function of key and number.  With a `producer_id`
+        the producer is idempotent; a transactional one aborts what an earlier one of its id has left open, in all
+        partitions of the directory.  `clock` gives ms since 1970, `random` numbers from 0 to 2^31 - 1.
+        """
+        self.config = config or ProducerConfig()
+        self._log_config = log_config or LogConfig()
+        batch_size = min(self.config.batch_size, _largest_batch(self._log_config, self.config.compression_type))
+        self._by_key = by_key(partitioner)
+        self._key_encoder, self._value_encoder = key_encoder, value_encoder
+        self._identity = Identity(producer_id, producer_epoch, transactional)
+        if producer_id is not None and self._log_config.magic < _MAGIC:
+            raise UsageError("message_format_version must be 0.11.0 or more for an idempotent producer")
+        self._event_handler = event_handler
+        self._hooks = callback_handler or CallbackHandler()
+        self._clock = clock or now_ms
+        sticky = StickyPartitions(batch_size, random, by_time=partitioner == "hash")
+        self._accumulator = Accumulator(replace(self.config, batch_size=batch_size), sticky)
+        self._changed = threading.Condition(threading.RLock())
+        self._room = Room(self.config, self._changed)
+        self._writing = threading.RLock()
+        self._writer: int | None = None
+        """the thread that writes batches at this moment"""
+        self._idle = False
+        """whether the thread waits for a first record"""
+        self._error: BaseException | None = None
+        self._closing = False
+        self._counts: dict[str, int] = {}
+        self.path = made_log_directory(path)
+        self._process = OwnProcess(f"a producer of {self.path}")
+        self._logs = OpenLogs(self.path, self._log_config, num_partitions, topic_ids, self._clock)
+        try:
+            self._abort_unfinished()
+        except BaseException:
+            self._logs.close()
+            raise
+        self._thread: threading.Thread | None = None
+        if self.config.producer_type == "async":
+            self._thread = threading.Thread(target=self._run, name="kafkalog-producer", daemon=True)
+            self._thread.start()
+
+    # -- sending -----------------------------------------------------------------------------------------------------
+
+    @checked
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        timestamp: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        callback: OnDelivery | None = None,
+    ) -> Future[RecordMetadata]:
+        """Send one record; returns a future of where it is written.
+
+        `key` and `value` go through the encoders, or are bytes or None.  `timestamp` is ms, by default now.  With
+        `producer_type` `sync` the record is in its log when this returns, and an error is raised.  Raises
+        `QueueFullError` if too many records or bytes are waiting.
+        """
+        outgoing = Outgoing(topic, self._encoded(value, key, timestamp, headers), partition)
+        future = self._enqueue(outgoing, key, callback)
+        self._after(future)
+        return future
+
+    @checked
+    def send_all(self, records: Iterable[Outgoing]) -> list[Future[RecordMetadata]]:
+        """Send several records, whose keys and values are bytes; `sync` writes one batch for each partition.
+
+        With `sync` the first error is raised after all were tried.
+        """
+        futures = []
+        for each in records:
+            if not isinstance(each, Outgoing) or not isinstance(each.record, NewRecord):
+                raise UsageError(f"{type(each).__name__} is not Outgoing, with a topic and a NewRecord")
+            futures.append(self._enqueue(each, each.record.key, None))
+        self._after(*futures)
+        return futures
+
+    def _encoded(
+        self, value: Any, key: Any, timestamp: int | None, headers: Sequence[tuple[str, bytes | None]]
+    ) -> NewRecord:
+        key_bytes = key if self._key_encoder is None or key is None else self._key_encoder(key)
+        value_bytes = value if self._value_encoder is None else self._value_encoder(value)
+        if isinstance(key_bytes, bytearray | memoryview):
+            key_bytes = bytes(key_bytes)
+        if isinstance(value_bytes, bytearray | memoryview):
+            value_bytes = bytes(value_bytes)
+        for part, encoder in ((key_bytes, self._key_encoder), (value_bytes, self._value_encoder)):
+            if not is_bytes(part):
+                hint = "; use an encoder for other types" if encoder is None else ", and so is the result of an encoder"
+                raise UsageError(f"keys and values are bytes or None, not {type(part).__name__}{hint}")
+        return NewRecord(value_bytes, key_bytes, timestamp, headers)
+
+    def _enqueue(self, outgoing: Outgoing, key: Any, callback: OnDelivery | None) -> Future[RecordMetadata]:
+        """Let a record wait in its batch; a record that the hook leaves out has a cancelled future."""
+        self._process.require()
+        taken = self._hooks.before_enqueue(outgoing)
+        if taken is None:
+            nothing: Future[RecordMetadata] = Future()
+            nothing.cancel()
+            return nothing
+        if not isinstance(taken, Outgoing) or not isinstance(taken.record, NewRecord):
+            raise UsageError(f"before_enqueue returned {type(taken).__name__}, not Outgoing with a NewRecord")
+        topic, record = taken.topic, taken.record
+        moment = self._clock() if record.timestamp is None else record.timestamp
+        made = Record(0, moment, TimestampType.CREATE_TIME, record.key, record.value, record.headers)  # type: ignore[arg-type]
+        check_record(made)
+        if moment < 0:
+            raise UsageError(f"timestamp {moment} is negative")
+        waiting = Waiting(made, callback)
+        partitions = self._partitions(topic)
+        partition = taken.partition
+        if partition is None:
+            same_key = record.key is outgoing.record.key
+            partition = self._by_key(key if same_key else record.key, record.key, partitions)
+        elif not 0 <= partition < partitions:
+            raise UsageError(f"topic {topic} has {partitions} partitions; there is no partition {partition}")
+        try:
+            try:
+                self._put(topic, partition, partitions, waiting)
+            except QueueFullError:
+                if self._thread is not None or self._is_writing():
+                    raise
+                self._deliver(everything=True)  # nobody else makes room
+                self._put(topic, partition, partitions, waiting)
+        except QueueFullError:
+            self._hooks.after_enqueue(taken, False)
+            raise
+        self._hooks.after_enqueue(taken, True)
+        return waiting.future
+
+    def _put(self, topic: str, partition: int | None, partitions: int, waiting: Waiting) -> None:
+        """Let a record wait in its batch; in `async` it may wait for room first."""
+        with self._changed:
+            self._check_sending()
+            self._room.take(waiting.upper_bound, may_wait=self._thread is not None and not self._is_writing())
+            try:
+                self._check_sending()  # much may have happened while the record waited for room
+            except UsageError:
+                self._room.give(waiting.upper_bound, 1)
+                raise
+            _, ready = self._accumulator.append(topic, partition, partitions, waiting, _monotonic_ms())
+            if ready or self._idle:
+                self._changed.notify_all()
+
+    def _check_sending(self) -> None:
+        self._check_open()
+        self._identity.check_sending()
+
+    def _is_writing(self) -> bool:
+        """Whether this is called back by the thread that writes batches."""
+        return self._writer == threading.get_ident()
+
+    def _partitions(self, topic: str) -> int:
+        known = self._counts.get(topic)
+        if known is None:
+            with self._writing:
+                with self._changed:
+                    self._check_open()
+                known = self._counts[topic] = self._logs.partitions(topic)
+        return known
+
+    def _after(self, *futures: Future[RecordMetadata]) -> None:
+        """In `sync` all that waits is written now."""
+        if self._thread is not None:
+            return
+        self._deliver(everything=True)
+        for future in futures:
+            error = None if not future.done() or future.cancelled() else future.exception()
+            if error is not None:
+                self._error = None
+                raise error
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._closing and not self._is_work():
+                    due = self._accumulator.due_ms()
+                    self._idle = due is None
+                    self._changed.wait(None if due is None else max(due - _monotonic_ms(), 1) / 1000)
+                self._idle = False
+                if self._closing:
+                    return
+            self._deliver(everything=False)
+
+    def _is_work(self) -> bool:
+        return self._room.wanted > 0 or self._accumulator.has_ready(_monotonic_ms())
+
+    def _deliver(self, *, everything: bool) -> None:
+        """Write what need not wait any longer.  Who calls this while it writes, from a hook, has it done afterwards."""
+        with self._writing:
+            if self._writer is not None:
+                return
+            self._writer = threading.get_ident()
+            try:
+                while True:
+                    with self._changed:
+                        everything = everything or self._room.wanted > 0
+                        batches = self._accumulator.drain(_monotonic_ms(), everything=everything)
+                    if not batches:
+                        return
+                    for number, batch in enumerate(batches):
+                        try:
+                            self._write(batch)
+                        except BaseException as error:  # an interruption
+                            for left in batches[number + 1 :]:
+                                self._finish(left, -1, error)
+                            raise
+            finally:
+                self._writer = None
+
+    def _write(self, batch: OpenBatch) -> None:
+        ready, first, failure = batch.ready(), -1, None
+        try:
+            self._hooks.before_sending(ready)
+            handler = self._event_handler
+            first = self._append(ready) if handler is None else handler(ready, self._append)
+            if not isinstance(first, int):
+                raise UsageError(
+                    f"the event handler returned {type(first).__name__}, not the offset of the first record"
+                )
+        except BaseException as error:  # noqa: BLE001 - whatever it is, each record's future says it
+            first, failure = -1, error
+        self._finish(batch, first, failure)
+        self._told(self._hooks.after_sending, ready, failure)
+        if failure is not None and not isinstance(failure, Exception):
+            raise failure
+
+    def _append(self, ready: ReadyBatch) -> int:
+        log = self._logs.log(ready.topic, ready.partition)
+        first = log.append(ready.records, compression=self.config.compression_type, producer=self._identity.state(log))
+        if self._identity.transactional:
+            self._identity.reached[ready.topic, ready.partition] = None
+        return first
+
+    def _finish(self, batch: OpenBatch, first: int, failure: BaseException | None) -> None:
+        """Give back the room of a batch and tell everybody what became of its records."""
+        with self._changed:
+            self._room.give(sum(each.upper_bound for each in batch.waiting), len(batch.waiting))
+            if failure is not None:
+                self._error = self._error or failure
+                self._identity.failed = self._identity.failed or failure
+        config = self._log_config
+        is_create_time = config.message_timestamp_type is TimestampType.CREATE_TIME and config.magic > 0
+        for number, waiting in enumerate(batch.waiting):
+            moment = waiting.record.timestamp if is_create_time else NO_TIMESTAMP
+            offset = first + number if first >= 0 else first
+            metadata = RecordMetadata(batch.topic, batch.partition, offset, moment)
+            if failure is None:
+                waiting.future.set_result(metadata)
+            else:
+                waiting.future.set_exception(failure)
+            if waiting.callback is not None:
+                self._told(waiting.callback, metadata if failure is None else None, failure)
+
+    def _told(self, who: Callable[..., object], *what: object) -> None:
+        """Call something whose error concerns no record, and is raised by the next `flush` or `close`."""
+        try:
+            who(*what)
+        except Exception as error:  # noqa: BLE001 - a function of the caller's may do anything
+            with self._changed:
+                self._error = self._error or error
+
+    # -- flushing and transactions -----------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write everything that was sent, and make it durable; raises the first error since the last time."""
+        with self._still():
+            self._deliver(everything=True)
+            self._told(self._logs.flush)
+        self._raise_error()
+
+    def _abort_unfinished(self) -> None:
+        """Abort what an earlier producer of this id left open (`KafkaProducer.initTransactions`), wherever that is."""
+        identity = self._identity
+        for topic, partition in list(self._logs.there()) if identity.transactional else ():
+            log = self._logs.log(topic, partition)
+            if log.is_in_transaction(identity.producer_id):
+                log.end_transaction(identity.producer_id, identity.producer_epoch, commit=False)
+        if identity.transactional:
+            self._logs.flush()
+
+    def begin_transaction(self) -> None:
+        """Records from now on belong to a transaction."""
+        with self._still(), self._changed:
+            self._identity.begin()
+
+    def commit_transaction(self) -> None:
+        """Write what was sent, make it durable, then write a COMMIT marker into each partition that has records of it.
+
+        Raises `UsageError` if a record of the transaction could not be written: then it can only be aborted.  There is
+        no coordinator that remembers a commit if a crash comes between two markers: the next producer with this id
+        aborts what is still open.
+        """
+        with self._still(), self._ending():
+            self._deliver(everything=True)
+            if self._identity.failed is not None:
+                raise UsageError(
+                    f"a record of the transaction was not written ({self._identity.failed}): abort it"
+                ) from self._identity.failed
+            self._logs.flush()
+            self._end_transaction(commit=True)
+        self._raise_error()
+
+    def abort_transaction(self) -> None:
+        """Discard what was not written yet, and write an ABORT marker into each partition that has records of it."""
+        with self._still(), self._ending():
+            self._abort()
+
+    @contextmanager
+    def _ending(self) -> Iterator[None]:
+        """While a transaction is ended nothing is sent."""
+        with self._changed:
+            self._identity.begin_ending()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._identity.is_ending = False
+
+    def _abort(self) -> None:
+        with self._changed:
+            batches = self._accumulator.drain(_monotonic_ms(), everything=True)
+        for batch in batches:
+            self._finish(
+                batch, -1, TransactionAbortedError("the transaction was aborted before the record was written")
+            )
+        self._error = None  # what could not be written was not wanted
+        self._end_transaction(commit=False)
+
+    def _end_transaction(self, *, commit: bool) -> None:
+        identity = self._identity
+        for topic, partition in list(identity.reached):
+            log = self._logs.log(topic, partition)
+            log.end_transaction(identity.producer_id, identity.producer_epoch, commit=commit)
+            del identity.reached[topic, partition]
+        self._logs.flush()
+        with self._changed:
+            identity.ended()
+
+    # -- closing -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _still(self) -> Iterator[None]:
+        """While nobody else writes; not from a callback, whose batch is not finished."""
+        self._process.require()
+        with self._writing:
+            if self._writer is not None:
+                raise UsageError("a callback of a producer cannot flush, close or end a transaction")
+            with self._changed:
+                self._check_open()
+            yield
+
+    def _check_open(self) -> None:
+        if self._closing:
+            raise UsageError(f"the producer of {self.path} is closed")
+
+    def _raise_error(self) -> None:
+        with self._changed:
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def close(self) -> None:
+        """Write what was sent (a transaction that has not ended is aborted), close the logs, release the lock.
+
+        Raises the first error since the last `flush`; a second call does nothing.  In a forked child nothing is done.
+        """
+        if not self._process.is_here:
+            return
+        with self._writing:
+            if self._writer is not None:
+                raise UsageError("a callback of a producer cannot flush, close or end a transaction")
+            with self._changed:
+                if self._closing:
+                    return
+                self._closing = True
+                self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        try:
+            if self._identity.in_transaction:
+                self._abort()
+            else:
+                self._deliver(everything=True)
+        finally:
+            try:
+                self._logs.close()
+            finally:
+                self._hooks.close()
+        self._raise_error()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _largest_batch(config: LogConfig, compression: str) -> int:
+    """Bytes that a batch of several records may have before compression, so that the log takes it.
+
+    What cannot be compressed grows, with snappy by a sixth and some bytes.
+    """
+    largest = min(config.max_message_bytes, config.segment_bytes)
+    return largest if as_codec(compression) is Codec.NONE else largest * 3 // 4
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

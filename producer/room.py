@@ -1,0 +1,84 @@
+"""How much may wait to be written, and what happens to a record when that is reached: it waits, or is dropped.
+
+Decided by `BufferPool.allocate` for the bytes and by `Producer.asyncSend` (up to 1.1) for the number of records.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from kafkalog.codec.errors import KafkaLogError, UsageError
+from kafkalog.producer.config import ProducerConfig
+
+__all__ = ["QueueFullError", "Room"]
+
+
+class QueueFullError(KafkaLogError):
+    """A record was dropped because too much was waiting; `limit` names the setting that was reached."""
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        self.limit = limit
+        super().__init__(message)
+
+
+class Room:
+    """Counts what waits; `changed` is the producer's lock, which is given up while a record waits for room."""
+
+    def __init__(self, config: ProducerConfig, changed: threading.Condition) -> None:
+        self._config = config
+        self._changed = changed
+        self._bytes = 0
+        self._records = 0
+        self.wanted = 0
+        """records that wait for room: no batch lingers meanwhile"""
+
+    def take(self, size: int, *, may_wait: bool) -> bool:
+        """Make room for a record of so many bytes; whether it had to wait.  `QueueFullError` where it must not wait."""
+        config = self._config
+        if size > config.buffer_memory:
+            raise UsageError(f"a record of up to {size} bytes; buffer_memory is {config.buffer_memory}")
+        waited = self._await_records(may_wait) | self._await_bytes(size, may_wait)
+        self._bytes += size
+        self._records += 1
+        return waited
+
+    def _await_records(self, may_wait: bool) -> bool:
+        most, timeout = self._config.queue_buffering_max_messages, self._config.queue_enqueue_timeout_ms
+        if most is None or self._records < most:
+            return False
+        seconds = None if timeout < 0 else timeout / 1000
+        if not self._wait(seconds, may_wait, lambda: self._records < most):
+            raise QueueFullError(
+                f"{self._records} records wait to be written; queue_buffering_max_messages is {most}",
+                limit="queue_buffering_max_messages",
+            )
+        return True
+
+    def _await_bytes(self, size: int, may_wait: bool) -> bool:
+        most = self._config.buffer_memory
+        if self._bytes + size <= most:
+            return False
+        if not self._wait(self._config.max_block_ms / 1000, may_wait, lambda: self._bytes + size <= most):
+            raise QueueFullError(
+                f"{self._bytes} bytes of records wait to be written, and {size} more do not fit; "
+                f"buffer_memory is {most}",
+                limit="buffer_memory",
+            )
+        return True
+
+    def _wait(self, seconds: float | None, may_wait: bool, is_room: Callable[[], bool]) -> bool:
+        if not may_wait:
+            return False
+        self.wanted += 1
+        self._changed.notify_all()
+        try:
+            return self._changed.wait_for(is_room, None if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+        finally:
+            self.wanted -= 1
+
+    def give(self, size: int, records: int) -> None:
+        """Records of so many bytes wait no more."""
+        self._bytes -= size
+        self._records -= records
+        self._changed.notify_all()

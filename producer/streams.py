@@ -1,0 +1,152 @@
+"""Several partitions as a few streams, as Kafka's high-level consumer gave them (`TopicFilter`).
+
+Topics are named by a list, a white list or a black list; each partition belongs to one stream, and the streams get
+about the same number of bytes.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import Record
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, DirectoryState
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.topic_filter import topic_filter
+from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Telling, raised
+from kafkalog.log.reading.records import RecordReader
+
+__all__ = [
+    "INTERNAL_TOPICS",
+    "LOGGER",
+    "MessageAndMetadata",
+    "Stream",
+    "balanced",
+    "open_streams",
+    "topic_chooser",
+]
+
+LOGGER = logging.getLogger("kafkalog.consumer")
+"""Told of transactions that are open where committed data ends."""
+
+INTERNAL_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC})
+
+
+class MessageAndMetadata(NamedTuple):
+    """A record and where it comes from."""
+
+    topic: str
+    partition: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Iterates over the records of its partitions, one partition after the other, each in the order of its offsets.
+
+    Damage ends the reading of a partition, as for a consumer, and raises `FormatError`.
+    """
+
+    partitions: tuple[Partition, ...]
+    isolation_level: str = READ_UNCOMMITTED
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def size(self) -> int:
+        """Bytes of all log files."""
+        return sum(partition.size for partition in self.partitions)
+
+    def __iter__(self) -> Iterator[MessageAndMetadata]:
+        telling = Telling()
+        for partition in self.partitions:
+            name = partition.name
+            if name is None:
+                continue
+            reader: RecordReader = partition.records(isolation_level=self.isolation_level, limits=self.limits)
+            for record in reader:
+                yield MessageAndMetadata(name.topic, name.partition, record)
+            if reader.open_transaction is not None:
+                LOGGER.warning("%s: %s", name, reader.open_transaction)
+            for finding in reader.findings:
+                if finding is not reader.ended_by:
+                    telling(finding)
+            if reader.ended_by is not None:
+                raise raised(reader.ended_by)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(topic_filter(text))
+    except re.error as error:
+        raise UsageError(f"{text!r} is not a regular expression: {error}") from None
+
+
+def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist: str | None) -> Callable[[str], bool]:
+    """Which topics are let through by a list, a white list or a black list; all of them without any."""
+    if sum(way is not None for way in (topics, whitelist, blacklist)) > 1:
+        raise UsageError("topics, whitelist and blacklist exclude each other")
+    if topics is not None:
+        if isinstance(topics, str | Mapping):
+            raise UsageError("topics is a list of names; only Consumer takes a number of streams for each")
+        return frozenset(topics).__contains__
+    if whitelist is not None:
+        wanted = _pattern(whitelist)
+        return lambda topic: wanted.fullmatch(topic) is not None
+    unwanted = None if blacklist is None else _pattern(blacklist)
+    return lambda topic: unwanted is None or unwanted.fullmatch(topic) is None
+
+
+@checked
+def open_streams(
+    log_dir: LogDir,
+    count: int,
+    *,
+    topics: Iterable[str] | None = None,
+    whitelist: str | None = None,
+    blacklist: str | None = None,
+    exclude_internal: bool = True,
+    isolation_level: str = READ_UNCOMMITTED,
+    limits: Limits = DEFAULT_LIMITS,
+) -> list[Stream]:
+    """`count` streams over the live partitions of the chosen topics; some are empty if there are few partitions.
+
+    `topics` names them (`Consumer` gives each a number of streams); `whitelist` and `blacklist` are regular expressions
+    for whole names, with commas between alternatives.  If a list or a filter matches nothing, all streams are empty.
+    Partitions are assigned from the largest on, each to the stream with the fewest bytes so far.
+
+    * `log_dir`: from `open_log_dir`
+    * `exclude_internal`: leaves out Kafka's own topics, unless `topics` names them
+    * `isolation_level`: `read_committed` or `read_uncommitted`
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
+    if count < 1:
+        raise UsageError("count must be positive")
+    chosen = topic_chooser(topics, whitelist, blacklist)
+    live = [
+        partition
+        for partition in log_dir.partitions
+        if partition.name is not None
+        and partition.state is DirectoryState.LIVE
+        and chosen(partition.name.topic)
+        and not (exclude_internal and topics is None and partition.name.topic in INTERNAL_TOPICS)
+    ]
+    shares = balanced(live, count)
+    return [Stream(tuple(sorted(share, key=lambda each: str(each.name))), isolation_level, limits) for share in shares]
+
+
+def balanced(partitions: Iterable[Partition], count: int) -> list[list[Partition]]:
+    """So many shares with about the same number of bytes: the largest goes to the share that has the fewest so far."""
+    shares: list[list[Partition]] = [[] for _ in range(count)]
+    sizes = [0] * count
+    for partition in sorted(partitions, key=lambda each: (-each.size, str(each.name))):
+        least = min(range(count), key=lambda number: (sizes[number], len(shares[number])))
+        shares[least].append(partition)
+        sizes[least] += partition.size
+    return shares

@@ -1,0 +1,63 @@
+"""Batches that every reader passes over, because their offsets were there before, and that are no copies.
+
+A retried append leaves the same batch twice, and nothing is missing then.  One with other bytes holds records that no
+consumer gets: its base offset, which no checksum covers, is lower than it was, or parts of two logs were put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.source import Source
+
+__all__ = ["Repeats"]
+
+_MOST = 100_000
+"""Batches that are compared; of more, the first so many."""
+_Same = tuple[int, int, int, int]
+
+
+class Repeats:
+    """Those of one segment; `unlike` says afterwards which of them are found nowhere else in it."""
+
+    def __init__(self) -> None:
+        self._met: dict[_Same, int] = {}
+        self._told = range(0)
+
+    def told(self, offsets: range) -> None:
+        """A batch that leaves a gap of these offsets was said to hide what comes late."""
+        self._told = offsets
+
+    def met(self, batch: RecordBatch) -> None:
+        """One that is passed over."""
+        header = batch.header
+        holds_records = not isinstance(header, BatchHeader) or (header.records_count > 0 and not header.is_control)
+        is_told = header.first_offset in self._told and header.last_offset in self._told
+        if holds_records and not is_told and len(self._met) < _MOST:
+            self._met.setdefault(_key(batch), batch.position)
+
+    def unlike(self, source: Source, end: int, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[Finding]:
+        """What is said, once, of those that are no copies; reads all up to `end` again if there were any."""
+        if not self._met:
+            return
+        copied = set()
+        for batch in Scanner(source, end=end, limits=limits):
+            key = _key(batch)
+            if self._met.get(key, batch.position) != batch.position:
+                copied.add(key)
+        others = [(key, position) for key, position in self._met.items() if key not in copied]
+        if others:
+            (first, last, _, _), position = others[0]
+            more = f", and {len(others) - 1} such batches after it" if len(others) > 1 else ""
+            detail = f"offsets {first} to {last} after higher ones, in a batch unlike any that stands there{more}: no"
+            detail += " consumer gets its records; no checksum covers its base offset, which may be wrong"
+            yield Finding(FindingCode.OFFSET_DISPLACED, Severity.WARNING, position, first, detail)
+
+
+def _key(batch: RecordBatch) -> _Same:
+    header = batch.header
+    return header.first_offset, header.last_offset, header.crc, batch.size

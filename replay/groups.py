@@ -1,0 +1,42 @@
+"""Committed offsets of the source's groups, moved to where the same records are in the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafkalog.cluster.groups.offsets import CommittedOffset
+from kafkalog.replay.offset_map import OffsetMap
+
+__all__ = ["Moved", "moved_offsets"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """An offset of a group for the target; `source_offset` is what it had committed."""
+
+    group: str
+    source_topic: str
+    topic: str
+    partition: int
+    source_offset: int
+    offset: int
+    metadata: str
+    """up to its first zero byte, which confluent-kafka ends it with and does not take"""
+
+
+def moved_offsets(
+    commits: Iterable[CommittedOffset], maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]
+) -> list[Moved]:
+    """Of every commit for a partition that was replayed, ordered by group, topic and partition."""
+    return sorted(
+        (
+            Moved(
+                each.key.group, each.key.topic, renamed.get(each.key.topic, each.key.topic), each.key.partition,
+                each.offset, maps[each.key.topic, each.key.partition].moved(each.offset),
+                each.metadata.partition("\0")[0],
+            )
+            for each in commits if (each.key.topic, each.key.partition) in maps
+        ),
+        key=lambda each: (each.group, each.topic, each.partition),
+    )  # fmt: skip

@@ -1,0 +1,120 @@
+"""What became of each transaction, written before it is committed: the part of the offset map that a kill would take.
+
+A line counts only if the target knows that its transaction was committed; a torn last line is one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.disk.fs import AppendFile, remove
+from kafkalog.replay.offset_map import OffsetMap, Run
+
+__all__ = ["Journal"]
+
+_MOST_BYTES = 1 << 30
+
+
+class Journal:
+    """The file beside the offset map.  A context manager; raises `StorageError` for I/O, `UsageError` for other files.
+
+    `identity` says which replay it belongs to.
+    """
+
+    def __init__(self, path: str, identity: str) -> None:
+        self.path = path
+        is_new = not os.path.lexists(path)
+        self._is_of_use = not is_new
+        self._file = AppendFile(path, create=is_new)
+        self._lines: dict[tuple[str, int, int], tuple[int, list[Run]]] = {}
+        """topic, partition and where a transaction ended -> where it began, what it holds; the latest of that end"""
+        if is_new:
+            self._append({"replay": identity})
+            return
+        try:
+            self._read(identity)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _read(self, identity: str) -> None:
+        if self._file.size > _MOST_BYTES:
+            raise UsageError(f"{self.path} has {self._file.size} bytes, more than a journal of a replay can have")
+        whole, newline, _torn = self._file.read(0, self._file.size).rpartition(b"\n")
+        lines = whole.split(b"\n") if newline else []
+        try:
+            parsed = [json.loads(line) for line in lines]
+            if parsed and parsed[0]["replay"] != identity:
+                raise UsageError(
+                    f"{self.path} is the journal of another replay ({parsed[0]['replay']}, not {identity}); "
+                    "name another file with --map"
+                )
+            for each in parsed[1:]:
+                runs = [Run(int(source), int(target), int(count)) for source, target, count in each["runs"]]
+                key = str(each["topic"]), int(each["partition"]), int(each["next"])
+                self._lines[key] = int(each["from"]), runs
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{self.path} is not the journal of a replay: {error}") from None
+        self._file.truncate(len(whole) + len(newline))
+        if not lines:
+            self._append({"replay": identity})
+
+    def _append(self, line: Mapping[str, object]) -> None:
+        self._file.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        self._file.sync()
+
+    def add(self, topic: str, partition: int, start: int, next_offset: int, runs: list[Run]) -> None:
+        """A transaction that is about to be committed: what it holds, and which offsets of the source it was read from.
+
+        The next one begins at `next_offset`.
+        """
+        self._append({
+            "topic": topic, "partition": partition, "from": start, "next": next_offset,
+            "runs": [[run.source, run.target, run.count] for run in runs],
+        })  # fmt: skip
+        self._lines[topic, partition, next_offset] = start, runs
+        self._is_of_use = True
+
+    def knows(self, topic: str, partition: int, next_offset: int) -> bool:
+        """Whether it tells of the transaction that ended there."""
+        return (topic, partition, next_offset) in self._lines
+
+    def map_of(self, topic: str, partition: int, begin: int, committed: int) -> OffsetMap:
+        """What the transactions hold that were committed from `begin` up to `committed`.
+
+        Those that were aborted are in no chain from one to the other.  `UsageError` where one of them is missing.
+        """
+        chain: list[list[Run]] = []
+        end = committed
+        while end > begin:
+            found = self._lines.get((topic, partition, end))
+            if found is None or found[0] >= end:
+                raise UsageError(
+                    f"{self.path} lacks the transaction of {topic}-{partition} that ended at offset {end}: name the "
+                    "map that this replay was begun with, or delete the target's topics and begin with another --id"
+                )
+            end, runs = found
+            chain.append(runs)
+        return OffsetMap(run for runs in reversed(chain) for run in runs)
+
+    def close(self) -> None:
+        """Close the file; it stays, unless it was made here and holds nothing."""
+        if not self._is_of_use:
+            self.remove()
+            return
+        self._file.close()
+
+    def remove(self) -> None:
+        """Close and remove it: the map is written."""
+        self._is_of_use = True
+        self._file.close()
+        remove(self.path)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,159 @@
+"""Where each replayed record is in the target, kept as runs of neighbors; a committed offset is moved by it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["OffsetMap", "Run", "read_parquet", "runs_of", "write_parquet"]
+
+_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`count` records that follow each other without a gap in the source and in the target, and where the first is."""
+
+    source: int
+    target: int
+    count: int
+
+
+def runs_of(pairs: Iterable[tuple[int, int]]) -> list[Run]:
+    """Pairs of source and target offset, ascending, as few runs."""
+    runs: list[Run] = []
+    for source, target in pairs:
+        last = runs[-1] if runs else None
+        if last is not None and (source, target) == (last.source + last.count, last.target + last.count):
+            runs[-1] = Run(last.source, last.target, last.count + 1)
+        else:
+            runs.append(Run(source, target, 1))
+    return runs
+
+
+class OffsetMap:
+    """The runs of one partition, ascending."""
+
+    def __init__(self, runs: Iterable[Run] = ()) -> None:
+        self._runs: list[Run] = []
+        self._sources: list[int] = []
+        for run in runs:
+            self.add(run)
+
+    def add(self, run: Run) -> None:
+        """What comes after all the others; joined to the last where it continues that."""
+        last = self._runs[-1] if self._runs else None
+        if last is not None and (run.source, run.target) == (last.source + last.count, last.target + last.count):
+            self._runs[-1] = Run(last.source, last.target, last.count + run.count)
+            return
+        self._runs.append(run)
+        self._sources.append(run.source)
+
+    @property
+    def runs(self) -> Sequence[Run]:
+        """All of them."""
+        return self._runs
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return sum(run.count for run in self._runs)
+
+    def moved(self, offset: int, *, empty: int = 0) -> int:
+        """Where a consumer goes on that had read everything below `offset` in the source.
+
+        That is at the first record from there on; where all were read, after the last one; `empty` if there is none.
+        """
+        number = bisect_right(self._sources, offset) - 1
+        if number >= 0:
+            run = self._runs[number]
+            if offset < run.source + run.count:
+                return run.target + offset - run.source
+        if number + 1 < len(self._runs):
+            return self._runs[number + 1].target
+        return self._runs[-1].target + self._runs[-1].count if self._runs else empty
+
+
+def read_parquet(path: str, wanted: Collection[tuple[str, int]]) -> dict[tuple[str, int], OffsetMap]:
+    """What `write_parquet` wrote of these topics and partitions.
+
+    Raises `UsageError` for a file that is not such a map, `StorageError` for I/O.
+    """
+    with needed("the offset map", "replay"):
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+    maps = {key: OffsetMap() for key in wanted}
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(_ROWS, columns=["topic", "partition", "offset", "target_offset"]):
+                for topic, partition, source, target in zip(*(column.to_pylist() for column in batch.columns),
+                                                            strict=True):  # fmt: skip
+                    if (topic, partition) in maps:
+                        maps[topic, partition].add(Run(source, target, 1))
+    except OSError as error:
+        raise StorageError.wrap(error, path) from None
+    except (pa.ArrowException, TypeError) as error:
+        raise UsageError(f"{path} is not the map of a replay: {error}") from None
+    return maps
+
+
+def write_parquet(path: str, maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]) -> None:
+    """A row for each record, in order: `topic`, `partition`, `offset`, `target_topic`, `target_offset`.
+
+    The partition is the same in both.  Raises `UsageError` where something has the name, `StorageError` for I/O.
+    """
+    with needed("the offset map", "replay"):
+        import pyarrow as pa
+
+    from kafkalog.log.writing.columns_file import ColumnsFile
+
+    words = pa.dictionary(pa.int32(), pa.string())
+    schema = pa.schema(
+        [("topic", words), ("partition", pa.int32()), ("offset", pa.int64()), ("target_topic", words),
+         ("target_offset", pa.int64())]
+    )  # fmt: skip
+    with ColumnsFile(path, schema, parquet=True) as file:
+        for (topic, partition), found in sorted(maps.items()):
+            for source, target in _columns(found.runs):
+                rows = len(source)
+                columns = [
+                    pa.repeat(pa.scalar(topic), rows).dictionary_encode().cast(words),
+                    pa.repeat(pa.scalar(partition, pa.int32()), rows),
+                    source,
+                    pa.repeat(pa.scalar(renamed.get(topic, topic)), rows).dictionary_encode().cast(words),
+                    target,
+                ]
+                file.write(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+
+def _columns(runs: Iterable[Run]) -> Iterator[tuple[pa.Array, pa.Array]]:
+    import pyarrow as pa
+
+    held: list[Run] = []
+    rows = 0
+
+    def made() -> tuple[pa.Array, pa.Array]:
+        return (
+            pa.array([run.source + each for run in held for each in range(run.count)], pa.int64()),
+            pa.array([run.target + each for run in held for each in range(run.count)], pa.int64()),
+        )
+
+    for run in runs:
+        for start in range(0, run.count, _ROWS):
+            part = Run(run.source + start, run.target + start, min(_ROWS, run.count - start))
+            held.append(part)
+            rows += part.count
+            if rows >= _ROWS:
+                yield made()
+                held, rows = [], 0
+    if held:
+        yield made()

@@ -1,0 +1,219 @@
+"""What a replay would do: the topics it would make, what it leaves out, and why it declines."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
+from kafkalog.cluster.kraft.cluster_facts import cluster_facts, live_partitions
+from kafkalog.cluster.transactions.transactions import read_transactions
+from kafkalog.cluster.transactions.undecided import DecidedPartition, Waiting
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.names import INDEX_KINDS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind
+from kafkalog.codec.unknown import unknown
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.follow import settled
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.writing.topics import check_topic
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.replay.retention import Settings, settings_for
+from kafkalog.replay.target import progress_topic
+
+__all__ = ["PlannedTopic", "ReplayOptions", "ReplayPlan", "plan_replay"]
+
+_BESIDE_A_LOG = (*INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What a replay may be told; `renamed` gives topics another name in the target.
+
+    `identity` tells one replay from another in the target; without it, it comes from the paths.  `client` are
+    librdkafka's own settings, `configs` further settings of all topics that are made.
+    """
+
+    replica: str | None = None
+    select: Chosen = ALL
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    prefix: str = ""
+    identity: str | None = None
+    replication: int = -1
+    keep_settings: bool = False
+    accept_loss: bool = False
+    with_groups: bool = True
+    configs: Mapping[str, str] = field(default_factory=dict)
+    client: Mapping[str, str] = field(default_factory=dict)
+    compression: str = "lz4"
+    bytes_per_second: int | None = None
+    now: int | None = None
+    start_offset: int | None = None
+    end_offset: int | None = None
+    """of each partition: from where on, and before which offset"""
+    start_time: int | None = None
+    end_time: int | None = None
+    """ms: records with a timestamp from the first on, and before the second"""
+    abort_open: bool = False
+    """count transactions that nobody has decided as aborted, as their coordinator does after their timeout"""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedTopic:
+    """A topic of the source, and what becomes of it."""
+
+    name: str
+    target: str
+    partition_count: int
+    partitions: Mapping[int, DecidedPartition]
+    settings: Settings
+
+    @property
+    def missing(self) -> list[int]:
+        """Partitions whose logs are not here: they are made, and stay empty."""
+        return [number for number in range(self.partition_count) if number not in self.partitions]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """What would be replayed; `damaged` are findings that end a consumer's reading."""
+
+    paths: tuple[str, ...]
+    identity: str
+    topics: tuple[PlannedTopic, ...]
+    commits: tuple[CommittedOffset, ...]
+    damaged: tuple[Finding, ...]
+    findings: tuple[Finding, ...]
+    problem: str | None = None
+    """why the settings of topics are not known, where the cluster's metadata is there and cannot be read"""
+
+    @property
+    def progress_topic(self) -> str:
+        """The topic that is made in the target to say how far the replay has come."""
+        return progress_topic(self.identity)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all logs."""
+        return sum(each.size for topic in self.topics for each in topic.partitions.values())
+
+    @property
+    def waiting(self) -> tuple[Waiting, ...]:
+        """What stays behind, because transactions before it are open and nobody has decided them."""
+        logs = (each for topic in self.topics for _, each in sorted(topic.partitions.items()))
+        return tuple(each.waiting for each in logs if each.waiting is not None)
+
+    def refuse(self, options: ReplayOptions) -> None:
+        """`RecoveryRefused` where something would be lost that nobody has consented to lose."""
+        if options.accept_loss:
+            return
+        if self.damaged:
+            first = self.damaged[0]
+            raise RecoveryRefused(
+                f"{len(self.damaged)} partition(s) are damaged, and a consumer reads only up to the damage (first: "
+                f"{first.file} at byte {first.position}: {first.code.value}); nothing was changed. Recover them first "
+                "(kafkalog recover), or pass --accept-loss to replay what comes before it.",
+                reason="damaged",
+            )
+        losing = [topic.name for topic in self.topics if topic.settings.would_lose]
+        if options.keep_settings and losing:
+            raise RecoveryRefused(
+                f"with their old settings the target would at once delete or compact records of {', '.join(losing)}; "
+                "nothing was changed. Leave out --keep-retention, or pass --accept-loss as well.",
+                reason="retention",
+            )
+
+
+def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int = 1) -> ReplayPlan:
+    """Read what is to be replayed: every record is checked as far as its batch's checksum goes.
+
+    Raises `UsageError` for paths without Kafka data, `UnknownName` for a topic that is not there, `StorageError`.
+    """
+    given = tuple(str(os.fspath(path)) for path in paths)
+    inventory = settled(*given, tolerant=True)
+    cluster = cluster_facts(inventory)
+    partitions = live_partitions(inventory, replica=options.replica)
+    by_topic: dict[str, dict[int, Partition]] = {}
+    for each in partitions:
+        if each.name is not None:
+            by_topic.setdefault(each.name.topic, {})[each.name.partition] = each
+    topics = {name: each for name, each in by_topic.items() if not name.startswith("__")}
+    _refuse_internal(options.select, by_topic.keys() - topics.keys())
+    options.select.check((name, number) for name, each in topics.items() for number in each)
+    now = int(time.time() * 1000) if options.now is None else options.now
+    coordinator = read_transactions(partitions)
+    # what it said before damage need not be its last word
+    last_words = [each for each in coordinator.ids if coordinator.logs.is_whole(each.log_partition)]
+    planned = []
+    for name, topic in sorted(topics.items()):
+        here = {
+            number: DecidedPartition(
+                log,
+                last_words,
+                abort_rest=options.abort_open,
+                start_offset=options.start_offset,
+                end_offset=options.end_offset,
+            )
+            for number, log in sorted(topic.items())
+            if options.select.takes(name, number)
+        }
+        if not here:
+            continue
+        old = cluster.configs.get(f"topic:{name}", {})
+        logs = [each.listed for each in here.values()]
+        settings = settings_for(old, logs, now, keep=options.keep_settings, further=options.configs)
+        target = options.renamed.get(name, f"{options.prefix}{name}")
+        count = max(cluster.topics.get(name, ("", 0))[1], max(topic) + 1)
+        planned.append(PlannedTopic(name, target, count, here, settings))
+    if not planned:
+        raise UsageError(f"{', '.join(given)}: no topic of a user is here to replay")
+    for name in options.renamed:
+        if name not in topics:
+            raise unknown("topic", name, topics)
+    identity = options.identity or _identity(given, options)
+    for name in (*(each.target for each in planned), progress_topic(identity)):
+        check_topic(name)
+    _refuse_one_name([*(topic.target for topic in planned), progress_topic(identity)])
+    paths_of_logs = [each.path for topic in planned for each in topic.partitions.values()]
+    checked = verify(*paths_of_logs, deep=False, jobs=jobs)
+    damaged = [each for each in checked.findings if each.severity is Severity.ERROR and _ends_reading(each)]
+    commits = read_offsets(partitions) if options.with_groups else None
+    return ReplayPlan(
+        given,
+        identity,
+        tuple(planned),
+        commits.committed if commits is not None else (),
+        tuple({finding.file: finding for finding in reversed(damaged)}.values()),
+        (*inventory.all_unreadable, *coordinator.findings, *(commits.findings if commits is not None else ())),
+        cluster.problem,
+    )
+
+
+def _ends_reading(finding: Finding) -> bool:
+    """Whether a consumer of the log comes no further: not where a file beside it is wrong that no consumer reads."""
+    name = os.path.basename(finding.file or "")
+    return os.path.splitext(name)[1] not in _BESIDE_A_LOG and name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
+
+
+def _refuse_internal(select: Chosen, internal: Set[str]) -> None:
+    for name in sorted(internal & (select.topics | select.excluded)):
+        raise UsageError(f"{name} is a topic of the brokers themselves, and never replayed")
+
+
+def _refuse_one_name(targets: Sequence[str]) -> None:
+    twice = sorted({name for name in targets if targets.count(name) > 1})
+    if twice:
+        raise UsageError(f"two topics would become {', '.join(twice)} in the target")
+
+
+def _identity(paths: Sequence[str], options: ReplayOptions) -> str:
+    """The same for the same part of the same directories, whatever is given to find them."""
+    real = sorted(os.path.realpath(path) for path in paths)
+    part = options.start_offset, options.end_offset, options.start_time, options.end_time
+    if part != (None,) * len(part):
+        real.append(str(part))
+    return hashlib.sha256("\0".join(real).encode("utf-8", "surrogateescape")).hexdigest()[:12]

@@ -1,0 +1,85 @@
+"""The settings with which a topic is made again, so that nothing that is brought back goes at once.
+
+A broker deletes a segment as soon as its newest record is older than `retention.ms` (`UnifiedLog.deleteOldSegments`),
+and its cleaner compacts what is older than `min.compaction.lag.ms`: old records do not live through a first start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["Settings", "settings_for"]
+
+_FOREVER = str(2**63 - 1)
+_WEEK_MS = 7 * 24 * 3600 * 1000
+_OF_OLD_BROKERS = ("message.format.version", "message.timestamp.difference.max.ms")
+_OF_ONE_CLUSTER = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas",
+                   "remote.storage.enable", "local.retention.ms", "local.retention.bytes",
+                   "remote.log.copy.disable", "remote.log.delete.on.disable")  # fmt: skip
+_KEPT = {"retention.ms": "-1", "retention.bytes": "-1"}
+_UNCOMPACTED = {"min.compaction.lag.ms": _FOREVER, "max.compaction.lag.ms": _FOREVER}
+_TIMES = {"message.timestamp.type": "CreateTime", "message.timestamp.before.max.ms": _FOREVER}
+_WAS = {"retention.ms": str(_WEEK_MS), "retention.bytes": "-1", "min.compaction.lag.ms": "0",
+        "max.compaction.lag.ms": _FOREVER, "message.timestamp.type": "CreateTime",
+        "message.timestamp.before.max.ms": _FOREVER}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`written` is what the new topic is made with; `put_back` are the old values that differ, to be set later.
+
+    `expired` is how many offsets a broker would delete at once under the old ones; `is_compacted` whether it would
+    also drop records whose key comes again.
+    """
+
+    written: Mapping[str, str]
+    put_back: Mapping[str, str]
+    left_out: Mapping[str, str]
+    expired: int
+    is_compacted: bool
+    assumed: frozenset[str] = frozenset()
+    """settings that it had no value of its own for, so that Kafka's default stands for its broker's"""
+
+    @property
+    def would_lose(self) -> bool:
+        """Whether the old settings would remove something of what is brought back."""
+        return self.expired > 0 or self.is_compacted
+
+
+def settings_for(
+    old: Mapping[str, str], partitions: Iterable[Partition], now: int, *, keep: bool = False,
+    further: Mapping[str, str] | None = None,
+) -> Settings:  # fmt: skip
+    """For a topic that had the settings `old`; with `keep` they are written as they were, and `further` over them."""
+    left_out = {name: value for name, value in old.items() if name in (*_OF_OLD_BROKERS, *_OF_ONE_CLUSTER)}
+    kept = {name: value for name, value in old.items() if name not in left_out}
+    is_compacted = "compact" in old.get("cleanup.policy", "delete").split(",")
+    changed = dict(_TIMES)
+    if not keep:
+        changed |= _KEPT | (_UNCOMPACTED if is_compacted else {})
+    changed |= further or {}
+    put_back = {name: old.get(name, _WAS.get(name, "")) for name, value in changed.items()
+                if old.get(name, _WAS.get(name)) != value}  # fmt: skip
+    assumed = frozenset(_WAS.keys() - old.keys())
+    return Settings({**kept, **changed}, put_back, left_out, _expired(old, partitions, now), is_compacted, assumed)
+
+
+def _expired(old: Mapping[str, str], partitions: Iterable[Partition], now: int) -> int:
+    """Offsets of segments that are older as a whole than the retention was."""
+    if "delete" not in old.get("cleanup.policy", "delete").split(","):
+        return 0
+    try:
+        kept_ms = int(old.get("retention.ms", _WEEK_MS))
+    except ValueError:
+        kept_ms = _WEEK_MS
+    if kept_ms < 0:
+        return 0
+    gone = 0
+    for each in partitions:
+        found = each.offset_for_timestamp(max(now - kept_ms, 0))
+        end = each.log_end_offset() if found is None else found.offset
+        gone += max(end - each.log_start_offset, 0)
+    return gone

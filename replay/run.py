@@ -1,0 +1,336 @@
+"""Doing what a plan says, so that it can be killed anywhere and begun again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kafkalog.cluster.groups.offsets import CommittedOffset
+from kafkalog.cluster.transactions.undecided import DecidedPartition
+from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.model import Record
+from kafkalog.log.directories.outside import require_outside
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import exists
+from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.records import RecordReader
+from kafkalog.replay.groups import Moved, moved_offsets
+from kafkalog.replay.journal import Journal
+from kafkalog.replay.offset_map import OffsetMap, read_parquet, runs_of, write_parquet
+from kafkalog.replay.planning import ReplayOptions, ReplayPlan
+from kafkalog.replay.target import (
+    CHECKED_SECONDS,
+    PROGRESS_SETTINGS,
+    AbortedError,
+    Target,
+)
+
+__all__ = ["ReplayResult", "replay"]
+
+_CHUNK_RECORDS = 100_000
+"""In one transaction: each takes its time to commit, whatever is in it."""
+_CHUNK_BYTES = 16 << 20
+_ATTEMPTS = 5
+_RECORD_OVERHEAD = 70
+_LARGEST_BATCH = 1_000_000
+_BATCH_ROOM = 1024
+JOURNAL_SUFFIX, UNFINISHED_SUFFIX = ".journal", ".unfinished"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """What was done; `maps` are of whole partitions, what earlier runs had replayed included."""
+
+    records: int
+    bytes: int
+    made: tuple[str, ...]
+    maps: Mapping[tuple[str, int], OffsetMap]
+    without_time: Mapping[tuple[str, int], int]
+    """records by partition that have no timestamp above 0, and therefore have that of the replay now"""
+    moved: tuple[Moved, ...]
+    left: tuple[Moved, ...]
+    """offsets that the target's group had committed already, and that were left as they are"""
+    findings: tuple[Finding, ...]
+    map_path: str
+    map_is_new: bool
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was written, to the target or to the map."""
+        return bool(self.records or self.made or self.moved or self.map_is_new)
+
+
+def replay(
+    plan: ReplayPlan,
+    bootstrap: str,
+    map_path: str,
+    options: ReplayOptions,
+    *,
+    on_bytes: Callable[[int], None] = lambda _: None,
+    check: Callable[[], None] = lambda: None,
+) -> ReplayResult:
+    """Do what was planned, from where a killed run of the same identity had come to.
+
+    `map_path` is a new Parquet file, see `write_parquet`; beside it lies a journal until the replay is over.  `check`
+    is called often, where what it raises ends the replay in order.  Raises
+    `RecoveryRefused` where the target has such topics with somebody else's records, `ClusterError`, and what
+    `plan_replay` raises.
+    """
+    plan.refuse(options)
+    require_outside(map_path, plan.paths)
+    sizes = [int(topic.settings.written.get("max.message.bytes", _LARGEST_BATCH)) for topic in plan.topics]
+    with Target(
+        bootstrap, plan.identity, options.client, compression=options.compression,
+        batch_bytes=min([_LARGEST_BATCH, *sizes]) - _BATCH_ROOM, check=check,
+    ) as target:  # fmt: skip
+        return _Replay(plan, target, map_path, options, on_bytes, check).run()
+
+
+class _Replay:
+    def __init__(
+        self, plan: ReplayPlan, target: Target, map_path: str, options: ReplayOptions, on_bytes: Callable[[int], None],
+        check: Callable[[], None],
+    ) -> None:  # fmt: skip
+        self._plan = plan
+        self._target = target
+        self._map_path = map_path
+        self._options = options
+        self._on_bytes = on_bytes
+        self._pace = _Pace(options.bytes_per_second, check)
+        self._records = self._bytes = 0
+        self._without_time: dict[tuple[str, int], int] = {}
+        self._findings: list[Finding] = []
+
+    def run(self) -> ReplayResult:
+        plan, target = self._plan, self._target
+        cluster = target.cluster_id()
+        identity = f"{plan.identity} to {cluster}"
+        existing = target.topics()
+        target.begin()
+        keys = {(topic.target, number): partition
+                for topic in plan.topics for number, partition in topic.partitions.items()}  # fmt: skip
+        known = target.progress() if target.progress_topic in existing else {}
+        progress = {key: known[key] for key in keys if key in known and key[0] in existing}
+        self._refuse_foreign(existing, progress)
+        is_over = exists(self._map_path) and not exists(self._map_path + JOURNAL_SUFFIX)
+        if is_over and not self._is_left(progress):
+            return self._nothing_left()
+        if target.progress_topic not in existing:
+            target.create(target.progress_topic, 1, self._options.replication, PROGRESS_SETTINGS)
+        made = self._make(existing)
+        target.note({key: partition.log_start_offset for key, partition in keys.items() if key not in progress})
+        maps: dict[tuple[str, int], OffsetMap] = {}
+        with Journal(self._map_path + JOURNAL_SUFFIX, identity) as journal:
+            if exists(self._map_path):
+                self._take_over_map(progress, journal)
+            for topic in plan.topics:
+                for number, partition in sorted(topic.partitions.items()):
+                    begin = partition.log_start_offset
+                    reached = progress.get((topic.target, number), begin)
+                    reached = self._partition(topic.target, number, partition, reached, journal)
+                    maps[topic.name, number] = journal.map_of(topic.target, number, begin, reached)
+            renamed = {topic.name: topic.target for topic in plan.topics}
+            moved, left = self._groups(maps, renamed)
+            unfinished = self._map_path + UNFINISHED_SUFFIX
+            fs.remove(unfinished)
+            write_parquet(unfinished, maps, renamed)
+            fs.rename(unfinished, self._map_path)
+            journal.remove()
+        return ReplayResult(
+            records=self._records,
+            bytes=self._bytes,
+            made=tuple(made),
+            maps=maps,
+            without_time=self._without_time,
+            moved=tuple(moved),
+            left=tuple(left),
+            findings=tuple(self._findings),
+            map_path=self._map_path,
+            map_is_new=True,
+        )  # fmt: skip
+
+    def _is_left(self, progress: Mapping[tuple[str, int], int]) -> bool:
+        """Whether there is more to replay than the map tells of, which is there; `UsageError` if it is another's."""
+        is_left = False
+        for topic in self._plan.topics:
+            for number, partition in topic.partitions.items():
+                reached = progress.get((topic.target, number))
+                if reached is None:
+                    raise UsageError(f"{self._map_path} already exists; only a new file can be written")
+                is_left = is_left or _has_more(partition, reached, self._options)
+        return is_left
+
+    def _take_over_map(self, progress: Mapping[tuple[str, int], int], journal: Journal) -> None:
+        """A replay that was over goes on: what its map says is in the journal before anything is added."""
+        missing = {}
+        for topic in self._plan.topics:
+            for number, partition in topic.partitions.items():
+                reached = progress.get((topic.target, number))
+                if reached is not None and not journal.knows(topic.target, number, reached):
+                    missing[topic.name, number] = topic.target, partition.log_start_offset, reached
+        for (name, number), found in read_parquet(self._map_path, missing.keys()).items():
+            target, begin, reached = missing[name, number]
+            if reached > begin:
+                journal.add(target, number, begin, reached, list(found.runs))
+
+    def _nothing_left(self) -> ReplayResult:
+        moved = self._groups_left_out()
+        return ReplayResult(
+            records=0,
+            bytes=0,
+            made=(),
+            maps={},
+            without_time={},
+            moved=tuple(moved),
+            left=(),
+            findings=(),
+            map_path=self._map_path,
+            map_is_new=False,
+        )
+
+    def _groups_left_out(self) -> list[Moved]:
+        """Set what an earlier run was told to leave out, by the map that it wrote."""
+        renamed = {topic.name: topic.target for topic in self._plan.topics}
+        replayed = {(topic.name, number) for topic in self._plan.topics for number in topic.partitions}
+        by_group: dict[str, list[CommittedOffset]] = {}
+        for each in self._plan.commits:
+            if (each.key.topic, each.key.partition) in replayed:
+                by_group.setdefault(each.key.group, []).append(each)
+        missing: list[CommittedOffset] = []
+        for group, commits in by_group.items():
+            places = {(renamed[each.key.topic], each.key.partition): each for each in commits}
+            there = self._target.group_offsets(group, list(places))
+            missing += [each for place, each in places.items() if place not in there]
+        if not missing:
+            return []
+        maps = read_parquet(self._map_path, {(each.key.topic, each.key.partition) for each in missing})
+        moved = moved_offsets(missing, maps, renamed)
+        for group in dict.fromkeys(each.group for each in moved):
+            self._target.set_group_offsets(group, [each for each in moved if each.group == group])
+        return moved
+
+    def _refuse_foreign(self, existing: Mapping[str, int], progress: Mapping[tuple[str, int], int]) -> None:
+        for topic in self._plan.topics:
+            if topic.target not in existing:
+                continue
+            count = existing[topic.target]
+            if count < topic.partition_count:
+                raise RecoveryRefused(
+                    f"the target's {topic.target} has {count} partition(s), and the source's {topic.partition_count}; "
+                    "nothing was changed. Give the topic another name with --rename.",
+                    reason="partitions",
+                )
+            for number in topic.partitions:
+                if (topic.target, number) not in progress and not self._target.is_empty(topic.target, number):
+                    raise RecoveryRefused(
+                        f"the target's {topic.target}-{number} has records that this replay did not write; nothing was "
+                        "changed. Give the topic another name with --rename, or delete it; a replay that goes on needs "
+                        f"{self._target.progress_topic}, in which the target has its progress.",
+                        reason="not_empty",
+                    )
+
+    def _make(self, existing: Mapping[str, int]) -> list[str]:
+        made = []
+        for topic in self._plan.topics:
+            if topic.target not in existing:
+                written = topic.settings.written
+                self._target.create(topic.target, topic.partition_count, self._options.replication, written)
+                made.append(topic.target)
+        return made
+
+    def _partition(self, target: str, number: int, partition: DecidedPartition, reached: int, journal: Journal) -> int:
+        for chunk, size in self._chunks(partition, reached):
+            for attempt in range(_ATTEMPTS):
+                try:
+                    written = self._target.write(target, number, chunk)
+                    next_offset = chunk[-1].offset + 1
+                    offsets = zip((record.offset for record in chunk), written.offsets, strict=True)
+                    journal.add(target, number, reached, next_offset, runs_of(offsets))
+                    written.commit(next_offset)
+                    break
+                except AbortedError as error:
+                    if attempt + 1 == _ATTEMPTS:
+                        raise FormatError(f"the transaction was aborted {_ATTEMPTS} times: {error}") from None
+            reached = next_offset
+            self._records += len(chunk)
+            self._bytes += size
+            without = sum(record.timestamp <= 0 for record in chunk)
+            if without:
+                key = target, number
+                self._without_time[key] = self._without_time.get(key, 0) + without
+            self._pace.after(size)
+        return reached
+
+    def _chunks(self, partition: DecidedPartition, start: int) -> Iterator[tuple[list[Record], int]]:
+        reader = _reader(partition, start, on_bytes=self._on_bytes)
+        most = min(_CHUNK_BYTES, self._options.bytes_per_second or _CHUNK_BYTES)
+        chunk: list[Record] = []
+        size = 0
+        for record in reader:
+            if not _is_wanted(record, self._options):
+                continue
+            chunk.append(record)
+            size += len(record.key or b"") + len(record.value or b"") + _RECORD_OVERHEAD
+            if record.headers:
+                size += sum(len(each.key) + len(each.value or b"") for each in record.headers)
+            if len(chunk) >= _CHUNK_RECORDS or size >= most:
+                yield chunk, size
+                chunk, size = [], 0
+        if chunk:
+            yield chunk, size
+        self._findings += [each for each in reader.findings if each.severity is Severity.ERROR]
+
+    def _groups(
+        self, maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]
+    ) -> tuple[list[Moved], list[Moved]]:
+        moved: list[Moved] = []
+        left: list[Moved] = []
+        by_group: dict[str, list[Moved]] = {}
+        for each in moved_offsets(self._plan.commits, maps, renamed):
+            by_group.setdefault(each.group, []).append(each)
+        for group, wanted in by_group.items():
+            there = self._target.group_offsets(group, [(each.topic, each.partition) for each in wanted])
+            new = [each for each in wanted if (each.topic, each.partition) not in there]
+            left += [each for each in wanted if there.get((each.topic, each.partition), each.offset) != each.offset]
+            if new:
+                self._target.set_group_offsets(group, new)
+                moved += new
+        return moved, left
+
+
+def _reader(partition: DecidedPartition, start: int, *, on_bytes: Callable[[int], None] | None = None) -> RecordReader:
+    return RecordReader(partition, start_offset=start, end_offset=partition.end_offset, isolation_level=READ_COMMITTED,
+                        on_bytes=on_bytes)  # fmt: skip
+
+
+def _is_wanted(record: Record, options: ReplayOptions) -> bool:
+    """Whether its time is within what is to be replayed."""
+    start, end = options.start_time, options.end_time
+    return (start is None or record.timestamp >= start) and (end is None or record.timestamp < end)
+
+
+def _has_more(partition: DecidedPartition, reached: int, options: ReplayOptions) -> bool:
+    """Whether there are records that are not replayed yet."""
+    return any(_is_wanted(record, options) for record in _reader(partition, reached))
+
+
+class _Pace:
+    """Holds back whoever would write more than so many bytes in a second."""
+
+    def __init__(self, bytes_per_second: int | None, check: Callable[[], None]) -> None:
+        self._rate = bytes_per_second
+        self._check = check
+        self._begun = time.monotonic()
+        self._bytes = 0
+
+    def after(self, size: int) -> None:
+        self._check()
+        if self._rate is None:
+            return
+        self._bytes += size
+        until = self._begun + self._bytes / self._rate
+        while (wait := until - time.monotonic()) > 0:
+            time.sleep(min(wait, CHECKED_SECONDS))
+            self._check()

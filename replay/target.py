@@ -1,0 +1,370 @@
+"""The live cluster, spoken to through librdkafka: the only module here that knows a client."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+
+if TYPE_CHECKING:
+    from kafkalog.codec.model import Record
+    from kafkalog.replay.groups import Moved
+
+__all__ = ["CHECKED_SECONDS", "PROGRESS_SETTINGS", "AbortedError", "ClusterError", "Target", "progress_topic"]
+
+_TIMEOUT = 30.0
+_FLUSH_SECONDS = 120.0
+_PROGRESS_SECONDS = 60.0
+"""Without anything new of what was written about the progress."""
+PROGRESS_SETTINGS = {"cleanup.policy": "compact"}
+_TRANSACTION_MS = 60_000
+_LARGEST_MESSAGE = 1_000_000_000
+CHECKED_SECONDS = 0.2
+"""How long nobody looks whether a replay is to end, at most."""
+_POLLED_EACH = 256
+"""Records between two looks at what was delivered."""
+Key = tuple[str, int]
+
+
+def _silent() -> logging.Logger:
+    """What librdkafka says of its attempts to connect is said once by whoever waits for them."""
+    found = logging.getLogger("kafkalog.replay")
+    if not found.handlers:
+        found.addHandler(logging.NullHandler())
+        found.propagate = False
+    return found
+
+
+class ClusterError(StorageError):
+    """The cluster cannot be reached, or refuses; `filename` is where it was looked for."""
+
+
+def _cluster_error(bootstrap: str, what: str) -> ClusterError:
+    return ClusterError(errno.EIO, what, bootstrap)
+
+
+def progress_topic(identity: str) -> str:
+    """The topic of the target that says how far a replay has come, and the name of its transactions.
+
+    One for each replay: whoever has begun to write under this name is the only one, and nobody's open transaction
+    hides what was committed.
+    """
+    return f"kafkalog-replay-{identity}"
+
+
+def _read_progress(topic: str, message: Any) -> tuple[Key, int]:
+    try:
+        key, value = json.loads(message.key()), json.loads(message.value())
+        return (str(key["topic"]), int(key["partition"])), int(value["next_offset"])
+    except (ValueError, KeyError, TypeError):
+        raise RecoveryRefused(
+            f"the target's {topic} has a record at offset {message.offset()} that this replay did not write; nothing "
+            "was changed. Give --id for another replay.",
+            reason="not_empty",
+        ) from None
+
+
+class AbortedError(Exception):
+    """The transaction was aborted, and can be tried again."""
+
+
+class Target:
+    """A cluster at `bootstrap`; `settings` are librdkafka's own.  `identity` names the transactions and their progress.
+
+    `check` is called while records are on their way; what it raises ends that.
+
+    A context manager.  Raises `ClusterError`, and `UsageError` for settings that librdkafka does not take.
+    """
+
+    def __init__(
+        self, bootstrap: str, identity: str, settings: Mapping[str, str], *, compression: str, batch_bytes: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        with needed("replay", "replay"):
+            import confluent_kafka
+            import confluent_kafka.admin
+
+        self.bootstrap = bootstrap
+        self._check = check
+        self._identity = identity
+        self._kafka: Any = confluent_kafka
+        self._admin_module: Any = confluent_kafka.admin
+        self.progress_topic = progress_topic(identity)
+        common: dict[str, Any] = {
+            **settings,
+            "bootstrap.servers": bootstrap,
+            "logger": _silent(),
+            "error_cb": self._note,
+        }
+        self._last_error = ""
+        try:
+            self._admin: Any = confluent_kafka.admin.AdminClient(dict(common))
+            self._consumer: Any = confluent_kafka.Consumer({
+                **common, "group.id": self.progress_topic, "enable.auto.commit": False, "enable.partition.eof": True,
+                "isolation.level": "read_committed", "allow.auto.create.topics": False,
+            })  # fmt: skip
+            self._producer: Any = confluent_kafka.Producer({
+                **common, "transactional.id": self.progress_topic, "transaction.timeout.ms": _TRANSACTION_MS,
+                "message.max.bytes": _LARGEST_MESSAGE, "batch.size": max(batch_bytes, 1024), "linger.ms": 20,
+                "compression.type": compression,
+            })  # fmt: skip
+        except confluent_kafka.KafkaException as error:
+            raise UsageError(f"librdkafka does not take these settings: {error.args[0].str()}") from None
+        self._is_ready = False
+
+    def _note(self, error: Any) -> None:
+        self._last_error = error.str()
+
+    @contextmanager
+    def _told(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except self._kafka.KafkaException as error:
+            raise self._error(doing, error) from None
+
+    def _error(self, doing: str, error: Any) -> ClusterError | RecoveryRefused:
+        told = error.args[0]
+        if told.code() == self._kafka.KafkaError._FENCED:  # noqa: SLF001 - public in librdkafka
+            return RecoveryRefused(
+                f"{self.bootstrap}: another process has gone on with the replay {self._identity}, and this one has "
+                "ended; what it had committed is kept. Leave the other one to it, or give --id for another replay.",
+                reason="fenced",
+            )
+        with suppress(self._kafka.KafkaException):
+            self._admin.poll(0)  # to be told why
+        more = f" ({self._last_error})" if self._last_error and told.code() < 0 else ""
+        return _cluster_error(self.bootstrap, f"{doing}: {told.str()}{more}")
+
+    # -- what is there -----------------------------------------------------------------------------------------------
+
+    def cluster_id(self) -> str:
+        """The cluster's own name for itself; empty where it has none."""
+        with self._told("cannot reach the cluster"):
+            return str(self._admin.list_topics(timeout=_TIMEOUT).cluster_id or "")
+
+    def topics(self) -> dict[str, int]:
+        """How many partitions each topic has that is there, the internal ones too."""
+        with self._told("cannot list the topics"):
+            found = self._admin.list_topics(timeout=_TIMEOUT).topics
+        return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+
+    def is_empty(self, topic: str, partition: int) -> bool:
+        """Whether nothing was ever written to a partition."""
+        with self._told(f"cannot ask for the offsets of {topic}-{partition}"):
+            _low, high = self._consumer.get_watermark_offsets(
+                self._kafka.TopicPartition(topic, partition), timeout=_TIMEOUT
+            )
+        return bool(high == 0)
+
+    def create(self, topic: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
+        """Make a topic and wait until it is there."""
+        new = self._admin_module.NewTopic(topic, partitions, replication, config=dict(configs))
+        with self._told(f"cannot create {topic} with {_words(configs)}"):
+            self._admin.create_topics([new], operation_timeout=_TIMEOUT)[topic].result(_TIMEOUT)
+        until = time.monotonic() + _TIMEOUT
+        while len(self._partitions(topic)) < partitions:
+            if time.monotonic() > until:
+                raise _cluster_error(self.bootstrap, f"{topic} was created, but has no leaders yet")
+            time.sleep(0.1)
+
+    def _partitions(self, topic: str) -> Sequence[int]:
+        with self._told(f"cannot ask for {topic}"):
+            found = self._admin.list_topics(topic, timeout=_TIMEOUT).topics[topic]
+        return [number for number, each in found.partitions.items() if each.leader >= 0]
+
+    # -- progress ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """End what a killed replay of this identity left open: nobody else writes under it from here on."""
+        with self._told("cannot begin to write"):
+            self._producer.init_transactions(_TIMEOUT * 2)
+        self._is_ready = True
+
+    def progress(self) -> dict[Key, int]:
+        """Where the source is to be read next, of partitions that were begun: what the topic of the progress says.
+
+        To be called after `begin`, which has ended whatever was written to it and not committed.
+        """
+        found: dict[Key, int] = {}
+        waiting = set(self._partitions(self.progress_topic))
+        place = self._kafka.TopicPartition
+        with self._told("cannot ask how far the replay has come"):
+            self._consumer.assign([place(self.progress_topic, number, 0) for number in waiting])
+            until = time.monotonic() + _PROGRESS_SECONDS
+            while waiting:
+                for message in self._consumer.consume(1000, CHECKED_SECONDS):
+                    error = message.error()
+                    if error is None:
+                        key, next_offset = _read_progress(self.progress_topic, message)
+                        found[key] = next_offset
+                        until = time.monotonic() + _PROGRESS_SECONDS
+                    elif error.code() == self._kafka.KafkaError._PARTITION_EOF:  # noqa: SLF001 - public in librdkafka
+                        waiting.discard(message.partition())
+                self._check()
+                if time.monotonic() > until:
+                    raise _cluster_error(self.bootstrap, f"{self.progress_topic} cannot be read to its end")
+            self._consumer.unassign()
+        return found
+
+    def note(self, starts: Mapping[Key, int]) -> None:
+        """Commit where the source of each partition begins, before anything is written to it."""
+        if starts:
+            with self._transaction():
+                self._producer.begin_transaction()
+                self._commit([(topic, number, offset) for (topic, number), offset in starts.items()])
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def write(self, topic: str, partition: int, records: Sequence[Record]) -> Written:
+        """Write records in a new transaction; they count when `commit` is called on what this gives."""
+        with self._transaction():
+            self._producer.begin_transaction()
+            offsets: list[int] = []
+            failed: list[Any] = []
+
+            def delivered(error: Any, message: Any) -> None:
+                if error is None:
+                    offsets.append(message.offset())
+                else:
+                    failed.append(error)
+
+            for number, record in enumerate(records):
+                self._produce(topic, partition, record, delivered)
+                if number % _POLLED_EACH == 0:
+                    self._producer.poll(0)
+            left = self._flushed()
+            # a producer of transactions reports one partition's records in their order
+            if left or failed or len(offsets) != len(records) or sorted(set(offsets)) != offsets:
+                what = failed[0].str() if failed else "not all records were taken in time"
+                where = records[min(len(offsets), len(records) - 1)].offset
+                self._producer.abort_transaction(_TIMEOUT)
+                raise _cluster_error(
+                    self.bootstrap, f"cannot write {topic}-{partition} from source offset {where} on: {what}"
+                )
+        return Written(self, topic, partition, offsets)
+
+    def _flushed(self) -> int:
+        """Wait until all records were taken; how many were not in time.
+
+        In short pieces: an interrupt that comes while librdkafka waits would end in its `SystemError`.
+        """
+        until = time.monotonic() + _FLUSH_SECONDS
+        while (left := int(self._producer.flush(CHECKED_SECONDS))) and time.monotonic() < until:
+            self._check()
+        return left
+
+    def _produce(self, topic: str, partition: int, record: Record, delivered: Callable[[Any, Any], None]) -> None:
+        headers = [(header.key, header.value) for header in record.headers]
+        while True:
+            try:
+                self._producer.produce(topic, record.value, record.key, partition, on_delivery=delivered,
+                                       timestamp=max(record.timestamp, 0), headers=headers)  # fmt: skip
+            except BufferError:
+                self._check()
+                self._producer.poll(0.1)
+            else:
+                return
+
+    def _commit(self, progress: Sequence[tuple[str, int, int]]) -> None:
+        with self._transaction():
+            failed: list[Any] = []
+            for topic, number, next_offset in progress:
+                key = json.dumps({"topic": topic, "partition": number})
+                while True:
+                    try:
+                        self._producer.produce(
+                            self.progress_topic, json.dumps({"next_offset": next_offset}), key, 0,
+                            on_delivery=lambda error, _: failed.append(error) if error is not None else None,
+                        )  # fmt: skip
+                    except BufferError:
+                        self._producer.poll(0.1)
+                    else:
+                        break
+            if self._flushed() or failed:
+                what = failed[0].str() if failed else "it was not taken in time"
+                self._producer.abort_transaction(_TIMEOUT)
+                raise _cluster_error(self.bootstrap, f"cannot write to {self.progress_topic}: {what}")
+            while True:
+                try:
+                    self._producer.commit_transaction(_TIMEOUT)
+                except self._kafka.KafkaException as error:
+                    if error.args[0].retriable():
+                        continue
+                    raise
+                return
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            yield
+        except self._kafka.KafkaException as error:
+            if error.args[0].txn_requires_abort():
+                with self._told("cannot abort a transaction"):
+                    self._producer.abort_transaction(_TIMEOUT)
+                raise AbortedError(error.args[0].str()) from None
+            raise self._error("cannot write", error) from None
+
+    def abort(self) -> None:
+        """Leave no transaction open, as far as that is possible."""
+        if self._is_ready:
+            try:
+                self._producer.purge()
+                self._producer.abort_transaction(_TIMEOUT)
+            except self._kafka.KafkaException:
+                pass  # there was none; or the cluster aborts it after a minute
+
+    # -- groups ------------------------------------------------------------------------------------------------------
+
+    def group_offsets(self, group: str, wanted: Sequence[Key]) -> dict[Key, int]:
+        """What a group of the target has committed."""
+        asked = self._kafka.ConsumerGroupTopicPartitions(group, [self._kafka.TopicPartition(*key) for key in wanted])
+        with self._told(f"cannot ask for the offsets of group {group}"):
+            answer = self._admin.list_consumer_group_offsets([asked], request_timeout=_TIMEOUT)[group].result(_TIMEOUT)
+        return {(each.topic, each.partition): each.offset for each in answer.topic_partitions if each.offset >= 0}
+
+    def set_group_offsets(self, group: str, moved: Sequence[Moved]) -> None:
+        """Commit offsets for a group, which must have no members."""
+        # no note rather than an empty one, which would become a zero byte
+        offsets = [
+            self._kafka.TopicPartition(each.topic, each.partition, each.offset, *filter(None, [each.metadata]))
+            for each in moved
+        ]
+        asked = self._kafka.ConsumerGroupTopicPartitions(group, offsets)
+        with self._told(f"cannot set the offsets of group {group}"):
+            answer = self._admin.alter_consumer_group_offsets([asked], request_timeout=_TIMEOUT)[group].result(_TIMEOUT)
+        for each in answer.topic_partitions:
+            if each.error is not None:
+                what = f"cannot set the offset of group {group} for {each.topic}-{each.partition}: {each.error.str()}"
+                raise _cluster_error(self.bootstrap, what)
+
+    def __enter__(self) -> Target:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.abort()
+        self._consumer.close()
+
+
+class Written:
+    """Records in a transaction that is still open; `offsets` are theirs in the target."""
+
+    def __init__(self, target: Target, topic: str, partition: int, offsets: list[int]) -> None:
+        self._target = target
+        self._place = topic, partition
+        self.offsets = offsets
+
+    def commit(self, next_offset: int) -> None:
+        """Commit them, and with them from where the source is to be read next; `AbortedError` if that failed."""
+        self._target._commit([(*self._place, next_offset)])  # noqa: SLF001 - a part of it
+
+
+def _words(configs: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in configs.items()) or "the cluster's own settings"

@@ -1,0 +1,137 @@
+"""The one table of requests that are served: what answers each, what it may cost, and whom it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from kafkalog.server.answers import Answer
+from kafkalog.server.apis import Api, offered
+from kafkalog.server.catalog import Catalog, Permitted
+from kafkalog.server.connection import Connection
+from kafkalog.server.deferring import Deferring
+from kafkalog.server.groups.commits import Commits
+from kafkalog.server.groups.consumer_groups import ConsumerGroups
+from kafkalog.server.groups.coordinator import Coordinator
+from kafkalog.server.handlers.admin import AdminHandler
+from kafkalog.server.handlers.configs import ConfigsHandler
+from kafkalog.server.handlers.fetch import FetchHandler
+from kafkalog.server.handlers.group_requests import GroupHandler
+from kafkalog.server.handlers.leader_epochs import LeaderEpochHandler
+from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
+from kafkalog.server.handlers.metadata import MetadataHandler
+from kafkalog.server.handlers.producers import ProducersHandler
+from kafkalog.server.handlers.quorum import QuorumHandler
+from kafkalog.server.handlers.sasl import SaslHandler
+from kafkalog.server.handlers.versions import api_versions
+from kafkalog.server.wire import Fields, Request
+
+__all__ = ["OFFERED", "SERVED", "Handlers", "Shared"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What all clients share, whatever they may read."""
+
+    catalog: Catalog
+    advertised: tuple[str, int]
+    deferring: Deferring
+    sasl: SaslHandler
+    fetch: FetchHandler
+    coordinator: Coordinator
+    consumer_groups: ConsumerGroups
+    commits: Commits
+
+
+class Handlers:
+    """What answers the requests of those who may read the same topics."""
+
+    def __init__(self, shared: Shared, served: Catalog | Permitted) -> None:
+        self.shared = shared
+        self.is_limited = served is not shared.catalog
+        self.metadata = MetadataHandler(served, shared.advertised)
+        self.offsets = ListOffsetsHandler(served)
+        self.groups = GroupHandler(served, shared.coordinator, shared.consumer_groups, shared.commits)
+        self.epochs = LeaderEpochHandler(served)
+        self.configs = ConfigsHandler(served)
+        self.admin = AdminHandler(served)
+        self.producers = ProducersHandler(served)
+        self.quorum = QuorumHandler(served)
+        self.fetch = shared.fetch.of(served).fetch
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """How a kind of request is answered."""
+
+    answer: Callable[[Handlers, Request, Connection], Answer]
+    is_costly: bool = False
+    """few bytes that may ask for much"""
+    is_of_the_cluster: bool = False
+    """nobody may ask who may read some topics only, as with a broker's rules"""
+
+
+def _at_once(answer: Callable[[Handlers], Callable[[Request], Fields]], **flags: bool) -> _Served:
+    return _Served(lambda handlers, request, _: answer(handlers)(request), **flags)
+
+
+def _of_groups(answer: Callable[[GroupHandler], Callable[[Request], Fields]], **flags: bool) -> _Served:
+    """At once, or when all commits have been read."""
+
+    def answered(handlers: Handlers, request: Request, connection: Connection) -> Answer:
+        shared, wanted = handlers.shared, answer(handlers.groups)
+        return wanted(request) if shared.commits.is_ready else shared.deferring.slowly(request, connection, wanted)
+
+    return _Served(answered, **flags)
+
+
+def _list_offsets(handlers: Handlers, request: Request, connection: Connection) -> Answer:
+    if handlers.offsets.is_quick(request):
+        return handlers.offsets.list_offsets(request)
+    return handlers.shared.deferring.slowly(request, connection, handlers.offsets.find_offsets)
+
+
+SERVED: Mapping[str, _Served] = {
+    "ApiVersions": _at_once(lambda each: partial(api_versions, cluster=each.shared.catalog.cluster, told=OFFERED)),
+    "SaslHandshake": _Served(lambda each, *asked: each.shared.sasl.handshake(*asked)),
+    "SaslAuthenticate": _Served(lambda each, *asked: each.shared.sasl.authenticate(*asked)),
+    "Metadata": _at_once(lambda each: each.metadata.metadata, is_costly=True),
+    "DescribeTopicPartitions": _at_once(lambda each: each.metadata.describe_topic_partitions, is_costly=True),
+    "DescribeCluster": _at_once(lambda each: each.metadata.describe_cluster),
+    "FindCoordinator": _at_once(lambda each: each.metadata.find_coordinator),
+    "Fetch": _Served(lambda each, *asked: each.fetch(*asked)),
+    "ListOffsets": _Served(_list_offsets),
+    "OffsetForLeaderEpoch": _at_once(lambda each: each.epochs.offset_for_leader_epoch),
+    "DescribeConfigs": _at_once(lambda each: each.configs.describe_configs, is_costly=True),
+    "ListConfigResources": _at_once(lambda each: each.configs.list_config_resources, is_of_the_cluster=True),
+    "DescribeProducers": _Served(
+        lambda each, *asked: each.shared.deferring.slowly(*asked, each.producers.describe_producers)
+    ),
+    "DescribeQuorum": _Served(
+        lambda each, *asked: each.shared.deferring.slowly(*asked, each.quorum.describe_quorum), is_of_the_cluster=True
+    ),
+    "DescribeLogDirs": _at_once(lambda each: each.admin.describe_log_dirs, is_costly=True, is_of_the_cluster=True),
+    "ListPartitionReassignments": _at_once(
+        lambda each: each.admin.list_partition_reassignments, is_of_the_cluster=True
+    ),
+    "DescribeClientQuotas": _at_once(lambda each: each.admin.describe_client_quotas, is_of_the_cluster=True),
+    "DescribeUserScramCredentials": _at_once(
+        lambda each: each.admin.describe_user_scram_credentials, is_of_the_cluster=True
+    ),
+    "JoinGroup": _Served(lambda each, request, client: each.shared.coordinator.join(request, client.peer)),
+    "SyncGroup": _Served(lambda each, request, _: each.shared.coordinator.sync(request)),
+    "Heartbeat": _at_once(lambda each: each.shared.coordinator.heartbeat),
+    "LeaveGroup": _at_once(lambda each: each.shared.coordinator.leave),
+    "ConsumerGroupHeartbeat": _Served(
+        lambda each, request, client: each.shared.consumer_groups.heartbeat(request, client.peer)
+    ),
+    "OffsetCommit": _of_groups(lambda groups: groups.offset_commit),
+    "OffsetFetch": _of_groups(lambda groups: groups.offset_fetch, is_costly=True),
+    "ListGroups": _of_groups(lambda groups: groups.list_groups, is_costly=True),
+    "DescribeGroups": _of_groups(lambda groups: groups.describe_groups, is_costly=True),
+    "ConsumerGroupDescribe": _of_groups(lambda groups: groups.describe_consumer_groups),
+}
+
+OFFERED: tuple[Api, ...] = tuple(offered(SERVED))
+"""What clients are told of."""

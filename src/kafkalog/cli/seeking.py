@@ -1,0 +1,32 @@
+"""The command with which a group of consumers passes a batch that cannot be read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.shell import shell_word
+
+__all__ = ["seeks_past"]
+
+_SHOWN = 5
+
+
+def seeks_past(findings: Iterable[Finding]) -> Iterator[str]:
+    """A line for each batch that stops consumers, of many for the first ones; see `Finding.last_offset`."""
+    places: dict[tuple[str, int], None] = {}
+    for each in findings:
+        if each.last_offset is None or each.file is None or each.code is FindingCode.LIMIT_EXCEEDED:
+            continue  # what is larger than our limits stops nobody
+        name = parse_partition_directory(os.path.basename(os.path.dirname(os.path.abspath(each.file))))
+        if name is not None and not name.state.value:
+            places[f"{name.topic}:{name.partition}", each.last_offset + 1] = None
+    for place, offset in [*places][:_SHOWN]:
+        yield (
+            f"consumers stop there; a group passes it with: kafka-consumer-groups.sh --bootstrap-server HOST:PORT "
+            f"--group GROUP --topic {shell_word(place)} --reset-offsets --to-offset {offset} --execute"
+        )
+    if len(places) > _SHOWN:
+        yield f"and {len(places) - _SHOWN} more places where consumers stop"

@@ -1,0 +1,55 @@
+"""What somebody asks of a report, besides the paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.log.directories.chosen import ALL, Chosen
+
+if TYPE_CHECKING:
+    from kafkalog.recovery.facts.workers import ProgressState
+
+__all__ = ["Asked", "Watch"]
+
+
+def _unseen(_count: int) -> None:
+    return
+
+
+def _unseen_state(_state: ProgressState) -> None:
+    return
+
+
+class Watch:
+    """Is told how far the work is; this one tells nobody."""
+
+    def reading(self, _what: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
+        """So many bytes are to be read; what is given is told of each that was."""
+        return nullcontext(_unseen)
+
+    def planning(self) -> AbstractContextManager[Callable[[ProgressState], None]]:
+        """Plans are made; what is given is told how far that is."""
+        return nullcontext(_unseen_state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """Which partitions, by which settings, and how much of it."""
+
+    chosen: Chosen = ALL
+    config: Mapping[str, str] = field(default_factory=dict)
+    """settings under Kafka's names"""
+    at: int | None = None
+    """the time in ms to treat as now"""
+    deep: bool = True
+    """decode every record"""
+    with_bytes: bool = True
+    """show the bytes around damage"""
+    jobs: int = 1
+    words: tuple[str, ...] = ()
+    """the same as options, which the commands in the report repeat"""
+    limits: Limits = DEFAULT_LIMITS

@@ -1,0 +1,241 @@
+"""Everything that a report says, gathered by those who know: verify, plan, compare, runs, and one walk of its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafkalog import __version__
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
+from kafkalog.inspect.annotated import bytes_around
+from kafkalog.inspect.asked import Asked, Watch
+from kafkalog.inspect.facts import Damage, Directory, Planned, ReportFacts
+from kafkalog.inspect.walked import walk_over
+from kafkalog.log.directories.chosen import ALL
+from kafkalog.log.directories.inventory import Inventory, open_all
+from kafkalog.log.directories.partition import Partition
+from kafkalog.recovery.act.history import RunInfo, runs
+from kafkalog.recovery.act.unfinished_business import standing
+from kafkalog.recovery.checks.report import VerifyReport
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.copies.compare import compare
+from kafkalog.recovery.copies.comparison import Comparison
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
+
+__all__ = ["MOST_DAMAGES", "examine"]
+
+MOST_DAMAGES = 200
+"""Findings that are shown one by one."""
+_OF_ONE_KIND = 5
+"""Findings of the same code in the same file that are shown one by one."""
+
+
+def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
+    """Read everything at `paths`, change nothing.  Raises `UsageError` for paths that hold nothing of Kafka's."""
+    volumes = [path for path in paths if not _is_zookeeper(path)]
+    inventory = open_all(*(volumes or paths), tolerant=True, limits=asked.limits)
+    placed = list(_chosen(inventory, asked))
+    size = sum(partition.size for _directory, partition in placed)
+    whole = asked.chosen == ALL
+    to_verify = volumes if whole else [partition.path for _directory, partition in placed]
+    with watch.reading("verifying", size) as advance:
+        verified = verify(*to_verify, deep=asked.deep, limits=asked.limits, on_read=advance)
+    by_file = _by_file(verified.findings)
+    of_partition = {each.path: each.findings for each in verified.partitions}
+    ends = {each.path: each.log_end_offset for each in verified.partitions}
+    with watch.reading("drawing", size) as advance:
+        examined = walk_over(placed, by_file, of_partition, ends, asked.limits, advance)
+    comparison, comparison_problem = _compared(paths, inventory, asked, watch, size)
+    planned = tuple(_planned(inventory, placed, asked, watch))
+    serious = [each for each in verified.findings if each.severity is not Severity.INFO]
+    serious.sort(key=_by_weight)
+    return ReportFacts(
+        paths=tuple(paths),
+        version=__version__,
+        made_at=time.time_ns() // 1_000_000,
+        arguments=asked.words,
+        directories=tuple(_directories(inventory, verified, _sizes(placed))),
+        examined=examined,
+        findings=serious,
+        damages=tuple(_damages(serious, asked.with_bytes)),
+        informations=len(verified.findings) - len(serious),
+        planned=planned,
+        comparison=comparison,
+        comparison_problem=comparison_problem,
+        runs=tuple((log_dir.path, found) for log_dir in inventory.log_dirs if (found := _runs(log_dir.path))),
+        deep=asked.deep,
+        unread=tuple(f"{each.file}: {each.detail}" for each in inventory.unreadable),
+    )
+
+
+def _is_zookeeper(path: str) -> bool:
+    """ZooKeeper's data directory, which tells `compare` the ISRs and is not a log directory."""
+    return os.path.isdir(os.path.join(path, ZOOKEEPER_DIRECTORY)) and not os.path.lexists(
+        os.path.join(path, META_PROPERTIES)
+    )
+
+
+def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
+    """Every partition with the log directory that it is in."""
+    for log_dir in inventory.log_dirs:
+        for partition in log_dir.partitions:
+            yield log_dir.path, partition
+    for partition in inventory.standalone:
+        yield partition.path, partition
+
+
+def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition]]:
+    """Those that are asked for; `UnknownName` where one that is named is not there."""
+    asked.chosen.check(inventory.names)
+    for where, each in _placed(inventory):
+        if asked.chosen.takes(each.topic, each.partition):
+            yield where, each
+
+
+def _sizes(placed: Sequence[tuple[str, Partition]]) -> dict[str, tuple[int, int]]:
+    """Log directory -> (partitions, bytes of their logs)."""
+    found: dict[str, tuple[int, int]] = {}
+    for directory, partition in placed:
+        count, size = found.get(directory, (0, 0))
+        found[directory] = (count + 1, size + partition.size)
+    return found
+
+
+def _by_weight(finding: Finding) -> tuple[bool, bool, str, int]:
+    """Errors first, and of them those with a place: what follows from them has none."""
+    is_placed = finding.position is not None
+    return finding.severity is not Severity.ERROR, not is_placed, finding.file or "", finding.position or 0
+
+
+def _by_file(findings: Sequence[Finding]) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for each in findings:
+        if each.file is not None:
+            found.setdefault(each.file, []).append(each)
+    return found
+
+
+def _damages(findings: Sequence[Finding], with_bytes: bool) -> Iterator[Damage]:
+    """The first of each kind in each file; the last of them stands for the others."""
+    counts: dict[tuple[FindingCode, str | None], int] = {}
+    for each in findings:
+        counts[each.code, each.file] = counts.get((each.code, each.file), 0) + 1
+    shown: dict[tuple[FindingCode, str | None], int] = {}
+    told = 0
+    for each in findings:
+        key = each.code, each.file
+        shown[key] = shown.get(key, 0) + 1
+        if shown[key] > _OF_ONE_KIND or told >= MOST_DAMAGES:
+            continue
+        told += 1
+        stands_for = counts[key] - _OF_ONE_KIND + 1 if shown[key] == _OF_ONE_KIND else 1
+        yield Damage(each, bytes_around(each) if with_bytes else None, max(stands_for, 1))
+
+
+def _directories(
+    inventory: Inventory, verified: VerifyReport, sizes: Mapping[str, tuple[int, int]]
+) -> Iterator[Directory]:
+    brokers = {each.path: each.broker for each in verified.directories}
+    for log_dir in inventory.log_dirs:
+        meta, start = log_dir.meta_properties, brokers.get(log_dir.path)
+        count, size = sizes.get(log_dir.path, (0, 0))
+        yield Directory(
+            path=log_dir.path,
+            cluster_id=None if meta is None else meta.cluster_id,
+            node_id=None if meta is None else meta.node_id,
+            clean_shutdown=log_dir.clean_shutdown is not None,
+            partitions=count,
+            size=size,
+            broker=None if start is None else start.outcome,
+            standing=standing(log_dir.path),
+        )
+
+
+def _runs(root: str) -> tuple[RunInfo, ...]:
+    try:
+        return runs(root)
+    except (RecoveryRefused, StorageError, UsageError):
+        return ()  # `standing` says why they cannot be told
+
+
+def _compared(
+    paths: Sequence[str], inventory: Inventory, asked: Asked, watch: Watch, size: int
+) -> tuple[Comparison | None, KafkaLogError | None]:
+    """The copies of partitions side by side; nothing where no partition is in two places."""
+    if not inventory.duplicates():
+        return None, None
+    try:
+        with watch.reading("comparing", size) as advance:
+            return compare(
+                *paths,
+                select=asked.chosen,
+                limits=asked.limits,
+                on_read=advance,
+            ), None
+    except (StorageError, UsageError) as error:
+        return None, error
+
+
+def _planned(
+    inventory: Inventory, placed: Sequence[tuple[str, Partition]], asked: Asked, watch: Watch
+) -> Iterator[Planned]:
+    """A plan for each log directory, and for partition directories that were pointed at themselves."""
+    wanted = {directory for directory, _partition in placed}
+    roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
+    alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
+    possible = [path for path in (*roots, *alone) if _has_root(path)]
+    rules = Rules(config=asked.config, at=asked.at, topics=known_topics(possible)) if possible else Rules()
+    holders = _holders(inventory)
+    with watch.planning() as update:
+        for path in (*roots, *alone):
+            copies = tuple(other for other in roots if other != path and holders.get(path, set()) & holders[other])
+            problem: KafkaLogError | None = None
+            for with_copies in dict.fromkeys((copies, ())):
+                options = RecoveryOptions(rules=rules, select=asked.chosen, copies=with_copies)
+                try:
+                    made = plan_one(path, options, jobs=asked.jobs, on_progress=update)
+                except (RecoveryRefused, StorageError, UsageError) as error:
+                    problem = problem or error
+                    continue
+                yield _kept(path, made)
+                break
+            else:
+                yield Planned(path, os.path.realpath(path), problem=problem)
+
+
+def _kept(path: str, made: Plan) -> Planned:
+    """What is shown of a plan, which itself holds all of a directory's files and is not kept."""
+    return Planned(
+        path,
+        made.root,
+        forecast=made.broker,
+        refusal=made.refusal,
+        files=len(made.actions),
+        is_worth_a_look=made.is_worth_a_look,
+        choice=made.choice,
+        declined=made.declined,
+        deleted=made.deleted,
+        asked_for=made.asked_for,
+    )
+
+
+def _holders(inventory: Inventory) -> dict[str, set[object]]:
+    """Log directory -> the partitions that are live in it and elsewhere too."""
+    several = {partition.path: name for name, found in inventory.duplicates().items() for partition in found}
+    return {
+        log_dir.path: {several[each.path] for each in log_dir.partitions if each.path in several}
+        for log_dir in inventory.log_dirs
+    }
+
+
+def _has_root(path: str) -> bool:
+    try:
+        log_directory_of(path)
+    except (RecoveryRefused, StorageError, UsageError):
+        return False
+    return True

@@ -1,0 +1,236 @@
+"""The health of log directories and partitions, from one walk over their batches: what is there, and is it whole?
+
+Checksums are compared and headers examined; records are not decoded, which is `verify`'s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import META_PROPERTIES, DirectoryState
+from kafkalog.log import Inventory, LogDir, Partition, open_all
+from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.disk.files import PathLike, unreadable
+from kafkalog.log.disk.pointer import findings_of_half_done
+from kafkalog.log.walk.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
+from kafkalog.log.walk.missing import MissingOffsets
+from kafkalog.log.walk.summary import SegmentSummary, summarize
+from kafkalog.recovery.act.unfinished_business import Standing, standing
+from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.partition import Beside
+from kafkalog.recovery.checks.verify import beside_of
+from kafkalog.recovery.facts.workers import OnRead, in_order
+from kafkalog.tiers.tiering import LocalStart
+
+__all__ = ["DirectoryHealth", "PartitionHealth", "health", "health_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionHealth:
+    """One partition directory, every batch of it walked over and its checksum compared.
+
+    Offsets, and timestamps in ms, are None where no batch tells them.
+    """
+
+    partition: Partition
+    segments: tuple[SegmentSummary, ...]
+    findings: tuple[Finding, ...]
+    behind: BehindDamage
+    is_read: bool = True
+    """False: the operating system did not give it out"""
+    local_start: LocalStart | None = None
+    """where a log begins that a log directory around it tells of; None without a segment"""
+
+    @property
+    def log_start_offset(self) -> int:
+        """In whichever tier it is."""
+        found = self.local_start
+        return self.partition.log_start_offset if found is None or not found.is_tiered else found.log_start
+
+    @property
+    def local_log_start_offset(self) -> int | None:
+        """Of a tiered log whose first segments are elsewhere."""
+        found = self.local_start
+        return found.local_log_start if found is not None and found.is_tiered else None
+
+    @property
+    def log_end_offset(self) -> int | None:
+        """The offset that the next record gets; None where the log could not be read."""
+        if not self.is_read:
+            return None
+        return max((each.next_offset for each in self.segments), default=self.partition.log_start_offset)
+
+    @property
+    def is_unknown(self) -> bool:
+        """There are bytes, and no offset can be told from them."""
+        return self.first_offset is None and (not self.is_read or self.partition.size > 0)
+
+    @property
+    def first_offset(self) -> int | None:
+        """Of the first batch that can be read."""
+        return next((each.first_offset for each in self.segments if each.first_offset is not None), None)
+
+    @property
+    def last_offset(self) -> int | None:
+        """Of the last batch that can be read."""
+        return next((each.last_offset for each in reversed(self.segments) if each.last_offset is not None), None)
+
+    @property
+    def first_timestamp(self) -> int | None:
+        """The smallest of a batch."""
+        return min((each.first_timestamp for each in self.segments if each.first_timestamp is not None), default=None)
+
+    @property
+    def last_timestamp(self) -> int | None:
+        """The largest of a batch."""
+        return max((each.last_timestamp for each in self.segments if each.last_timestamp is not None), default=None)
+
+    @property
+    def codecs(self) -> dict[str, int]:
+        """Batches by the name of their compression."""
+        total: Counter[str] = Counter()
+        for segment in self.segments:
+            total.update(segment.codecs)
+        return dict(sorted(total.items()))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How logs end that do not end well, and the codes of what is more than information; none where all is well."""
+        stops = [str(each.stop) for each in self.segments if each.stop is not StopReason.END]
+        serious = [str(found.code) for found in self.findings if found.severity is not Severity.INFO]
+        return tuple(dict.fromkeys([*stops, *serious]))
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing was found, and nothing is hidden behind damage."""
+        return not self.words and not self.behind.batches
+
+
+def _health_of(
+    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
+) -> PartitionHealth:
+    try:
+        return _read(partition, log_dir, beside, told)
+    except StorageError as error:
+        findings = (*partition.findings, unreadable(error, partition.path))
+        return PartitionHealth(partition, (), findings, BehindDamage(), is_read=False)
+
+
+def _read(
+    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
+) -> PartitionHealth:
+    following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
+    segments = tuple(
+        summarize(segment, next_segment=base, on_bytes=told)
+        for segment, base in zip(partition.segments, [*following, None], strict=False)
+    )
+    findings = [*partition.findings, *(found for each in segments for found in each.findings)]
+    behind = BehindDamage()
+    damage = behind_first_damage(partition.segments, findings, log_start=partition.log_start_offset)
+    if damage is not None:
+        finding, behind = damage
+        findings[findings.index(finding)] = with_what_is_behind(finding, behind)
+    findings += missing_from(partition, _missing(segments))
+    local_start = None
+    if log_dir is not None and partition.name is not None and partition.state is DirectoryState.LIVE:
+        key = (partition.name.topic, partition.name.partition)
+        end = max((each.next_offset for each in segments), default=partition.log_start_offset)
+        start = log_dir.log_start_offsets.get(key, 0)
+        findings += checkpoint_findings(partition, end, start, log_dir.high_watermarks.get(key))
+        local_start = None if beside is None else beside.local_start(partition, end)
+    return PartitionHealth(partition, segments, tuple(findings), behind, local_start=local_start)
+
+
+def _missing(segments: Sequence[SegmentSummary]) -> list[tuple[int, int]]:
+    missing = MissingOffsets()
+    following: list[int | None] = [each.segment.base_offset for each in segments[1:]]
+    for each, next_base in zip(segments, [*following, None], strict=False):
+        missing.segment(each.segment.base_offset, next_base, was_emptied=each.segment.was_emptied())
+        if each.first_offset is not None and each.last_offset is not None:
+            missing.batches(each.first_offset, each.last_offset, has_gaps=each.has_gaps)
+        if each.stop is not StopReason.END:
+            missing.damaged()
+    return missing.found
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryHealth:
+    """A log directory with the partitions that are meant, or what was pointed at itself."""
+
+    path: str
+    log_dir: LogDir | None
+    """None for a partition directory, a segment, or a path that cannot be read"""
+    standing: Standing | None
+    """how it stands with recovery; None if it is not a log directory"""
+    partitions: tuple[PartitionHealth, ...]
+    findings: tuple[Finding, ...]
+    """besides those of the partitions"""
+
+
+@checked
+def health(
+    *paths: PathLike,
+    select: Chosen = ALL,
+    jobs: int = 1,
+    limits: Limits = DEFAULT_LIMITS,
+    on_read: OnRead | None = None,
+) -> tuple[DirectoryHealth, ...]:
+    """Walk over every batch of log directories, partition directories or segments, and change nothing.
+
+    Gives what `kafkalog ls` prints, in the order of the paths.  Raises `UsageError` for paths that hold nothing of
+    Kafka's and `UnknownName` for a topic or partition that is not there; what cannot be read is a finding.
+
+    * `paths`: log directories, their parents, partition directories or segments
+    * `select`: the topic-partitions to examine
+    * `jobs`: how many partitions are read at a time, each in its own process
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `on_read`: is told of bytes of logs as they are read
+    """
+    inventory = open_all(*paths, tolerant=True, limits=limits)
+    select.check(inventory.names)
+    wanted = [each for each in inventory.partitions if select.takes(each.topic, each.partition)]
+    return health_of(inventory, select, wanted, jobs, on_read or (lambda _count: None))
+
+
+def health_of(
+    inventory: Inventory, select: Chosen, wanted: Sequence[Partition], jobs: int, on_read: OnRead
+) -> tuple[DirectoryHealth, ...]:
+    """As `health`, of directories that were opened and partitions of them that are meant."""
+    together = inventory.findings_together()
+    meant = {id(partition) for partition in wanted}
+    found = [DirectoryHealth(each.file or "", None, None, (), (each,)) for each in inventory.unreadable]
+    for log_dir in inventory.log_dirs:
+        partitions = [each for each in log_dir.partitions if id(each) in meant]
+        hidden = [each for each in log_dir.findings if each.code is FindingCode.UNREADABLE]
+        if log_dir.partitions and not partitions and not select.of_unreadable(hidden):
+            continue
+        places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
+        findings = [*findings_of_half_done(log_dir.path), *log_dir.findings]
+        findings += [each for each in together if each.file in places]
+        findings += missing_partitions_of(log_dir) if select == ALL else []
+        read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs), jobs, on_read)
+        found.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
+    for partition in inventory.standalone:
+        if id(partition) in meant:
+            findings = [each for each in together if each.file == partition.path]
+            read = _several([partition], None, None, jobs, on_read)
+            found.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
+    return tuple(found)
+
+
+def _several(
+    partitions: Sequence[Partition], log_dir: LogDir | None, beside: Beside | None, jobs: int, on_read: OnRead
+) -> tuple[PartitionHealth, ...]:
+    def work(partition: Partition, told: OnRead | None) -> PartitionHealth:
+        return _health_of(partition, log_dir, beside, told)
+
+    return tuple(in_order(partitions, work, size=lambda each: each.size, jobs=jobs, on_read=on_read))

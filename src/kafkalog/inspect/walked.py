@@ -1,0 +1,177 @@
+"""One walk over every partition: the maps of its segments, its offsets and times, and what was appended when."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import codec_label
+from kafkalog.inspect.facts import Examined, PartitionFacts, TopicFacts
+from kafkalog.inspect.stretches import BatchFacts, Kind, SegmentMap, segment_maps
+from kafkalog.inspect.timeline import Timeline
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["MOST_CLEAN", "MOST_DAMAGED", "walk_over"]
+
+MOST_DAMAGED = 120
+_FINE_CLEAN = 60
+"""Stretches in which a segment is drawn where all is well, at most."""
+MOST_CLEAN = 240
+"""Segments in which all is well that are drawn too, of partitions with damage first."""
+
+
+class _PartitionWalk:
+    """What the batches of one partition say."""
+
+    def __init__(self, topic: str, timeline: Timeline) -> None:
+        self._topic = topic
+        self._timeline = timeline
+        self.first_offset: int | None = None
+        self.last_offset: int | None = None
+        self.first_timestamp: int | None = None
+        self.last_timestamp: int | None = None
+        self.batches = self.records = 0
+        self.codecs: Counter[int] = Counter()
+
+    def batch(self, facts: BatchFacts) -> None:
+        """One of them."""
+        self.batches += 1
+        self.records += facts.records
+        self.codecs[facts.codec] += 1
+        if self.first_offset is None:
+            self.first_offset = facts.first_offset
+        self.last_offset = max(facts.last_offset, self.last_offset or facts.last_offset)
+        time = facts.timestamp
+        if time >= 0:
+            self.first_timestamp = time if self.first_timestamp is None else min(self.first_timestamp, time)
+            self.last_timestamp = time if self.last_timestamp is None else max(self.last_timestamp, time)
+        self._timeline.add(self._topic, time, facts.records, facts.size)
+
+
+class _Gallery:
+    """The maps that are drawn, the worst first; of the others only how many there are."""
+
+    def __init__(self) -> None:
+        self._by_rank: dict[int, list[tuple[PartitionFacts, SegmentMap]]] = {}
+        self._beside: list[tuple[PartitionFacts, SegmentMap]] = []
+        self._clean: list[tuple[PartitionFacts, SegmentMap]] = []
+        self.segments = self.not_sound = 0
+
+    def add(self, partition: PartitionFacts, maps: Sequence[SegmentMap], not_sound: int) -> None:
+        """All of a partition's that may be drawn; `not_sound` of all are so."""
+        self.not_sound += not_sound
+        self.segments += partition.segments
+        for each in maps:
+            if not each.is_sound:
+                alike = self._by_rank.setdefault(each.worst.rank, [])
+                if len(alike) < MOST_DAMAGED:
+                    alike.append((partition, each))
+            elif not_sound and len(self._beside) < MOST_CLEAN:
+                self._beside.append((partition, each))
+            elif not not_sound and len(self._clean) < MOST_CLEAN:
+                self._clean.append((partition, each))
+
+    def drawn(self) -> tuple[tuple[PartitionFacts, SegmentMap], ...]:
+        """Damaged ones, and the sound ones that there is room for; in the order of partitions and segments."""
+        worst_first = [each for rank in sorted(self._by_rank, reverse=True) for each in self._by_rank[rank]]
+        damaged = worst_first[:MOST_DAMAGED]
+        hurt = {partition.path for partition, _map in damaged}
+        beside = [each for each in self._beside if each[0].path in hurt]
+        room = max(MOST_CLEAN - len(beside), 0)
+        found = [*damaged, *beside, *self._clean[:room]]
+        return tuple(
+            sorted(found, key=lambda each: (each[0].path not in hurt, each[0].path, each[1].segment.base_offset))
+        )
+
+
+def walk_over(
+    partitions: Iterable[tuple[str, Partition]],
+    findings: Mapping[str, Sequence[Finding]],
+    of_partition: Mapping[str, Sequence[Finding]],
+    ends: Mapping[str, int],
+    limits: Limits,
+    on_bytes: Callable[[int], None],
+) -> Examined:
+    """Walk over partitions, each with the log directory that it is in.
+
+    `findings` are those of `verify` by log file, `of_partition` by partition directory, and `ends` its log end offsets.
+    """
+    timeline, gallery = Timeline(), _Gallery()
+    told: list[PartitionFacts] = []
+    damaged_segments = damaged_partitions = 0
+    for directory, partition in partitions:
+        topic = partition.topic or partition.path
+        walk = _PartitionWalk(topic, timeline)
+        kept: list[SegmentMap] = []
+        not_sound, damaged, worst = 0, 0, {}
+        for whole in segment_maps(partition.segments, findings, walk, limits=limits, on_bytes=on_bytes):
+            made = whole.at_most(_FINE_CLEAN) if whole.is_sound else whole
+            if not made.is_sound:
+                not_sound += 1
+                damaged += made.is_damaged
+                for stretch in made.stretches:
+                    worst[stretch.kind] = True
+            if len(kept) < MOST_CLEAN or (not made.is_sound and not_sound <= MOST_DAMAGED):
+                kept.append(made)
+        serious = [each for each in of_partition.get(partition.path, ()) if each.severity is not Severity.INFO]
+        serious.sort(key=lambda each: each.severity is not Severity.ERROR)
+        facts = PartitionFacts(
+            path=partition.path,
+            directory=directory,
+            topic=topic,
+            number=partition.partition,
+            state=partition.state.value or "live",
+            segments=len(partition.segments),
+            size=partition.size,
+            log_start_offset=partition.log_start_offset,
+            log_end_offset=ends.get(partition.path, partition.log_start_offset),
+            first_offset=walk.first_offset,
+            last_offset=walk.last_offset,
+            first_timestamp=walk.first_timestamp,
+            last_timestamp=walk.last_timestamp,
+            batches=walk.batches,
+            records=walk.records,
+            codecs=tuple((codec_label(codec), count) for codec, count in sorted(walk.codecs.items())),
+            words=tuple(dict.fromkeys(str(each.code) for each in serious))
+            or ((Kind.UNREAD.words,) if Kind.UNREAD in worst else ()),
+        )
+        told.append(facts)
+        gallery.add(facts, kept, not_sound)
+        damaged_segments += damaged
+        damaged_partitions += damaged > 0
+    drawn = gallery.drawn()
+    drawn_damaged = sum(not each.is_sound for _partition, each in drawn)
+    return Examined(
+        partitions=tuple(told),
+        topics=_topics(told),
+        maps=drawn,
+        clean_not_drawn=gallery.segments - gallery.not_sound - (len(drawn) - drawn_damaged),
+        damaged_not_drawn=gallery.not_sound - drawn_damaged,
+        damaged_segments=damaged_segments,
+        damaged_partitions=damaged_partitions,
+        segments=gallery.segments,
+        size=sum(each.size for each in told),
+        records=sum(each.records for each in told),
+        series=timeline.series(),
+    )
+
+
+def _topics(partitions: Sequence[PartitionFacts]) -> tuple[TopicFacts, ...]:
+    """By size, the largest first."""
+    by_name: dict[str, list[PartitionFacts]] = {}
+    for each in partitions:
+        by_name.setdefault(each.topic, []).append(each)
+    found = [
+        TopicFacts(
+            name,
+            len({each.number for each in several}),
+            sum(each.size for each in several),
+            sum(each.records for each in several),
+            min((each.first_timestamp for each in several if each.first_timestamp is not None), default=None),
+            max((each.last_timestamp for each in several if each.last_timestamp is not None), default=None),
+        )
+        for name, several in by_name.items()
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.size, each.name)))

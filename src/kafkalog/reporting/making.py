@@ -1,0 +1,79 @@
+"""`kafkalog.report`: everything that is known of log directories, as a page or as text for a channel."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.codec.arguments import checked
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.inspect.asked import Asked, Watch
+from kafkalog.inspect.examine import examine
+from kafkalog.inspect.facts import ReportFacts
+from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.reporting.markdown import markdown_of
+from kafkalog.reporting.page import page_of
+from kafkalog.reporting.verdict import ReportVerdict, verdict_of
+
+__all__ = ["Report", "make_report", "report"]
+
+PathLike = str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The results, ready to be written."""
+
+    facts: ReportFacts = field(repr=False)
+
+    @property
+    def verdict(self) -> ReportVerdict:
+        """The sentence, and the exit code of the command."""
+        return verdict_of(self.facts)
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Warnings and errors, as `verify` finds them; errors first."""
+        return self.facts.findings
+
+    def html(self) -> str:
+        """One self-contained page of a few MB at most, which loads nothing from anywhere."""
+        return page_of(self.facts)
+
+    def markdown(self) -> str:
+        """About 60 lines for a chat channel: verdict, damage, ways, commands."""
+        return markdown_of(self.facts)
+
+
+@checked
+def report(
+    *paths: PathLike,
+    deep: bool = True,
+    select: Chosen = ALL,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    show_bytes: bool = True,
+    jobs: int = 1,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Report:
+    """Examine log directories, partition directories or segments, and change nothing.
+
+    `deep` decodes every record; `config` and `at` are
+    those of `plan`; `show_bytes` shows the bytes around damage, which may be parts of records.  A page is limited to a
+    few MB and says what it leaves out.  Raises `UsageError` for paths without Kafka data; what cannot be read is part
+    of the report.
+
+    * `paths`: log directories, partition directories or segments
+    * `select`: the topic-partitions to take; all of them without it
+    * `jobs`: how many partitions are examined at a time, each in its own process
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
+    asked = Asked(chosen=select, config=config or {}, at=at, deep=deep, with_bytes=show_bytes, jobs=jobs, limits=limits)
+    return make_report([os.fspath(path) for path in paths], asked, Watch())
+
+
+def make_report(paths: Sequence[str], asked: Asked, watch: Watch) -> Report:
+    """As `report`, with everything that is asked for in one object; `watch` is told how far it is."""
+    return Report(examine(paths, asked, watch))

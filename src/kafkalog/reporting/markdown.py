@@ -1,0 +1,183 @@
+"""The report for a channel: verdict, damage, ways and commands in about 60 lines, details folded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.facts import Planned, ReportFacts
+from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.reporting.advice import advice_for
+from kafkalog.reporting.recommended import recommended_command, why_no_plan
+from kafkalog.reporting.section_comparison import standing_of
+from kafkalog.reporting.section_runs import undo_line
+from kafkalog.reporting.section_ways import forecast_text, kept_text, lost_text
+from kafkalog.reporting.verdict import verdict_of
+from kafkalog.reporting.wording import seconds_text, size_text
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.fields import explain_command
+from kafkalog.words.ways import label_of, needs_of, needs_text
+
+__all__ = ["markdown_of"]
+
+_FINDINGS = 12
+_DIRECTORIES = 3
+_COPIES = 8
+_RUNS = 3
+_FOLDED = 10
+_MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
+_CELL = 200
+
+
+def _text(text: str) -> str:
+    """Data as text in which nothing is a mark, a mention or the end of a cell."""
+    marked = _MARKS.sub(r"\\\1", escape_controls(text)).replace("@", "@\u200b")
+    return re.sub(r"(?i)\b(www)\.", r"\1\\.", marked.replace("://", "\\://"))
+
+
+def _code_in_cell(text: str) -> str:
+    """Data as code in a table, where a bar would end the cell."""
+    return _code(text).replace("|", "\\|")
+
+
+def _code(text: str) -> str:
+    """Data as code."""
+    plain = escape_controls(text)
+    longest = max((len(each) for each in re.findall("`+", plain)), default=0)
+    fence = "`" * (longest + 1)
+    space = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{fence}{space}{plain}{space}{fence}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CELL else f"{text[: _CELL - 1]}…"
+
+
+def markdown_of(facts: ReportFacts) -> str:
+    """All of it, with a newline at the end."""
+    return "\n".join(_lines(facts)) + "\n"
+
+
+def _lines(facts: ReportFacts) -> Iterator[str]:
+    verdict, examined = verdict_of(facts), facts.examined
+    yield f"## Kafka log report: {_text(verdict.word)}"
+    yield ""
+    yield f"**{_text(verdict.sentence)}** Exit code {int(verdict.code)}: {verdict.meaning}."
+    yield ""
+    paths = ", ".join(_code(path) for path in facts.paths[:_FOLDED])
+    more = f" and {len(facts.paths) - _FOLDED} more" if len(facts.paths) > _FOLDED else ""
+    yield (
+        f"{paths}{more}: {counted(len(examined.partitions), 'partition')}, {counted(examined.segments, 'segment')}, "
+        f"{size_text(examined.size)}, {counted(examined.records, 'record')}; {seconds_text(facts.made_at)}, kafkalog "
+        f"{facts.version}."
+    )
+    yield from _damage(facts)
+    for planned in _worth_it(facts.planned)[:_DIRECTORIES]:
+        yield from _ways(planned, facts.arguments)
+    left = len(_worth_it(facts.planned)) - _DIRECTORIES
+    if left > 0:
+        yield ""
+        yield f"{counted(left, 'more log directory').replace('directorys', 'directories')} left out here."
+    yield from _copies(facts)
+    yield from _runs(facts)
+
+
+def _damage(facts: ReportFacts) -> Iterator[str]:
+    if not facts.findings:
+        return
+    yield ""
+    yield "### Damage"
+    yield ""
+    yield "| severity | code | place | what |"
+    yield "|---|---|---|---|"
+    for damage in facts.damages[:_FINDINGS]:
+        found = damage.finding
+        place = "" if found.file is None else _code_in_cell(found.file)
+        at = "" if found.position is None else f" byte {found.position}"
+        yield f"| {found.severity} | `{found.code}` | {place}{at} | {_text(_cut(found.detail))} |"
+    left = len(facts.findings) - min(_FINDINGS, len(facts.damages))
+    if left > 0:
+        yield ""
+        yield f"{counted(left, 'more finding')}: `kafkalog verify` lists all."
+    advice = list(dict.fromkeys((damage.finding.code, advice_for(damage.finding.code)) for damage in facts.damages))
+    yield ""
+    yield "<details><summary>What to do about each</summary>"
+    yield ""
+    for code, words in advice[:_FOLDED]:
+        yield f"- `{code}`: {words}"
+    commands = [explain_command(damage.finding) for damage in facts.damages[:_FINDINGS]]
+    yield from (f"- every byte there: {_code(command)}" for command in dict.fromkeys(commands) if command is not None)
+    yield ""
+    yield "</details>"
+
+
+def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
+    return [each for each in planned if each.is_worth_a_look]
+
+
+def _ways(planned: Planned, arguments: Sequence[str]) -> Iterator[str]:
+    forecast = planned.forecast
+    yield ""
+    yield f"### What to do: {_code(planned.path)}"
+    yield ""
+    if forecast is None:
+        yield f"No plan could be made: {_text(_cut(why_no_plan(planned)))}."
+        return
+    yield f"{_text(forecast_text(forecast))}."
+    if planned.refusal is not None:
+        yield ""
+        yield f"Recovery declines: {_text(_cut(told(planned.refusal)))}."
+    if planned.is_choice:
+        yield ""
+        yield "| way | keeps | loses | offsets lost | needs |"
+        yield "|---|---:|---:|---|---|"
+        for way in planned.choice.ways:
+            name = f"**{label_of(way)}** (recommended)" if way is planned.choice.recommended else label_of(way)
+            lost = "unknown" if way.measured.records_lost is None else ranges_text(way.measured.lost) or "none"
+            needs = _code_in_cell(needs_text(way)) if needs_of(way) else "nothing"
+            name = name.replace("_", "\\_")
+            yield (
+                f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"
+            )
+    command = recommended_command(planned, arguments)
+    if command is not None:
+        yield ""
+        yield "```console"
+        yield from (f"$ {escape_controls(line)}" for line in command.splitlines())
+        yield "```"
+
+
+def _copies(facts: ReportFacts) -> Iterator[str]:
+    found = facts.comparison
+    if found is None:
+        return
+    differing = [each for each in found.partitions if len(each.copies) > 1 and not each.is_clean]
+    yield ""
+    yield f"### Copies: {len(differing):,} of {counted(len(found.partitions), 'partition')} not equal and complete"
+    if not differing:
+        return
+    yield ""
+    yield "<details><summary>Which</summary>"
+    yield ""
+    for each in differing[:_COPIES]:
+        told = "; ".join(f"{each.label(copy)}: {standing_of(each, copy)}" for copy in each.copies)
+        yield f"- {_code(f'{each.topic}-{each.partition}')}: {_text(told)}"
+    if len(differing) > _COPIES:
+        yield f"- and {len(differing) - _COPIES:,} more: `kafkalog compare` lists all"
+    yield ""
+    yield "</details>"
+
+
+def _runs(facts: ReportFacts) -> Iterator[str]:
+    runs = [(root, run) for root, found in facts.runs for run in found]
+    if not runs:
+        return
+    yield ""
+    yield f"### Earlier recoveries: {counted(len(runs), 'run')}"
+    yield ""
+    for root, run in runs[-_RUNS:]:
+        undo = undo_line(root, run)
+        how = _code(undo) if undo is not None else _text(run.why_not or "it cannot be undone")
+        yield f"- {run.run_id} ({run.state}): {how}"

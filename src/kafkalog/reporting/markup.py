@@ -1,0 +1,99 @@
+"""HTML from Python values: whatever is not markup already is escaped, control and direction characters too."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from kafkalog.words.escapes import escape_controls
+
+__all__ = ["Content", "Markup", "code", "data_block", "element", "join", "prose", "table"]
+
+Content: TypeAlias = "str | int | Markup | Iterable[Content] | None"
+_LONG = 24
+_VOID = frozenset({"br", "hr", "input", "link", "meta", "wbr"})
+_NO_END_OF_SCRIPT = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+class Markup(str):
+    """Text that is HTML."""
+
+    __slots__ = ()
+
+
+def join(content: Content) -> Markup:
+    """All of it as one piece of HTML; numbers get separators of thousands."""
+    if content is None:
+        return Markup()
+    if isinstance(content, Markup):
+        return content
+    if isinstance(content, str):
+        return Markup(html.escape(escape_controls(content)))
+    if isinstance(content, int):
+        return Markup(f"{content:,}")
+    return Markup("".join(join(each) for each in content))
+
+
+def element(name: str, /, *content: Content, **attributes: str | int | bool | None) -> Markup:
+    """`<name attributes>content</name>`; `class_` is `class`, `_` is `-`, True an attribute without a value."""
+    words = [name]
+    for key, value in attributes.items():
+        if value is None or value is False:
+            continue
+        attribute = key.rstrip("_").replace("_", "-")
+        words.append(attribute if value is True else f'{attribute}="{html.escape(escape_controls(str(value)))}"')
+    start = f"<{' '.join(words)}>"
+    return Markup(start if name in _VOID else f"{start}{join(content)}</{name}>")
+
+
+def code(text: str) -> Markup:
+    """A path, a name or a command: isolated, so that its letters never turn the direction of what is around it."""
+    return element("code", text)
+
+
+def prose(text: str) -> Markup:
+    """A sentence of ours in which what stands between backticks is code."""
+    return join([element("code", part) if number % 2 else part for number, part in enumerate(text.split("`"))])
+
+
+def table(
+    caption: str, columns: Iterable[str], rows: Iterable[Iterable[Content]], *, numeric: Iterable[int] = ()
+) -> Markup:
+    """A table that scrolls by itself where it is wider than the page; `numeric` are columns aligned to the right."""
+    right = frozenset(numeric)
+    head = element(
+        "tr",
+        [
+            element("th", each, scope="col", class_="n" if number in right else None)
+            for number, each in enumerate(columns)
+        ],
+    )
+    body = [
+        element(
+            "tr",
+            [
+                element("td", each, class_="n" if number in right else _class_of(each))
+                for number, each in enumerate(row)
+            ],
+        )
+        for row in rows
+    ]
+    inner = element("table", element("caption", caption), element("thead", head), element("tbody", body))
+    return element("div", inner, class_="wide", tabindex=0, role="region", aria_label=caption)
+
+
+def _class_of(content: Content) -> str | None:
+    """Long text keeps its column from becoming narrow, and short text stays on its line."""
+    if not isinstance(content, str) or isinstance(content, Markup):
+        return None
+    return "long" if len(content) > _LONG else "short"
+
+
+def data_block(name: str, value: object) -> Markup:
+    """JSON for the script of the page, in which nothing ends a script or begins a comment."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=True).translate(_NO_END_OF_SCRIPT)
+    return Markup(f'<script type="application/json" id="{html.escape(name)}">{text}</script>')

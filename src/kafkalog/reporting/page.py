@@ -1,0 +1,88 @@
+"""The page: one file that asks nobody for anything, put together from its template, style, script and sections."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import pkgutil
+from functools import cache
+from string import Template
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.inspect.facts import ReportFacts
+from kafkalog.reporting.markup import data_block, join
+from kafkalog.reporting.section_comparison import comparison_section
+from kafkalog.reporting.section_damage import damage_section
+from kafkalog.reporting.section_header import header_section, index_of_sections
+from kafkalog.reporting.section_inventory import inventory_section
+from kafkalog.reporting.section_left_out import left_out_section
+from kafkalog.reporting.section_map import map_data, map_section
+from kafkalog.reporting.section_runs import runs_section
+from kafkalog.reporting.section_timeline import timeline_data, timeline_section
+from kafkalog.reporting.section_topics import topics_section
+from kafkalog.reporting.section_ways import ways_section
+from kafkalog.reporting.verdict import verdict_of
+
+__all__ = ["page_of", "stylesheet"]
+
+_TITLE = "Kafka log report"
+
+
+@cache
+def _part(name: str) -> str:
+    data = pkgutil.get_data("kafkalog.reporting", f"page/{name}")
+    if data is None:
+        raise UsageError(f"this installation of kafkalog lacks page/{name}")
+    return data.decode("utf-8")
+
+
+@cache
+def stylesheet() -> str:
+    """The style, with the dark colors where the reader's system, or the reader, asks for them."""
+    return Template(_part("report.css")).substitute(dark=_part("dark.css").strip())
+
+
+def _digest(text: str) -> str:
+    """What the policy of the page names the one style and the one script by."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def page_of(facts: ReportFacts) -> str:
+    """The whole page, as text."""
+    verdict = verdict_of(facts)
+    sections = [
+        damage_section(facts),
+        ways_section(facts),
+        comparison_section(facts),
+        map_section(facts),
+        timeline_section(facts),
+        topics_section(facts),
+        inventory_section(facts),
+        runs_section(facts),
+        left_out_section(facts),
+    ]
+    style, script = stylesheet(), _part("report.js")
+    data = {"map": map_data(facts), "time": timeline_data(facts)}
+    page = Template(_part("report.html")).substitute(
+        title=join(f"{_TITLE}: {', '.join(facts.paths)}"),
+        policy="; ".join(
+            [
+                "default-src 'none'",
+                f"style-src '{_digest(style)}'",
+                f"script-src '{_digest(script)}'",
+                "img-src data:",
+                "base-uri 'none'",
+                "form-action 'none'",
+            ]
+        ),
+        style=style,
+        script=script,
+        header=header_section(facts, verdict),
+        index=index_of_sections([each for each in sections if each is not None]),
+        sections=join([each.markup for each in sections if each is not None]),
+        data=data_block("data", data),
+        version=join(facts.version),
+    )
+    if "</script" in script or "</style" in style:
+        raise UsageError("the page's own script or style would end itself")
+    return page

@@ -1,0 +1,29 @@
+"""What a report says of a plan that was made, or could not be, in the words of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.codec.shell import shell_line
+from kafkalog.inspect.facts import Planned
+from kafkalog.words.commands import Given, commands_for
+from kafkalog.words.outcome import sentence_of
+
+__all__ = ["recommended_command", "why_no_plan"]
+
+
+def why_no_plan(planned: Planned) -> str:
+    """The sentence of the error that ended it."""
+    return "" if planned.problem is None else sentence_of(planned.problem)
+
+
+def recommended_command(planned: Planned, arguments: Sequence[str]) -> str | None:
+    """The command of the way that loses least, or of the plan itself where there is nothing to choose."""
+    if planned.refusal is not None or planned.problem is not None or planned.choice.loses_metadata:
+        return None
+    best = planned.choice.recommended
+    if best is not None and (planned.files or best.measured.bytes_cut or best.measured.damage_left):
+        return "\n".join(commands_for(best, planned, Given(arguments))) or None
+    if planned.files:
+        return shell_line(["kafkalog", "recover", planned.root, *arguments, "--yes"])
+    return None

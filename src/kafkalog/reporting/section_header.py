@@ -1,0 +1,76 @@
+"""The top of the page: the verdict, what was examined, and the index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.facts import ReportFacts
+from kafkalog.reporting.markup import Content, Markup, code, element
+from kafkalog.reporting.section import Section
+from kafkalog.reporting.verdict import ReportVerdict
+from kafkalog.reporting.wording import seconds_text, size_text, span_text
+
+__all__ = ["header_section", "index_of_sections"]
+
+_SIGNS = {"clean": "✓", "findings": "!", "damaged": "✕", "unreadable": "?"}
+_MOST_PATHS = 20
+
+
+def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
+    """ReportVerdict, facts in a list, and the numbers that tell how much it is."""
+    examined = facts.examined
+    times = [each for each in examined.partitions if each.first_timestamp is not None]
+    first = min((each.first_timestamp for each in times if each.first_timestamp is not None), default=None)
+    last = max((each.last_timestamp for each in times if each.last_timestamp is not None), default=None)
+    banner = element(
+        "div",
+        element("span", _SIGNS[verdict.word], class_="sign", aria_hidden="true"),
+        element(
+            "div",
+            element("p", verdict.sentence, class_="sentence"),
+            element("p", f"Exit code {int(verdict.code)}: {verdict.meaning}.", class_="note"),
+        ),
+        class_=f"verdict v-{verdict.word}",
+        role="status",
+    )
+    more = len(facts.paths) - _MOST_PATHS
+    paths: list[Content] = [element("div", code(path)) for path in facts.paths[:_MOST_PATHS]]
+    if more > 0:
+        paths.append(element("div", f"and {more} more"))
+    rows: list[tuple[str, Content]] = [
+        ("Examined", paths),
+        ("When", seconds_text(facts.made_at)),
+        ("By", f"kafkalog {facts.version}, which changed nothing"),
+        ("Records from", span_text(first, last) or "no time is known"),
+    ]
+    if facts.arguments:
+        rows.insert(1, ("Options", code(" ".join(facts.arguments))))
+    numbers = [
+        (counted(len(facts.directories), "log directory").replace("directorys", "directories"), None),
+        (f"{len(examined.topics):,} topic{'' if len(examined.topics) == 1 else 's'}", None),
+        (f"{len(examined.partitions):,} partition{'' if len(examined.partitions) == 1 else 's'}", None),
+        (f"{examined.segments:,} segment{'' if examined.segments == 1 else 's'}", None),
+        (size_text(examined.size), None),
+        (f"{examined.records:,} record{'' if examined.records == 1 else 's'}", None),
+    ]
+    return element(
+        "div",
+        banner,
+        element("ul", [_number(text) for text, _ in numbers], class_="numbers"),
+        element("dl", [[element("dt", name), element("dd", value)] for name, value in rows], class_="facts"),
+    )
+
+
+def _number(text: str) -> Markup:
+    amount, _, noun = text.partition(" ")
+    return element("li", element("strong", amount), " ", noun)
+
+
+def index_of_sections(sections: Sequence[Section]) -> Markup:
+    """Links to the sections."""
+    links = [
+        element("li", element("a", each.title, href=f"#{each.anchor}"), " ", element("span", each.note, class_="note"))
+        for each in sections
+    ]
+    return element("nav", element("ul", links), class_="index", aria_label="Sections")

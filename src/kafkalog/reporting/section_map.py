@@ -1,0 +1,274 @@
+"""The health map: a bar for each segment, to scale, and one view in which a range of bytes can be looked at closely."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.facts import PartitionFacts, ReportFacts
+from kafkalog.inspect.stretches import Kind, SegmentMap, Stretch
+from kafkalog.reporting.markup import Content, Markup, code, element
+from kafkalog.reporting.section import Section, section
+from kafkalog.reporting.wording import shortened, size_text
+
+__all__ = ["PATTERNS", "map_data", "map_section"]
+
+_WIDTH = 1000
+_FEW = 6
+_VISIBLE = 5
+"""Of 1000, the width of the smallest damage that is drawn: what is there is seen."""
+PATTERNS = {
+    Kind.SOUND: "",
+    Kind.AFTER: "M0 8L8 0M-2 2L2 -2M6 10L10 6",
+    Kind.ZEROS: "M1.5 2h2M5.5 6h2",
+    Kind.TORN: "M2 0V8M6 0V8",
+    Kind.MISPLACED: "M0 2H8M0 6H8",
+    Kind.NONSENSE: "M0 0L8 8M0 8L8 0",
+    Kind.CORRUPT: "M-2 6L2 10M0 0L8 8M6 -2L10 2",
+    Kind.UNREAD: "M0 0H4V4H0Z M4 4H8V8H4Z",
+}
+
+
+def map_section(facts: ReportFacts) -> Section | None:
+    """None where there is no segment."""
+    maps = facts.examined.maps
+    if not facts.examined.segments:
+        return None
+    damaged = facts.examined.damaged_segments
+    note = f"{counted(damaged, 'segment')} not sound" if damaged else "every segment is sound"
+    hurt: list[Content] = []
+    sound: list[Content] = []
+    number = 0
+    for path, several in groupby(maps, key=lambda each: each[0].path):
+        found = list(several)
+        groups = sound if all(each.is_sound for _partition, each in found) else hurt
+        groups.append(_partition(path, found, number))
+        number += len(found)
+    return section(
+        "map",
+        "Health map",
+        note,
+        element(
+            "p",
+            "Every segment byte by byte, to scale within its partition; damage is drawn wide enough to be "
+            "seen. Select a bar to look at it closely.",
+        ),
+        _defs(),
+        _legend(),
+        _view() if maps else None,
+        element("div", *hurt, *_together(sound), class_="partitions"),
+        _left_out(facts),
+    )
+
+
+def _together(sound: list[Content]) -> list[Content]:
+    """Partitions in which all that is drawn is sound: behind one line where there are many."""
+    if len(sound) <= _FEW:
+        return sound
+    words = f"{len(sound):,} partitions in which every segment that is drawn is sound"
+    return [element("details", element("summary", words), element("div", *sound, class_="body partitions"))]
+
+
+def _left_out(facts: ReportFacts) -> Markup | None:
+    examined = facts.examined
+    words = []
+    if examined.damaged_not_drawn:
+        words.append(f"{counted(examined.damaged_not_drawn, 'more segment')} that are not sound are not drawn")
+    if examined.clean_not_drawn:
+        words.append(f"{counted(examined.clean_not_drawn, 'segment')} that are sound are not drawn")
+    return element("p", f"{' and '.join(words)}: the page would become too large.", class_="note") if words else None
+
+
+def _defs() -> Markup:
+    """What fills each kind, by color and by pattern."""
+    patterns = [
+        element(
+            "pattern",
+            element("rect", width=8, height=8, class_=f"f-{kind}"),
+            element("path", d=lines, class_=f"l-{kind}") if lines else None,
+            id=f"p-{kind}",
+            width=8,
+            height=8,
+            patternUnits="userSpaceOnUse",
+        )
+        for kind, lines in PATTERNS.items()
+    ]
+    return element("svg", element("defs", *patterns), class_="defs", width=0, height=0, aria_hidden="true")
+
+
+def _legend() -> Markup:
+    entries = [
+        element(
+            "li",
+            element(
+                "svg", element("rect", width=28, height=18, class_=f"k-{kind}"), width=28, height=18, aria_hidden="true"
+            ),
+            element("b", str(kind)),
+            " ",
+            kind.words,
+        )
+        for kind in Kind
+    ]
+    return element("ul", *entries, class_="legend", aria_label="Legend")
+
+
+def _view() -> Markup:
+    """The close look, which the script fills."""
+    buttons = [
+        ("previous", "◀ Segment", "Previous segment"),
+        ("next", "Segment ▶", "Next segment"),
+        ("damage", "Next damage", "Go to the next damage"),
+        ("in", "+", "Zoom in"),
+        ("out", "−", "Zoom out"),
+        ("whole", "Whole", "Show the whole segment"),
+    ]
+    controls = [
+        element("button", text, type="button", data_do=name, aria_label=label, title=label)
+        for name, text, label in buttons
+    ]
+    fields = [
+        element("label", "from byte ", element("input", type="text", inputmode="numeric", id="from", size=12)),
+        element("label", "to ", element("input", type="text", inputmode="numeric", id="to", size=12)),
+    ]
+    form = element("form", *fields, element("button", "Show", type="submit"), id="range")
+    keys = (
+        "Keys: ← → from stretch to stretch, Shift with them moves the view, + and − zoom, 0 shows all, "
+        "Page Up and Page Down go to other segments. The mouse wheel and two fingers zoom too."
+    )
+    return element(
+        "div",
+        element("p", element("strong", "", id="view-title"), " ", element("span", "", id="view-file", class_="path")),
+        element("div", *controls, form, class_="controls"),
+        element(
+            "div",
+            "",
+            id="stage",
+            tabindex=0,
+            role="application",
+            aria_label="Bytes of the segment",
+            aria_describedby="view-keys view-text",
+        ),
+        element("p", "", id="view-text", aria_live="polite"),
+        element("p", keys, id="view-keys", class_="note"),
+        id="view",
+        class_="view",
+        hidden=True,
+    )
+
+
+def _partition(path: str, found: Sequence[tuple[PartitionFacts, SegmentMap]], number: int) -> Markup:
+    partition = found[0][0]
+    largest = max(each.segment.size for _partition, each in found)
+    hurt = any(not each.is_sound for _partition, each in found)
+    drawn = len(found)
+    more = partition.segments - drawn
+    summary = element(
+        "summary",
+        element("strong", code(partition.name)),
+        " ",
+        element("span", f"{counted(partition.segments, 'segment')}, {size_text(partition.size)}", class_="note"),
+        _chips(stretch for _partition, each in found for stretch in each.stretches),
+        element("span", path, class_="path"),
+    )
+    bars = [_bar(each, number + position, largest) for position, (_partition, each) in enumerate(found)]
+    body = element("ol", *bars, class_="bars")
+    note = element("p", f"{counted(more, 'more segment')} not drawn.", class_="note") if more else None
+    return element("details", summary, body, note, open=hurt)
+
+
+def _chips(stretches: object) -> list[Content]:
+    """How many stretches of each kind that is not sound."""
+    counts: Counter[Kind] = Counter()
+    for each in stretches:  # type: ignore[attr-defined]
+        counts[each.kind] += 1
+    return [
+        [" ", element("span", f"{kind} {kind.words} {counts[kind]:,}", class_=f"chip c-{kind}")]
+        for kind in reversed(Kind)
+        if kind is not Kind.SOUND and counts[kind]
+    ]
+
+
+def _bar(made: SegmentMap, number: int, largest: int) -> Markup:
+    segment = made.segment
+    scale = _WIDTH / largest if largest else 0.0
+    width = max(round(segment.size * scale), 6)
+    words = ", ".join(
+        f"{count} {kind.words}"
+        for kind, count in Counter(each.kind for each in made.stretches).items()
+        if kind is not Kind.SOUND
+    )
+    label = f"segment {segment.base_offset}, {size_text(segment.size)}, {words or 'sound'}"
+    bar = element(
+        "svg", *_rects(made, width), viewBox=f"0 0 {_WIDTH} 16", preserveAspectRatio="none", aria_hidden="true"
+    )
+    button = element(
+        "button",
+        element("span", str(segment.base_offset), class_="base"),
+        bar,
+        element("span", size_text(segment.size), class_="size"),
+        type="button",
+        class_="bar",
+        data_segment=number,
+        aria_label=label,
+    )
+    return element("li", button)
+
+
+def _rects(made: SegmentMap, width: int) -> list[Markup]:
+    """Neighbors of one kind together; damage on top of what is sound, and never too small to be seen."""
+    size = made.segment.size
+    if not size:
+        return [element("rect", x=0, y=7, width=width, height=2, class_="k-Z")]
+    runs: list[list[Stretch]] = []
+    for each in made.stretches:
+        if runs and runs[-1][0].kind is each.kind:
+            runs[-1].append(each)
+        else:
+            runs.append([each])
+    runs.sort(key=lambda run: run[0].kind.rank)
+    rects = []
+    for run in runs:
+        begin, end = run[0].start / size * width, run[-1].end / size * width
+        least = _VISIBLE if run[0].kind not in (Kind.SOUND, Kind.AFTER) else 0.5
+        span = max(end - begin, least)
+        begin = min(begin, _WIDTH - span)
+        rects.append(element("rect", x=f"{begin:.1f}", y=0, width=f"{span:.1f}", height=16, class_=f"k-{run[0].kind}"))
+    return rects
+
+
+def map_data(facts: ReportFacts) -> dict[str, object]:
+    """What the script draws from: each stretch is [kind, start, end, batches, records, first, last, detail, places]."""
+    details: dict[str, int] = {"": 0}
+    segments = []
+    for partition, made in facts.examined.maps:
+        rows = [
+            [
+                str(each.kind),
+                each.start,
+                each.end,
+                each.batches,
+                each.records,
+                _number(each.first_offset),
+                _number(each.last_offset),
+                details.setdefault(shortened(each.detail, 300), len(details)),
+                each.places,
+            ]
+            for each in made.stretches
+        ]
+        segments.append(
+            {
+                "name": partition.name,
+                "file": made.segment.path,
+                "base": str(made.segment.base_offset),
+                "size": made.segment.size,
+                "rows": rows,
+            }
+        )
+    return {"kinds": {str(kind): kind.words for kind in Kind}, "segments": segments, "details": list(details)}
+
+
+def _number(offset: int | None) -> str | None:
+    """An offset as text: a script's numbers are not exact from 2^53 on."""
+    return None if offset is None else str(offset)

@@ -1,0 +1,146 @@
+"""What to do: the ways of recovering each log directory, what each keeps, loses and needs, and the command to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.facts import Planned, ReportFacts
+from kafkalog.recovery.decide import losses
+from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.plan import BrokerForecast
+from kafkalog.recovery.decide.ways import Measured, RecoveryWay
+from kafkalog.reporting.markup import Content, Markup, code, element, prose, table
+from kafkalog.reporting.recommended import recommended_command, why_no_plan
+from kafkalog.reporting.section import Section, section
+from kafkalog.reporting.wording import shortened
+from kafkalog.words.advice import told
+from kafkalog.words.ways import label_of, needs_of, needs_text
+
+__all__ = ["forecast_text", "kept_text", "lost_text", "ways_section"]
+
+_MOST_PARTITIONS = 20
+_UNDO = "What it removes goes to quarantine, and `kafkalog undo` puts it back. Stop the broker first."
+
+
+def ways_section(facts: ReportFacts) -> Section | None:
+    """None where no plan could be asked for: segments that were pointed at themselves."""
+    if not facts.planned:
+        return None
+    changing = sum(each.is_worth_a_look for each in facts.planned)
+    note = f"for {counted(changing, 'log directory')}".replace("directorys", "directories") if changing else "nothing"
+    content = [_planned(each, facts) for each in facts.planned]
+    return section("ways", "What to do", note, *content)
+
+
+def _planned(planned: Planned, facts: ReportFacts) -> Markup:
+    parts: list[Content] = [element("h3", code(planned.path))] if len(facts.planned) > 1 else []
+    forecast = planned.forecast
+    if forecast is None:
+        parts.append(element("p", f"No plan could be made: {shortened(why_no_plan(planned))}."))
+        return element("div", *parts, class_="way")
+    parts.append(element("p", f"{forecast_text(forecast)}."))
+    if planned.refusal is not None:
+        parts.append(element("p", f"Recovery declines: {shortened(told(planned.refusal))}.", class_="warn"))
+    if planned.is_choice:
+        parts.append(_table("The possible ways", planned.choice.ways, planned.choice.recommended))
+        hurt = list(planned.choice.by_partition.items())
+        inner: list[Content] = [_table(name, each, None) for name, each in hurt[:_MOST_PARTITIONS]]
+        if len(hurt) > _MOST_PARTITIONS:
+            inner.append(element("p", f"{len(hurt) - _MOST_PARTITIONS:,} more partitions are only in the total."))
+        if len(hurt) > 1:
+            words = f"The same for each of {len(hurt):,} partitions"
+            parts.append(element("details", element("summary", words), element("div", *inner, class_="body")))
+    elif planned.files:
+        words = f"Nothing is lost either way: {counted(planned.files, 'file')} would be put in order, as a broker does."
+        parts.append(element("p", words))
+    else:
+        parts.append(element("p", "There is nothing to do."))
+    parts.append(_recommendation(planned, facts.arguments))
+    declined = list(planned.declined.items())
+    for name, why in declined[:_MOST_PARTITIONS]:
+        parts.append(element("p", code(name), f" would be left as it is: {shortened(told(why))}."))
+    if len(declined) > _MOST_PARTITIONS:
+        parts.append(element("p", f"{len(declined) - _MOST_PARTITIONS:,} more would be left as they are."))
+    if planned.deleted is not None:
+        parts.append(element("p", prose(f"{planned.deleted}.")))
+    return element("div", *parts, class_="way")
+
+
+def _recommendation(planned: Planned, arguments: Sequence[str]) -> Markup | None:
+    command = recommended_command(planned, arguments)
+    if command is None:
+        return None
+    line = element(
+        "div",
+        element("pre", code(command), tabindex=0),
+        element("button", "Copy", type="button", class_="copy"),
+        class_="command",
+    )
+    best = planned.choice.recommended
+    if best is None or not planned.is_choice:
+        return element("div", element("p", "To do so without a broker:", class_="note"), line, class_="tidy")
+    return element(
+        "div",
+        element("p", element("strong", f"Recommended: {label_of(best)}. "), _sum(best)),
+        line,
+        element("p", prose(_UNDO), class_="note"),
+        class_="recommended",
+    )
+
+
+def _sum(best: RecoveryWay) -> str:
+    """What a way keeps, loses and means, in whole sentences."""
+    lost = "none" if best.measured.records_lost == 0 and best.measured.is_exact else lost_text(best.measured)
+    more = f" {best.consequence[:1].upper()}{best.consequence[1:]}." if best.consequence else ""
+    return f"Records kept: {kept_text(best.measured)}; lost: {lost}.{more}"
+
+
+def _table(caption: str, ways: Sequence[RecoveryWay], best: RecoveryWay | None) -> Markup:
+    has_damage = any(way.measured.damage_left for way in ways)
+    rows: list[list[Content]] = [
+        [
+            element("strong", label_of(way), " (recommended)") if way is best else label_of(way),
+            "declined" if way.refusal is not None else code(needs_text(way)) if needs_of(way) else "nothing",
+            kept_text(way.measured),
+            lost_text(way.measured),
+            way.measured.sound_lost,
+            "unknown" if way.measured.records_lost is None else ranges_text(way.measured.lost) or "none",
+            "unknown" if way.measured.bytes_cut is None else way.measured.bytes_cut,
+            {None: "unknown", True: "yes", False: "no"}[way.measured.below_high_watermark],
+            *([way.measured.damage_left] if has_damage else []),
+        ]
+        for way in ways
+    ]
+    columns = ["way", "needs", "records kept", "lost", "of these readable now", "offsets lost", "bytes cut",
+               "below high watermark", *(["damage left"] if has_damage else [])]  # fmt: skip
+    return table(caption, columns, rows, numeric=[2, 3, 4, 6, 8])
+
+
+def kept_text(found: Measured) -> str:
+    """Records that a way keeps."""
+    if found.records_kept is None:
+        return "unknown"
+    hidden = f", {found.records_hidden:,} of them skipped" if found.records_hidden else ""
+    return f"{found.records_kept:,}{hidden}"
+
+
+def lost_text(found: Measured) -> str:
+    """Records that a way loses, as far as that is known."""
+    return losses.lost_text(found, "{:,}".format)
+
+
+def forecast_text(forecast: BrokerForecast) -> str:
+    """What Kafka would do at its next start."""
+    match forecast.outcome:
+        case "loaded":
+            lost = sum((forecast.valid_records_lost or {}).values())
+            how = "trusting its clean-shutdown marker" if forecast.clean_shutdown else "after its own recovery"
+            losing = f", which would drop {counted(lost, 'record')} that can still be read" if lost else ""
+            return f"Kafka would start on it, {how}{losing}"
+        case None:
+            return shortened(f"What Kafka would do is unknown: {forecast.message}")
+        case "start_fails":
+            return shortened(f"Kafka would not start on it: {forecast.exception}: {forecast.message}")
+        case _:
+            return shortened(f"Kafka would take it offline: {forecast.exception}: {forecast.message}")

@@ -1,0 +1,111 @@
+"""The verdict: one sentence, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.facts import ReportFacts
+from kafkalog.words.insides import NOT_EXAMINED
+from kafkalog.words.outcome import Outcome, outcome_of_findings
+
+__all__ = ["ReportVerdict", "verdict_of"]
+
+_MEANINGS = {
+    Outcome.CLEAN: "nothing was found",
+    Outcome.FINDINGS: "something was found; nothing was changed",
+    Outcome.IO_ERROR: "something could not be read; all the rest was examined",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ReportVerdict:
+    """What it comes to."""
+
+    code: Outcome
+    word: str
+    """`clean`, `findings`, `damaged` or `unreadable`"""
+    sentence: str
+
+    @property
+    def meaning(self) -> str:
+        """Of the exit code."""
+        return _MEANINGS[self.code]
+
+
+def verdict_of(facts: ReportFacts) -> ReportVerdict:
+    """The worst that was found, in a sentence."""
+    code = outcome_of_findings(facts.findings)
+    if code is Outcome.CLEAN and (facts.copies_differ or facts.unfinished_runs):
+        code = Outcome.FINDINGS
+    return ReportVerdict(code, _word(facts, code), _sentence(facts, code))
+
+
+def _word(facts: ReportFacts, code: Outcome) -> str:
+    if code is Outcome.IO_ERROR:
+        return "unreadable"
+    if code is Outcome.CLEAN:
+        return "clean"
+    return "damaged" if facts.errors else "findings"
+
+
+def _sentence(facts: ReportFacts, code: Outcome) -> str:
+    examined = facts.examined
+    partitions = counted(len(examined.partitions), "partition")
+    if code is Outcome.CLEAN:
+        agrees = "nothing contradicts anything else"
+        if not facts.deep:
+            return f"Clean: every batch of {partitions} is sound, and {agrees}; {NOT_EXAMINED}."
+        return f"Clean: every batch and every record of {partitions} can be read, and {agrees}."
+    parts = []
+    if code is Outcome.IO_ERROR:
+        parts.append("not everything could be read")
+    hurt = len(examined.partitions) - examined.clean_partitions
+    if examined.damaged_segments:
+        segments = counted(examined.damaged_segments, "segment")
+        where = f"{examined.damaged_partitions} of {partitions}"
+        parts.append(f"{segments} in {where} {_are(examined.damaged_segments)} not sound from end to end")
+    elif facts.findings:
+        where = f"{hurt} of {partitions}" if hurt else "the files beside the partitions"
+        parts.append(f"{counted(len(facts.findings), 'finding')} in {where}, and every batch of the logs is sound")
+    if facts.copies_differ:
+        parts.append(_copies(facts))
+    if facts.unfinished_runs:
+        parts.append(
+            f"{counted(facts.unfinished_runs, 'recovery run')} was interrupted and must be completed or undone"
+        )
+    start = _start(facts)
+    if start:
+        parts.append(start)
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _copies(facts: ReportFacts) -> str:
+    """How many partitions have copies that are not alike."""
+    several = [] if facts.comparison is None else [each for each in facts.comparison.partitions if len(each.copies) > 1]
+    differing = sum(not each.is_clean for each in several)
+    if not differing:
+        return "the compared directories are not as they should be"
+    return f"{differing} of {counted(len(several), 'partition')} with several copies have copies that differ"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
+def _start(facts: ReportFacts) -> str:
+    """What a broker would make of it."""
+    refused = [each.root for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)]
+    lost = sum(
+        sum((each.forecast.valid_records_lost or {}).values()) for each in facts.planned if each.forecast is not None
+    )
+    if refused:
+        return f"Kafka would not start on {'it' if len(facts.planned) == 1 else f'{len(refused)} of the directories'}"
+    if lost:
+        return f"Kafka would start on it and drop {counted(lost, 'record')} that can still be read"
+    return ""
+
+
+def _is_refused(outcome: str | None) -> bool:
+    return outcome is not None and outcome != "loaded"

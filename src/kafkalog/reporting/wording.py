@@ -1,0 +1,82 @@
+"""Sizes, times, offsets and rates for people."""
+
+from __future__ import annotations
+
+from kafkalog.words.times import time_text
+
+__all__ = [
+    "duration_text",
+    "offsets_text",
+    "percent_text",
+    "rate_text",
+    "seconds_text",
+    "shortened",
+    "size_text",
+    "span_text",
+]
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_STEP = 1024
+_LEAST_RATE = 0.1
+_DURATIONS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"))
+
+
+def shortened(text: str, most: int = 600) -> str:
+    """Text from data, which may be of any length."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters in all)"
+
+
+def size_text(size: int | float) -> str:
+    """`812 bytes`, `1.5 MiB`."""
+    unit = 0
+    value = float(size)
+    while value >= _STEP and unit + 1 < len(_UNITS):
+        value /= _STEP
+        unit += 1
+    if unit == 0:
+        return "1 byte" if size == 1 else f"{size:,.0f} bytes"
+    return f"{value:.1f} {_UNITS[unit]}"
+
+
+def seconds_text(milliseconds: int | None) -> str:
+    """Date and time in UTC to the second; nothing for None."""
+    text = time_text(milliseconds)
+    return text[:-5].replace("T", " ") + " UTC" if text.endswith("Z") else text
+
+
+def span_text(first: int | None, last: int | None) -> str:
+    """From when to when; nothing where no time is known."""
+    if first is None or last is None:
+        return ""
+    return seconds_text(first) if first == last else f"{seconds_text(first)} to {seconds_text(last)}"
+
+
+def duration_text(milliseconds: int) -> str:
+    """`3 d`, `1.5 h`, `20 s`: in the largest unit that is not below one."""
+    for length, unit in _DURATIONS:
+        if milliseconds >= length:
+            return f"{milliseconds / length:.1f} {unit}".replace(".0 ", " ")
+    return f"{milliseconds} ms"
+
+
+def rate_text(amount: int, first: int | None, last: int | None, *, of_bytes: bool = False) -> str:
+    """Per second, hour or day over a span of ms; nothing where that is shorter than a second."""
+    if first is None or last is None or last - first < 1000:
+        return ""
+    unit, value = "s", amount * 1000 / (last - first)
+    for longer, times in (("h", 3600), ("d", 24)):
+        if value < _LEAST_RATE:
+            unit, value = longer, value * times
+    return f"{size_text(value)}/{unit}" if of_bytes else f"{value:,.1f}/{unit}"
+
+
+def offsets_text(first: int | None, last: int | None) -> str:
+    """`42`, `42 to 99`; nothing where none is known."""
+    if first is None or last is None:
+        return ""
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def percent_text(part: int, whole: int) -> str:
+    """Of a whole that may be nothing."""
+    return f"{100 * part / whole:.1f} %" if whole else ""

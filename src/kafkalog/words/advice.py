@@ -1,0 +1,54 @@
+"""Advice of the library in the words of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkalog.codec.advice import Advice, Ask, said
+
+__all__ = ["WORDS", "in_options", "told"]
+
+WORDS: Mapping[Ask, str] = {
+    Ask.ACCEPT_LOSS: "--accept-loss",
+    Ask.QUARANTINE: "--quarantine",
+    Ask.MOVED: "--moved",
+    Ask.RECOVER: "`recover`",
+    Ask.RECOVER_INTO: "`recover --into DIR`",
+    Ask.COMPLETE: "`recover --complete {run}`",
+    Ask.UNDO: "`undo --run {run}`",
+    Ask.RECOVER_TOPIC_ID: "`kafkalog recover --topic-id`",
+    Ask.PLAN_METADATA: "`kafkalog plan --cluster-metadata`",
+    Ask.LIST_DELETED: "`undelete` without --topic",
+    Ask.REPAIR_BITS: "--repair-bits",
+    Ask.TOPIC_ID: "--topic-id",
+    Ask.AS_TOPIC: "--as",
+    Ask.SOURCE: "--source",
+    Ask.HOLD: "--hold",
+    Ask.INTO: "--into",
+    Ask.CONFIG: "--config",
+    Ask.NODE: "--node",
+    Ask.LISTENER: "--listener",
+    Ask.ENDPOINT: "--endpoint",
+    Ask.VOTERS: "--voters",
+    Ask.PROPERTIES: "--properties",
+    Ask.BROKER: "--broker",
+    Ask.DYNAMIC: "--dynamic",
+    Ask.OTHERS_ARE_GONE: "--others-are-gone",
+    Ask.STANDALONE: "--standalone",
+    Ask.FROM_BROKER: "--from-broker",
+}
+
+
+def in_options(advice: Advice) -> str:
+    """The advice for those who use the command."""
+    if advice.ask is not Ask.WAY:
+        return advice.text.replace("{}", WORDS[advice.ask].format(**advice.values), 1)
+    from kafkalog.words.ways import needs_in  # a table of ways: most advice is of no way
+
+    return advice.text.replace("{}", " ".join(needs_in(advice.values)) or "nothing more", 1)
+
+
+def told(value: Any) -> Any:
+    """Plain values, or one sentence, as the command prints them."""
+    return said(value, in_options)

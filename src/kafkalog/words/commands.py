@@ -1,0 +1,81 @@
+"""The command lines that carry a way out, as somebody would type them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkalog.codec.names import parse_partition_directory
+from kafkalog.codec.shell import shell_line, shell_option
+from kafkalog.recovery.decide.choice import RecoveryChoice
+from kafkalog.recovery.decide.ways import RecoveryWay, WayName
+from kafkalog.words.order import natural_order
+from kafkalog.words.ways import needs_of
+
+__all__ = ["NOTHING_GIVEN", "Given", "PlannedFor", "commands_for", "paths_of"]
+
+
+class PlannedFor(Protocol):
+    """What a plan is for, and its ways: a `Plan`, or what is kept of one."""
+
+    @property
+    def root(self) -> str:
+        """The log directory."""
+
+    @property
+    def asked_for(self) -> tuple[str, ...]:
+        """Names of partition directories; none where the plan is for the whole log directory."""
+
+    @property
+    def choice(self) -> RecoveryChoice:
+        """Its ways."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a command that is recommended in place of this one repeats."""
+
+    words: Sequence[str] = ()
+    """its options but for the mode and bit repair"""
+    of_acting: Sequence[str] = ()
+    """those of them that say how to act, and not on what"""
+    original: str | None = None
+    """the directory of which a copy is worked on"""
+
+
+NOTHING_GIVEN: Given = Given()
+
+
+def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
+    """The command lines that carry a way out; none if no command of ours does."""
+    if way.way in (WayName.MERGE, WayName.SET_ASIDE):
+        return [
+            shell_line(["kafkalog", "recover", *_of_partition(plan, given, name), *needs_of(each), "--yes"])
+            for name, ways in plan.choice.by_partition.items()
+            for each in ways
+            if each.way is way.way
+        ]
+    if way.how is None:
+        return []
+    return [shell_line(["kafkalog", "recover", *paths_of(plan, given), *given.words, *needs_of(way), "--yes"])]
+
+
+def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:
+    """The arguments that mean one partition."""
+    parsed = parse_partition_directory(name)
+    if given.original is None or parsed is None:
+        return [os.path.join(plan.root, name), *given.of_acting]
+    chosen = [*shell_option("--topic", parsed.topic), "--partition", str(parsed.partition)]
+    return [given.original, *given.of_acting, *chosen]
+
+
+def paths_of(plan: PlannedFor, given: Given) -> list[str]:
+    """What was asked about: the log directory, or those partition directories of it."""
+    if given.original is not None:
+        return [given.original]
+    chosen = any(word.partition("=")[0] in ("--topic", "--partition", "--exclude") for word in given.words)
+    if chosen or not plan.asked_for:
+        return [plan.root]
+    return [os.path.join(plan.root, name) for name in sorted(plan.asked_for, key=natural_order)]

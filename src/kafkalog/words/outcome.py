@@ -1,0 +1,106 @@
+"""Exit codes, and the one place where an error becomes a sentence and a code."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kafkalog.codec.findings import Finding
+
+__all__ = [
+    "INTERNAL",
+    "INTERRUPTED",
+    "PIPE_CLOSED",
+    "Outcome",
+    "outcome_of",
+    "outcome_of_change",
+    "outcome_of_findings",
+    "sentence_of",
+]
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells expect"""
+INTERNAL = 70
+"""EX_SOFTWARE of sysexits.h, where 64 comes from too: a mistake of this program, not of the data or the caller"""
+PIPE_CLOSED = 141
+"""128 + SIGPIPE: whoever read our output has stopped reading"""
+
+
+class Outcome(enum.IntEnum):
+    """What the command says to the shell."""
+
+    CLEAN = 0
+    """clean, or nothing to do"""
+    FINDINGS = 1
+    """something is wrong with what was examined; nothing was changed"""
+    CHANGED = 2
+    """an existing directory was changed in place"""
+    REFUSED = 3
+    """declined to act; the message says what would allow it"""
+    IO_ERROR = 4
+    """the operating system reported an error"""
+    USAGE = 64
+    """the command line, or a path on it, makes no sense"""
+
+
+def outcome_of(error: BaseException) -> int:
+    """The exit code for an error that ended a command."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        return PIPE_CLOSED
+    if isinstance(error, click.ClickException):
+        return Outcome.USAGE
+    from kafkalog.codec.errors import FormatError, RecoveryRefused, UnknownName, UsageError
+
+    if isinstance(error, UnknownName):
+        return Outcome.FINDINGS
+    if isinstance(error, UsageError):
+        return Outcome.USAGE
+    if isinstance(error, RecoveryRefused):
+        return Outcome.IO_ERROR if error.is_unreadable else Outcome.REFUSED
+    if isinstance(error, FormatError):
+        return Outcome.FINDINGS
+    return Outcome.IO_ERROR if isinstance(error, OSError | MemoryError) else INTERNAL
+
+
+def outcome_of_findings(findings: Iterable[Finding]) -> Outcome:
+    """The exit code for what was found: that something could not be read is worse than anything that was."""
+    from kafkalog.codec.findings import FindingCode, Severity
+
+    serious = {finding.code for finding in findings if finding.severity is not Severity.INFO}
+    if FindingCode.UNREADABLE in serious:
+        return Outcome.IO_ERROR
+    return Outcome.FINDINGS if serious else Outcome.CLEAN
+
+
+def outcome_of_change(changed: bool, *, is_new: bool = False) -> Outcome:
+    """The exit code of a command that acted; who asked for something new, and got it, has nothing to be told."""
+    return Outcome.CHANGED if changed and not is_new else Outcome.CLEAN
+
+
+def sentence_of(error: BaseException) -> str:
+    """One clear sentence; for an error of the operating system with the file it is about."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        told = error.__cause__ if isinstance(error, click.Abort) else error  # click puts its own in place of ours
+        return str(told or "") or "interrupted"
+    if isinstance(error, click.ClickException):
+        return " ".join(error.format_message().split())
+    from kafkalog.codec.errors import KafkaLogError, ReplicaError
+
+    if isinstance(error, ReplicaError):
+        return error.with_flag("--replica")
+    if isinstance(error, MemoryError):
+        why = f" ({error})" if str(error) else ""
+        return f"there is not enough memory{why}: give this process more (ulimit -v, or the limit of its container)"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    if isinstance(error, KafkaLogError):
+        from kafkalog.words.advice import in_options
+
+        return error.worded(in_options) or type(error).__name__
+    return str(error) or type(error).__name__

@@ -1,0 +1,31 @@
+"""The example that uses every public function of the library runs, and leaves none out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import kafkalog
+from quorums import copied
+
+PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "library.py"
+
+
+def test_it_runs(tmp_path: Path) -> None:
+    controller = copied("dynamic", tmp_path / "controllers", 1)[1]
+    ran = subprocess.run(
+        [sys.executable, str(PROGRAM), str(tmp_path / "work"), str(controller)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "quorum:" in ran.stdout
+
+
+def test_it_uses_every_function() -> None:
+    exported: list[str] = vars(kafkalog)["__all__"]
+    functions = {name for name in exported if inspect.isfunction(getattr(kafkalog, name))}
+    used = set(re.findall(r"\bkafkalog\.(\w+)\(", PROGRAM.read_text(encoding="utf-8")))
+    assert functions - used == set()

@@ -1,0 +1,61 @@
+"""What a walk over a segment says about it, many batches at a time and one by one: gaps above all."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import damage
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.log import open_partition
+from kafkalog.log.walk import summary
+from kafkalog.log.walk.summary import SegmentSummary, summarize
+
+
+def summary_of(directory: Path, batches: list[bytes], base: int) -> SegmentSummary:
+    directory.mkdir(parents=True)
+    (directory / f"{base:020}.log").write_bytes(b"".join(batches))
+    (segment,) = open_partition(directory).segments
+    return summarize(segment)
+
+
+@pytest.mark.parametrize("by_columns", [True, False], ids=["columns", "one by one"])
+@pytest.mark.parametrize("seed", range(12))
+def test_gaps_are_told_one_by_one_and_hide_nothing(
+    seed: int, by_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As compaction leaves them: before the first batch, between batches, and where a run of columns begins anew."""
+    monkeypatch.setattr(summary, "headers_are_worth_it", lambda *_: by_columns)
+    choose = random.Random(seed)
+    base, offset = 100, 100 + choose.choice([0, 5])
+    batches, expected, before = [], [], None
+    for _ in range(choose.choice([1, 40, 300])):
+        count = choose.choice([1, 1, 3])
+        if before is not None and offset > before + 1:
+            expected.append((sum(map(len, batches)), offset, f"offsets {before + 1} to {offset - 1} are not there"))
+        batches.append(damage.batch(offset, [damage.record(number) for number in range(count)]))
+        before = offset + count - 1
+        offset = before + 1 + choose.choice([0, 0, 0, 1, 9])
+    found = summary_of(tmp_path / "t-0", batches, base)
+    gaps = [each for each in found.findings if each.code is FindingCode.OFFSET_GAP]
+    assert [(each.position, each.offset, each.detail) for each in gaps] == expected
+    assert {each.severity for each in found.findings} <= {Severity.INFO}
+    assert found.has_gaps is bool(expected)
+    assert (found.batches, found.last_offset, found.valid_bytes) == (len(batches), before, sum(map(len, batches)))
+
+
+@pytest.mark.parametrize("by_columns", [True, False], ids=["columns", "one by one"])
+def test_a_displaced_batch_among_gaps_moves_no_end(
+    by_columns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summary, "headers_are_worth_it", lambda *_: by_columns)
+    at = [0, 1, 2, 3, 5, 7, 9, 10]
+    batches = [damage.batch(offset, [damage.record(0)]) for offset in at]
+    batches[4] = damage.put(batches[4], "base_offset", 1000)
+    found = summary_of(tmp_path / "t-0", batches, 0)
+    displaced = [each for each in found.findings if each.code is FindingCode.OFFSET_DISPLACED]
+    assert [(each.severity, each.offset) for each in displaced] == [(Severity.ERROR, 4)]
+    assert found.last_offset == 10
+    assert found.batches == len(at)

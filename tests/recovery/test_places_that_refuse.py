@@ -1,0 +1,143 @@
+"""A disk that is read-only or nearly full is met before anything is changed, by root too; what is let through fits."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from elsewhere import PLACES, quarantine_at
+from fixture_data import RecoveryCase, recovery_case, recovery_cases
+from kafkalog import RecoveryRefused, StorageError
+from kafkalog.recovery import recover
+from kafkalog.recovery.act import permissions, runner, space
+from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.preparing import prepare
+from recovery_settings import given
+from trees import first_difference, stamps
+
+CASE = recovery_case("bit_flip/length")
+BLOCK = 4096
+
+
+def test_a_read_only_file_system_is_named_for_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`cannot set the time of the file` hid it, of the directory of which nothing had changed."""
+    root = CASE.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+
+    def read_only(self: FileSystem, path: str, *_: Any) -> None:
+        raise StorageError(errno.EROFS, "cannot open the file: Read-only file system", os.path.join(self.root, path))
+
+    monkeypatch.setattr(FileSystem, "open_or_create", read_only)
+    monkeypatch.setattr(FileSystem, "set_mtime", read_only)
+    with pytest.raises(StorageError) as refused:
+        recover(root, accept_loss=True, **given(CASE))
+    assert refused.value.filename == str(root / ".lock")
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+
+
+@pytest.mark.parametrize("user", [0, 1000])
+def test_a_partition_that_may_not_be_changed_is_met_before_the_run_begins(
+    user: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where one partition is mounted read-only: of root nothing was asked, and the run was left half done."""
+    root = CASE.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    access = os.access
+
+    def denied(path: str, how: int, **more: Any) -> bool:
+        return not (str(path).endswith("t-0") and how & os.W_OK) and access(path, how, **more)
+
+    asked = {"access": denied, "geteuid": lambda: user, "lstat": lambda path: SimpleNamespace(st_uid=user)}
+    monkeypatch.setattr(permissions, "os", SimpleNamespace(**{**vars(os), **asked}))
+    with pytest.raises(RecoveryRefused, match=rf"t-0 may not be changed by this user \(number {user}\): ") as refused:
+        recover(root, accept_loss=True, **given(CASE))
+    assert refused.value.reason == "permission"
+    assert ("its file system is read-only" in str(refused.value)) is (user == 0)
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["logs"]
+
+
+def blocks(place: Path) -> int:
+    """What the files and directories below a place take, in bytes of whole blocks."""
+    return sum(max(-(-each.stat().st_size // BLOCK), 1) * BLOCK if each.is_file() else BLOCK
+               for each in place.rglob("*") if not each.is_symlink())  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("each", [40, pytest.param(1, marks=pytest.mark.sweep)])
+def test_what_is_let_through_fits(
+    each: int, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+) -> None:
+    """A file takes whole blocks, and a run has a journal and directories of its own: of 16 KiB 3275 bytes were needed,
+    and after seven files there was no room.
+    """
+    cases: list[RecoveryCase] = [case for case in recovery_cases() if case.outcome == "loaded"][::each]
+    asked: dict[str, int] = {}
+    taken: dict[str, int] = {}
+    real = space.refuse_if_full
+
+    def noted(path: str, sizes: Any, what: str) -> None:
+        sizes = list(sizes)
+        asked[what] = sum(-(-size // BLOCK) * BLOCK for size in sizes)
+        real(path, sizes, what)
+
+    def prepared(*arguments: Any) -> Any:
+        journal = prepare(*arguments)
+        taken["all"] = blocks(where)
+        return journal
+
+    monkeypatch.setattr(space, "refuse_if_full", noted)
+    monkeypatch.setattr(runner, "prepare", prepared)
+    runs = 0
+    for case in cases:
+        asked.clear()
+        root = case.unpack_before(tmp_path / case.name)
+        with quarantine_at(place, tmp_path) as kept:
+            where = kept or root.with_name(root.name + ".recovery")
+            if recover(root, accept_loss=True, quarantine=kept, **given(case)).run_id is None:
+                continue
+            runs += 1
+            assert taken["all"] <= asked["what is removed or replaced, and for new files"], case.id
+            assert taken["all"] > 0
+    assert runs > 3
+    measured(f"runs with a quarantine {place} that took no more room than was asked for", runs)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_without_room_nothing_is_changed(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = CASE.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    with quarantine_at(place, tmp_path) as kept:
+        full = SimpleNamespace(f_bavail=4, f_frsize=BLOCK)
+        monkeypatch.setattr(os, "statvfs", lambda path: full)
+        with pytest.raises(RecoveryRefused) as refused:
+            recover(root, accept_loss=True, quarantine=kept, **given(CASE))
+        assert refused.value.reason == "space"
+        assert first_difference(dict(stamps(root)), dict(before)) == ""
+        assert not (kept or tmp_path / "logs.recovery").exists()
+
+
+def test_a_disk_that_fills_up_while_it_is_prepared_keeps_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty directory stayed."""
+    root = CASE.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    write = FileSystem.write_new
+
+    def full(self: FileSystem, path: str, *more: Any) -> Any:
+        if path.endswith("staged/7"):
+            raise StorageError(errno.ENOSPC, "No space left on device", path)
+        return write(self, path, *more)
+
+    monkeypatch.setattr(FileSystem, "write_new", full)
+    with pytest.raises(StorageError, match="No space left"):
+        recover(root, accept_loss=True, **given(CASE))
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["logs"]
