@@ -59,6 +59,7 @@ from kafkalog.log.disk.files import (
     unreadable,
     what_it_is,
 )
+from kafkalog.log.disk.remote import RemoteEntry
 from kafkalog.log.disk.unchanged import Unchanged
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Reset
 from kafkalog.log.reading.offsets import offsets_before
@@ -408,6 +409,7 @@ class _Listing:
         self.limits = limits
         self.files: dict[int, dict[FileKind, str]] = {}
         self.status: dict[str, os.stat_result] = {}
+        self.newest: dict[str, int] = {}
         self.snapshots: list[str] = []
         self.kraft_snapshots: list[str] = []
         self.unfinished: list[str] = []
@@ -428,6 +430,8 @@ class _Listing:
             self._no_file(entry, status.st_mode, holds_records=parsed is not None and parsed.is_live_log)
             return
         self.status[entry.path] = status
+        if isinstance(entry, RemoteEntry) and entry.newest is not None:
+            self.newest[entry.path] = entry.newest
         if entry.name.endswith(_UNFINISHED):
             self.unfinished.append(entry.path)
         elif parsed is not None:
@@ -486,7 +490,8 @@ class _Listing:
                 continue
             sizes = {kind: self.status[path].st_size for kind, path in files.items()}
             modified = self.status[log].st_mtime_ns
-            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes))
+            newest = self.newest.get(log)
+            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes, newest))
         return tuple(found)
 
 

@@ -1,4 +1,8 @@
-"""Damage of all kinds in both tiers: no wrong row is ever given, and whatever is lost is named."""
+"""Damage of all kinds in both tiers: no wrong row is given, and whatever is lost is named.
+
+By the reading itself, by `kafkalog remote`, or by `verify --remote`.  Without the events nothing tells that an object is
+of another log, but for its indexes: then a row may be of that log, and `verify --remote` has to say so.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.inspect.remote import inspect_remote
 from kafkalog.recovery.checks.remote import verify_remote
+from kafkalog.tiers.beside import remote_metadata_in
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
 
@@ -158,15 +163,13 @@ def read_all(root: Path, *, alone: bool) -> None:
         rows, said = rows_of(partition)
         offsets = [row[0] for row in rows]
         assert offsets == sorted(set(offsets))
-        for row in rows:
-            assert wanted.get(row[0], row) == row, (partition.topic, row[0])
-        if alone or said:
-            continue
-        if set(wanted) - set(offsets):
-            view = inspect_remote(root / VOLUME, remote=str(root / "remote"))
-            about = [each for each in view.findings if each.severity != "info"
-                     and (partition.topic or "") in each.detail + str(each.file)]  # fmt: skip
-            assert about or view.own_findings, (partition.topic, min(set(wanted) - set(offsets)))
+        wrong = [row[0] for row in rows if wanted.get(row[0], row) != row]
+        is_known = not alone and bool(remote_metadata_in([str(root / VOLUME)]).of(partition.topic or "", 0))
+        if wrong or (set(wanted) - set(offsets) and not said and not alone):
+            named = [*inspect_remote(root / VOLUME, remote=str(root / "remote")).findings,
+                     *verify_remote(tier, [] if alone else [str(root / VOLUME)]).findings]  # fmt: skip
+            assert [each for each in named if each.severity != "info"], (partition.topic, wrong[:1], offsets[-1:])
+            assert not (wrong and is_known), (partition.topic, wrong[0])
 
 
 def damaged(seed: int, root: Path) -> None:
