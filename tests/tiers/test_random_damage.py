@@ -1,7 +1,7 @@
 """Damage of all kinds in both tiers: no wrong row is given, and whatever is lost is named.
 
-By the reading itself, by `kafkalog remote`, or by `verify --remote`.  Without the events nothing tells that an object is
-of another log, but for its indexes: then a row may be of that log, and `verify --remote` has to say so.
+By the reading itself, by `kafkalog remote`, or by `verify --remote`.  Without the events nothing but its indexes tells
+that an object is of another log: then a row may be of that log, and `verify --remote` has to say so.
 """
 
 from __future__ import annotations
