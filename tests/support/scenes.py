@@ -64,14 +64,16 @@ def failing_disk(directory: Path) -> None:
 
 
 def tiered(directory: Path) -> None:
-    """Zeros in a local segment of a tiered log, which was copied before, and another log of which nothing is left."""
+    """Zeros in a local segment of a tiered log, which was copied before; the next ones of another log are gone."""
     data = unpack_tiered("stopped", directory)
     data.rename(directory / "data")
     log = directory / "data" / "tiered-0" / f"{1119:020}.log"
     with log.open("r+b") as file:
         file.seek(20000)
         file.write(bytes(512))
-    shutil.rmtree(directory / "data" / "tiered-1")
+    for base in (1127, 1508):
+        for path in (directory / "data" / "tiered-1").glob(f"{base:020}.*"):
+            path.unlink()
 
 
 def lost_index(directory: Path) -> None:
