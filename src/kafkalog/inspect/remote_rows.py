@@ -93,7 +93,7 @@ class RemotePartition:
     local: Mapping[str, LocalPart]
     """by log directory"""
     settings: Mapping[str, str] | None
-    """of the topic, as far as they are about tiers; None where the cluster's metadata says nothing of it"""
+    """those of the topic that are about tiers; None where the cluster's metadata says nothing of it"""
     has_events: bool
     findings: list[Finding] = field(default_factory=list)
 
