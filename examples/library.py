@@ -73,7 +73,7 @@ def damage(place: Path) -> Path:
 def repair(place: Path, copy: Path) -> None:
     """Damage found, compared with a copy, merged with it, repaired, undone, and forgotten."""
     damaged = damage(place)
-    name = kafkalog.Chosen.of(["orders"])
+    name = kafkalog.Selection.of(["orders"])
     (health,) = kafkalog.health(place, select=name)
     print("health:", {each.partition.path: each.words for each in health.partitions if not each.is_sound})
     assert not kafkalog.verify(place).is_clean
@@ -99,7 +99,7 @@ def repair(place: Path, copy: Path) -> None:
 def clean(place: Path) -> None:
     """One pass of the cleaner over the topic of names."""
     config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
-    names = kafkalog.Chosen.of(["names"])
+    names = kafkalog.Selection.of(["names"])
     expected = kafkalog.plan_compaction(place, config=config, select=names)
     kafkalog.compact(place, config=config, select=names, expected=expected)
 

@@ -11,7 +11,7 @@ from typing import Any
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
@@ -52,7 +52,7 @@ class RecoveryOptions:
     """What is asked for besides the directory."""
 
     rules: Rules = field(default_factory=Rules)
-    select: Chosen = ALL
+    select: Selection = ALL
     """the partitions that are meant"""
     copies: tuple[str, ...] = ()
     """directories that hold other copies of them"""
@@ -111,7 +111,7 @@ def plan(
     repair_bits: Proof | None = None,
     cluster_metadata: bool = False,
     topic_facts: TopicFacts | None = None,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     copies: Sequence[PathLike] = (),
     jobs: int = 1,
     on_progress: OnProgress | None = None,
@@ -209,7 +209,7 @@ def recover(
     complete: str | None = None,
     moved: bool = False,
     accept_loss: bool = False,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     copies: Sequence[PathLike] = (),
     jobs: int = 1,
     on_progress: OnProgress | None = None,

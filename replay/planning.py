@@ -16,9 +16,9 @@ from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import INDEX_KINDS, LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind
 from kafkalog.codec.unknown import unknown
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.follow import settled
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.topics import check_topic
 from kafkalog.recovery.checks.verify import verify
@@ -39,7 +39,7 @@ class ReplayOptions:
     """
 
     replica: str | None = None
-    select: Chosen = ALL
+    select: Selection = ALL
     renamed: Mapping[str, str] = field(default_factory=dict)
     prefix: str = ""
     identity: str | None = None
@@ -199,7 +199,7 @@ def _ends_reading(finding: Finding) -> bool:
     return os.path.splitext(name)[1] not in _BESIDE_A_LOG and name not in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA)
 
 
-def _refuse_internal(select: Chosen, internal: Set[str]) -> None:
+def _refuse_internal(select: Selection, internal: Set[str]) -> None:
     for name in sorted(internal & (select.topics | select.excluded)):
         raise UsageError(f"{name} is a topic of the brokers themselves, and never replayed")
 

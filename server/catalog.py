@@ -15,10 +15,10 @@ from typing import Protocol
 from kafkalog.cluster.kraft.cluster_facts import ClusterFacts, cluster_facts, live_partitions, metadata_partition
 from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.follow import settled
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike, exists
 from kafkalog.log.disk.holders import told_held_by_others
 from kafkalog.server.files import OpenLogs
@@ -59,7 +59,7 @@ class Catalog:
         paths: Sequence[PathLike],
         *,
         replica: PathLike | None = None,
-        chosen: Chosen = ALL,
+        chosen: Selection = ALL,
         as_of: int | None = None,
         on_damage: Callable[[str], None] | None = None,
         complain: Callable[[str], None] = lambda _: None,

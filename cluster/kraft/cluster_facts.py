@@ -12,9 +12,9 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike
 
 __all__ = ["ClusterFacts", "Entity", "cluster_facts", "live_partitions", "metadata_partition"]
@@ -71,7 +71,7 @@ def metadata_partition(inventory: Inventory) -> Partition | None:
 
 
 def live_partitions(
-    inventory: Inventory, *, replica: PathLike | None = None, select: Chosen = ALL
+    inventory: Inventory, *, replica: PathLike | None = None, select: Selection = ALL
 ) -> Sequence[Partition]:
     """The partitions that a broker would serve: live ones with a name, without the cluster's metadata."""
     return [

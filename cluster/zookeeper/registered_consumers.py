@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from kafkalog.cluster.zookeeper.java_pattern import JavaPattern
+from kafkalog.cluster.rules.patterns import PatternError, from_java, matching
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 from kafkalog.codec.errors import FormatError
 from kafkalog.log.directories.topic_filter import topic_filter
@@ -83,10 +83,14 @@ def streams_by_topic(
     if not consumer.by_pattern:
         return dict(consumer.subscription)
     expression, streams = next(iter(consumer.subscription.items()))
-    pattern = JavaPattern(topic_filter(expression))
+    there = tuple(topics)
+    try:
+        matched = matching(from_java(topic_filter(expression)), there)
+    except PatternError as error:
+        raise FormatError(str(error)) from None
     wanted = consumer.pattern == WHITE_LIST
     return {
         topic: streams
-        for topic in topics
-        if not (exclude_internal_topics and topic in INTERNAL_TOPICS) and pattern.matches(topic) is wanted
+        for topic in there
+        if not (exclude_internal_topics and topic in INTERNAL_TOPICS) and (topic in matched) is wanted
     }

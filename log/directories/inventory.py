@@ -15,10 +15,10 @@ from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
-from kafkalog.log.directories.chosen import ALL, Chosen, unreadable_names
 from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.directories.identities import identity_findings
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
+from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
 from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
 
 __all__ = ["LONGEST", "Inventory", "chosen_replica", "open_all"]
@@ -106,7 +106,7 @@ class Inventory:
         return None
 
     @checked
-    def readable(self, replica: PathLike | None = None, select: Chosen = ALL) -> tuple[Partition, ...]:
+    def readable(self, replica: PathLike | None = None, select: Selection = ALL) -> tuple[Partition, ...]:
         """What a consumer would read: each live partition once, and every path that was given directly.
 
         Partitions that `select` does not accept are not chosen among: each of their directories is returned.

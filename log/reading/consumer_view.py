@@ -2,7 +2,7 @@
 
 From the log start offset on, control records left out; with `read_committed` also without aborted transactions, and
 nothing from the earliest open transaction on.  Decided by the consumer's `CompletedFetch` and the broker's
-`UnifiedLog`.  A `ConsumerView` says what is wanted, a `Selection` tells it for the batches of a walk.
+`UnifiedLog`.  A `ConsumerView` says what is wanted, a `BatchSelection` tells it for the batches of a walk.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ __all__ = [
     "READ_COMMITTED",
     "READ_UNCOMMITTED",
     "TOLD",
+    "BatchSelection",
     "ConsumerView",
     "Reset",
-    "Selection",
     "Telling",
     "check_isolation_level",
     "consumer_view",
@@ -134,7 +134,7 @@ def consumer_view(
     return replace(committed, open_transaction=found.why_it_ends())
 
 
-class Selection:
+class BatchSelection:
     """Asked about the batches of a log in their order, one by one (`low_of`), in runs (`parts`) or both in turn.
 
     `next_offset` is the one after what was asked about.  A batch that ends below repeats what was there: it is opened

@@ -15,8 +15,8 @@ from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.log.reading.consumer_view import (
     READ_UNCOMMITTED,
+    BatchSelection,
     ConsumerView,
-    Selection,
     check_isolation_level,
     consumer_view,
 )
@@ -170,7 +170,7 @@ class RecordReader:
             yield from self._everything()
             return
         self.findings.extend(self._view.findings)
-        selection = Selection(self._view, include_control=self._control)
+        selection = BatchSelection(self._view, include_control=self._control)
         self._is_damaged = met = False
         for found in self._batches if take is None else self._batches.by_run(after=after):
             met = True
@@ -187,7 +187,7 @@ class RecordReader:
         if self._view.undecided is not None and not self._is_damaged and self.damaged_at is None:
             self._end_by(self._view.undecided)
 
-    def _run(self, run: BatchRun, selection: Selection, take: TakeRun[T]) -> Iterator[T | OfBatch]:
+    def _run(self, run: BatchRun, selection: BatchSelection, take: TakeRun[T]) -> Iterator[T | OfBatch]:
         high = selection.end_offset
         for part in selection.parts(run):
             if isinstance(part, RecordBatch):

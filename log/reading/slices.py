@@ -20,7 +20,7 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Verdict
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
-from kafkalog.log.reading.consumer_view import TOLD, ConsumerView, Selection
+from kafkalog.log.reading.consumer_view import TOLD, BatchSelection, ConsumerView
 from kafkalog.log.reading.transactions import Undecided
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.cursor import ENDING, Cursor
@@ -54,7 +54,7 @@ class Slice:
     expected: int | None = None
     """the offset that should come at `start`, where that is known and it is not the first byte"""
     opens_from: int | None = None
-    """where the whole read begins, if this part of it begins later; see `Selection`"""
+    """where the whole read begins, if this part of it begins later; see `BatchSelection`"""
 
     @property
     def size(self) -> int:
@@ -101,7 +101,7 @@ class SliceReader:
     ) -> None:
         self._slice = wanted
         view = ConsumerView(wanted.start_offset, wanted.end_offset, tuple(aborted or ()), batches)
-        self._selection = Selection(view, opens_from=wanted.opens_from)
+        self._selection = BatchSelection(view, opens_from=wanted.opens_from)
         self._open = FileSource if files is None else files.open
         self._assembler = assembler
         self._tolerant = tolerant

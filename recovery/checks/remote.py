@@ -9,9 +9,9 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.checks.partition import header_tables, verify_partition
 from kafkalog.recovery.checks.report import DirectoryReport, PartitionReport
@@ -29,7 +29,7 @@ def verify_remote(
     roots: Sequence[str] = (),
     *,
     deep: bool = True,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,

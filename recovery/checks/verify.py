@@ -16,10 +16,10 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import real, scan_directory, unreadable
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.recovery.broker.forecast import load_directory
@@ -90,7 +90,7 @@ def broker_start(
 def verify(
     *paths: PathLike,
     deep: bool = True,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,

@@ -11,7 +11,7 @@ from typing import Any
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, transaction
@@ -61,7 +61,7 @@ class _Wanted:
 
     config: Mapping[str, str]
     at: int | None
-    select: Chosen
+    select: Selection
     lacking: Mapping[str, StorageError] = field(default_factory=dict)
 
     def rules(self, root: str) -> CompactionRules:
@@ -76,7 +76,7 @@ def plan_compaction(
     *,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     on_progress: OnProgress | None = None,
 ) -> Compaction:
     """What `compact` would do; only reads.  Arguments and errors are those of `compact`.
@@ -102,7 +102,7 @@ def compact(
     *,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     into: PathLike | None = None,
     quarantine: PathLike | None = None,
     expected: Compaction | None = None,

@@ -17,7 +17,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.recovery.copies.common_history import Lineage, common_past
 from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.recovery.copies.copy_walk import CopyWalk, Resumes
@@ -38,7 +38,7 @@ _MOST_EPOCHS = 100_000
 @checked
 def compare(
     *paths: PathLike,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,

@@ -23,9 +23,9 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
 from kafkalog.log.directories.partition import Partition, open_partition
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory
 from kafkalog.log.disk.pointer import findings_of_half_done
 
@@ -143,7 +143,7 @@ def reason(error: KafkaLogError, path: str) -> str:
 def gather(
     paths: Iterable[PathLike],
     *,
-    chosen: Chosen = ALL,
+    chosen: Selection = ALL,
     limits: Limits = DEFAULT_LIMITS,
     at_least: int = 2,
     notes_empty: bool = False,

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.names import parse_partition_directory
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import exists, scan_directory
 
 __all__ = ["PathLike", "by_log_directory", "chosen_directories", "holding", "root_of"]
@@ -64,7 +64,7 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
     return [(name.topic, name.partition) for name in parsed if name is not None]
 
 
-def holding(paths: Sequence[Path], select: Chosen) -> list[Path]:
+def holding(paths: Sequence[Path], select: Selection) -> list[Path]:
     """Of several paths those that hold some of what is chosen, and those of which that cannot be told.
 
     `UnknownName` for a topic or partition that is in none of them.
@@ -91,7 +91,7 @@ def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
     return list(found.values())
 
 
-def chosen_directories(paths: Sequence[PathLike], select: Chosen) -> tuple[str, frozenset[str] | None]:
+def chosen_directories(paths: Sequence[PathLike], select: Selection) -> tuple[str, frozenset[str] | None]:
     """As `root_of`, with the partition directories that are meant; all of the paths are of one log directory."""
     places = [root_of(path) for path in paths]
     root = places[0][0]

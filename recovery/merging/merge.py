@@ -20,8 +20,8 @@ from kafkalog.codec.names import (
     LOG_START_OFFSET_CHECKPOINT,
 )
 from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import refuse_inside
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.recovery.act.fs import FileSystem, own_file
@@ -86,7 +86,7 @@ def merge_directories(
     *paths: PathLike,
     into: PathLike | None,
     prefer: PathLike | None = None,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
     limits: Limits = DEFAULT_LIMITS,

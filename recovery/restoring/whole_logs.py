@@ -28,9 +28,9 @@ from kafkalog.codec.text import (
     encode_offset_checkpoint,
     encode_partition_metadata,
 )
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.remote import RemoteFile
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.act.fs import PIECE, FileSystem, own_file
@@ -55,7 +55,7 @@ class BroughtBack:
     """nothing of the log was local"""
 
 
-def bring_back(root: str, tier: RemoteTier, select: Chosen = ALL) -> list[BroughtBack]:
+def bring_back(root: str, tier: RemoteTier, select: Selection = ALL) -> list[BroughtBack]:
     """Write what is missing or damaged of the tiered logs of a log directory that nobody else uses.
 
     Logs of which nothing is local are those that the cluster's metadata places on this broker, or all where it says

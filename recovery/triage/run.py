@@ -14,8 +14,8 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.wording import counted
-from kafkalog.log.directories.chosen import ALL, Chosen
 from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike, absolute
 from kafkalog.recovery.act.lock import refuse_if_locked
 from kafkalog.recovery.copies.common_history import Lineage
@@ -95,7 +95,7 @@ def refused(why: str) -> dict[str, Any]:
 def triage(
     *paths: PathLike,
     start_order: Sequence[int] | None = None,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     config: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,

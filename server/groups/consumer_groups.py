@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
 
+from kafkalog.cluster.rules.patterns import PatternError, matching
 from kafkalog.server.catalog import Catalog, Topic
 from kafkalog.server.error_codes import Code, brief
 from kafkalog.server.groups.assigning import Place
 from kafkalog.server.groups.consumer_group import ConsumerGroup, ConsumerMember, Wishes
-from kafkalog.server.groups.patterns import PatternError, matching
 from kafkalog.server.wire import Fields, Request
 
 __all__ = ["ConsumerGroups"]

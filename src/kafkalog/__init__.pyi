@@ -68,13 +68,13 @@ from kafkalog.inspect.remote import inspect_remote as inspect_remote
 from kafkalog.inspect.remote_rows import LocalPart as LocalPart
 from kafkalog.inspect.remote_rows import RemotePartition as RemotePartition
 from kafkalog.inspect.remote_rows import RemoteRow as RemoteRow
-from kafkalog.log.directories.chosen import Chosen as Chosen
 from kafkalog.log.directories.directory import LogDir as LogDir
 from kafkalog.log.directories.directory import open_log_dir as open_log_dir
 from kafkalog.log.directories.inventory import Inventory as Inventory
 from kafkalog.log.directories.inventory import open_all as open_all
 from kafkalog.log.directories.partition import Partition as Partition
 from kafkalog.log.directories.partition import open_segment as open_segment
+from kafkalog.log.directories.selection import Selection as Selection
 from kafkalog.log.disk.files import FileSource as FileSource
 from kafkalog.log.disk.lock import HeldDirectory as HeldDirectory
 from kafkalog.log.disk.remote import RemoteFile as RemoteFile

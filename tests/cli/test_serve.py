@@ -13,7 +13,7 @@ import pytest
 
 from broker_dirs import brokers, own_copy, unpacked
 from command import kafkalog
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 from kafkalog.server.catalog import Catalog
 from raw_client import RawClient, fetching
 from self_signed import self_signed
@@ -190,7 +190,7 @@ def test_partitions_whose_logs_are_elsewhere_are_counted(tmp_path: Path) -> None
         assert " (not here: 1 further partition of this cluster); nothing" in process.stdout.readline()
         process.terminate()
         process.communicate(timeout=STOP_SECONDS)
-    assert Catalog([part], chosen=Chosen.of(partitions=[0])).absent_count == 0
+    assert Catalog([part], chosen=Selection.of(partitions=[0])).absent_count == 0
     assert Catalog([TXN]).absent_count == 0
 
 

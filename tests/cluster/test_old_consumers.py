@@ -16,8 +16,8 @@ from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.assignors.assignors import GroupMember, assign
 from kafkalog.cluster.assignors.old_assignors import OldConsumer, old_range, old_round_robin, threads_of
 from kafkalog.cluster.groups.old_group_lines import as_derived, as_group, by_thread, old_group_line
+from kafkalog.cluster.rules.patterns import PatternError, from_java, matching
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
-from kafkalog.cluster.zookeeper.java_pattern import JavaPattern
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, old_groups
 from kafkalog.cluster.zookeeper.registered_consumers import ConsumerId, consumer_id
 from kafkalog.cluster.zookeeper.replay import Replayer
@@ -131,22 +131,23 @@ PATTERNS = [
     ("(?i)ab[cd]", "ABD", True), ("(?:a|(?<n>b))$", "b", True), ("\\Qa.b\\E", "axb", False), ("x{0}", "", True),
     ("", "", True), ("[]a]", "]", True), ("\\x41\\u0042", "AB", True), (".", "\n", False), ("^^a$$", "a", True),
     ("(a*)*b", "a" * 249, False), ("(a|a)*b", "a" * 249, False), ("\\W", "-", True), ("[\\w-]+", "a-b", True),
+    ("(" * 60 + ")" * 60, "", True), ("\\ba\\b", "a", True), ("\\Qa\\\\Eb", "a\\b", True),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("pattern", "name", "wanted"), PATTERNS)
 def test_patterns_as_java_reads_them(pattern: str, name: str, wanted: bool) -> None:
-    assert JavaPattern(pattern).matches(name) is wanted
+    assert (name in matching(from_java(pattern), (name,))) is wanted
 
 
 @pytest.mark.parametrize(
     "pattern",
     ["*", "a**", "(", "a)", "[a", "(?=a)", "(?>a)", "a*+", "\\1", "[a[b]]", "[a&&b]", "a{2", "a{3,2}", "\\p{Greek}",
-     "\\", "[b-a]", "\\b", "(" * 60 + ")" * 60, "a{999}{9}", "((a{99}){99}){99}"],
+     "\\", "[b-a]", "\\h", "a{999}{9}", "((a{99}){99}){99}"],
 )  # fmt: skip
 def test_patterns_that_are_refused(pattern: str) -> None:
-    with pytest.raises(FormatError):
-        JavaPattern(pattern)
+    with pytest.raises(PatternError):
+        matching(from_java(pattern), ("a",))
 
 
 # -- groups ------------------------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def test_a_folder_in_the_way_of_the_venv_is_not_removed(monkeypatch: pytest.Monk
     kept.write_bytes(b"mine")
     monkeypatch.setattr(dev, "VENV", tmp_path / ".venv")
     with pytest.raises(dev.DevError, match="not a virtual environment; move it aside"):
-        dev._make_venv(None)
+        dev._make_venv(None, dev.VENV)
     assert kept.read_bytes() == b"mine"
 
 
@@ -174,6 +174,15 @@ def test_no_requirement_file_names_a_place(name: str) -> None:
     text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
     assert "://" not in text
     assert not re.search(r"^\s*(-i|-f|--index|--extra-index|--find-links|--trusted-host)", text, re.MULTILINE)
+
+
+def test_the_linters_are_those_that_everything_else_is_checked_with() -> None:
+    text = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8")
+    chosen = dev._requirements_of(text, dev.LINTERS)
+    names = [line.partition("==")[0] for line in chosen.splitlines() if not line.startswith(" ")]
+    assert sorted(names) == sorted(dev.LINTERS)
+    assert all(line in text for line in chosen.splitlines())
+    assert chosen.count("--hash=sha256:") >= len(names)
 
 
 def test_every_dependency_of_the_project_is_pinned() -> None:

@@ -13,7 +13,7 @@ import pytest
 from kafkalog import compare, merge_directories
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 from real_cluster import RealCluster
 
 if TYPE_CHECKING:
@@ -61,11 +61,12 @@ def test_a_broker_leads_with_what_was_merged(
         flip(next((volumes[lead] / "t-0").glob("*.log")), 2)
         flip(next((volumes[follow] / "t-0").glob("*.log")), 9)
 
-        told = compare(*volumes.values(), select=Chosen.of(["t"]))["t", 0]
+        told = compare(*volumes.values(), select=Selection.of(["t"]))["t", 0]
         assert told.replica_state is not None
         assert told.replica_state.isr == (lead,)
         assert [copy.damage is not None for copy in told.copies] == [True, True]
-        (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["t"])).partitions
+        wanted = Selection.of(["t"])
+        (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
         assert (result.gap_count, result.records_kept) == (0, len(sent))
         assert log_of(tmp_path / "merged") == whole
         shutil.rmtree(volumes[lead] / "t-0")
@@ -85,5 +86,5 @@ def test_a_broker_leads_with_what_was_merged(
         for node in (follow, lead):
             cluster[node].stop()
         assert log_of(volumes[lead]) == whole
-        assert compare(*volumes.values(), select=Chosen.of(["t"])).is_clean
+        assert compare(*volumes.values(), select=Selection.of(["t"])).is_clean
         compared("records that a live broker served from a merged log", len(seen))

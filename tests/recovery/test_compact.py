@@ -17,7 +17,7 @@ from elsewhere import PLACES, quarantine_at
 from every_byte import Originals
 from fixture_data import RecoveryCase, broker_case, recovery_cases, recovery_families
 from kafkalog import FindingCode, RecoveryRefused, StorageError
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.pointer import POINTER
 from stopping import Failure, Stopped, beside, complete_what_began, disturbed, killed_at, take_back_all
 from trees import contents, copy_tree, first_difference, stamps
@@ -73,11 +73,11 @@ def test_the_settings_come_from_the_metadata_log(tmp_path: Path) -> None:
     means = {path.name: meaning(path) for path in root.glob("*-[0-9]*") if not path.name.startswith("__")}
     (root / "cleaner-offset-checkpoint").unlink()
     at = int((root / "clicks-0-0").stat().st_mtime * 1000)
-    made = kafkalog.plan_compaction(root, at=at, select=Chosen.of(excluded=["__transaction_state"]))
+    made = kafkalog.plan_compaction(root, at=at, select=Selection.of(excluded=["__transaction_state"]))
     assert [each.name for each in made.partitions] == [
         "clicks-0-0", "payments-42-0", "quotes-3-0", "trades-4-0", "visits-41-0",
     ]  # fmt: skip
-    result = kafkalog.compact(root, at=at, select=Chosen.of(excluded=["__transaction_state"]))
+    result = kafkalog.compact(root, at=at, select=Selection.of(excluded=["__transaction_state"]))
     assert any(each.is_cleaned for each in result.done.partitions)
     assert not result.done.has_findings
     assert {name: meaning(root / name) for name in means} == means

@@ -19,7 +19,7 @@ from kafkalog import Comparison, FindingCode, UsageError, compare
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.copies.common_history import CommonPast, Lineage, common_past
 from kafkalog.recovery.copies.comparison import CopyReport
 from trees import stamps
@@ -302,7 +302,8 @@ def test_the_same_directory_twice_and_a_file(volumes: dict[int, Path], tmp_path:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match="is not a Kafka log directory"):
         compare(one, tmp_path / "empty")
-    assert {each.partition for each in compare(*volumes.values(), select=Chosen.of(partitions=[0])).partitions} == {0}
+    first = compare(*volumes.values(), select=Selection.of(partitions=[0]))
+    assert {each.partition for each in first.partitions} == {0}
 
 
 def test_two_copies_on_one_broker_and_two_clusters(volumes: dict[int, Path], tmp_path: Path) -> None:
@@ -319,7 +320,7 @@ def test_two_copies_on_one_broker_and_two_clusters(volumes: dict[int, Path], tmp
 
 def test_a_topic_that_was_made_anew(volumes: dict[int, Path]) -> None:
     (volumes[NEW] / "equal-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
-    (finding,) = compare(volumes[OLD], volumes[NEW], select=Chosen.of(["equal"])).findings
+    (finding,) = compare(volumes[OLD], volumes[NEW], select=Selection.of(["equal"])).findings
     assert finding.code == FindingCode.NOT_REPLICAS
     assert "several topics of the same name" in (finding.detail or "")
 
@@ -343,7 +344,7 @@ def test_partition_directories_know_their_broker(volumes: dict[int, Path]) -> No
 
 
 def test_some_topics_and_partitions(volumes: dict[int, Path]) -> None:
-    found = compare(*volumes.values(), select=Chosen.of(["tale", "equal"], excluded=["equal-0"]))
+    found = compare(*volumes.values(), select=Selection.of(["tale", "equal"], excluded=["equal-0"]))
     assert [(each.topic, each.partition) for each in found.partitions] == [("tale", 0)]
     assert found.memory is not None, "the metadata is read for the ISRs all the same"
 

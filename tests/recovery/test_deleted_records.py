@@ -10,7 +10,7 @@ import kafkalog.recovery.copies.copy_walk as copy_walk
 from batches import record, records_batch
 from fixture_data import broker_case
 from kafkalog import compare, merge_directories, plan, verify
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.decide.ways import WayName
 
 NAME = "invoices-25-0"
@@ -35,9 +35,9 @@ def volumes(tmp_path: Path) -> list[Path]:
 
 def test_all_commands_count_the_same_records(volumes: list[Path], tmp_path: Path) -> None:
     partition = ["invoices-25"]
-    (compared,) = compare(*volumes, select=Chosen.of(topics=partition)).partitions
+    (compared,) = compare(*volumes, select=Selection.of(topics=partition)).partitions
     assert [(each.log_start_offset, each.log_end_offset) for each in compared.copies] == [(START, END)] * 2
-    (merged,) = merge_directories(*volumes, into=tmp_path / "merged", select=Chosen.of(topics=partition)).partitions
+    (merged,) = merge_directories(*volumes, into=tmp_path / "merged", select=Selection.of(topics=partition)).partitions
     (verified,) = (
         report for each in verify(volumes[0]).directories for report in each.partitions if report.path.endswith(NAME)
     )
@@ -52,7 +52,7 @@ def test_all_commands_count_the_same_records(volumes: list[Path], tmp_path: Path
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_copy_that_has_lost_its_log_start_is_not_better(volumes: list[Path], order: tuple[int, int]) -> None:
     (volumes[0] / "log-start-offset-checkpoint").write_bytes(b"")
-    (found,) = compare(*(volumes[number] for number in order), select=Chosen.of(topics=["invoices-25"])).partitions
+    (found,) = compare(*(volumes[number] for number in order), select=Selection.of(topics=["invoices-25"])).partitions
     assert found.best is not None
     assert found.best.path == str(volumes[1] / NAME)
     assert found.why == "no copy is longer, and it begins after what was deleted"

@@ -20,7 +20,7 @@ from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_previ
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scan import scan
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.merging.merge import merge_replicas
 from trees import stamps
 
@@ -238,7 +238,7 @@ def test_what_only_the_leader_had_is_a_gap_and_not_the_deposed_leaders(
     """The first batch of the new epoch is damaged: the list of its broker says all the same where it began."""
     (lost,) = damage(logs(volumes[NEW] / "tale-0")[2], 0)
     assert lost[0] == 90
-    result = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["tale"]))
+    result = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Selection.of(["tale"]))
     (tale,) = result.partitions
     assert tale.gaps == [lost]
     old = next(copy for copy in tale.copies if f"broker-{OLD}" in copy.path)
@@ -313,7 +313,8 @@ def test_any_copy_that_has_an_offset_gives_it(volumes: dict[int, Path], tmp_path
         lost.append(gone)
     nowhere = set.intersection(*lost)
     assert nowhere
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["equal"])).partitions
+    wanted = Selection.of(["equal"])
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
     assert set(offsets(tmp_path / "merged")) == set(whole) - nowhere
     assert {offset for first, last in result.gaps for offset in range(first, last + 1)} == nowhere
 
@@ -329,7 +330,8 @@ def test_records_that_were_deleted_stay_deleted(volumes: dict[int, Path], tmp_pa
     text = f"0\n1\ntale 0 {start}\n"
     for broker in (OLD, NEW):
         (volumes[broker] / "log-start-offset-checkpoint").write_text(text)
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["tale"])).partitions
+    wanted = Selection.of(["tale"])
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
     assert result.log_start_offset == start
     assert (tmp_path / "merged" / "log-start-offset-checkpoint").read_text() == text
     seen = open_all(tmp_path / "merged")["tale", 0].records()
@@ -338,13 +340,15 @@ def test_records_that_were_deleted_stay_deleted(volumes: dict[int, Path], tmp_pa
 
 def test_a_log_start_behind_the_end_deletes_nothing(volumes: dict[int, Path], tmp_path: Path) -> None:
     (volumes[BEHIND] / "log-start-offset-checkpoint").write_text("0\n1\ntale 0 99999999\n")
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["tale"])).partitions
+    wanted = Selection.of(["tale"])
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
     assert (result.log_start_offset, result.records_kept) == (0, 120)
 
 
 def test_a_copy_that_has_lost_its_first_segments_is_filled(volumes: dict[int, Path], tmp_path: Path) -> None:
     logs(volumes[NEW] / "tale-0")[0].unlink()
-    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["tale"])).partitions
+    wanted = Selection.of(["tale"])
+    (result,) = merge_directories(*volumes.values(), into=tmp_path / "merged", select=wanted).partitions
     assert (result.log_start_offset, result.log_end_offset, result.gap_count) == (0, 120, 0)
     assert len(result.ranges) == 2
 
@@ -362,7 +366,7 @@ def test_what_cannot_be_merged(volumes: dict[int, Path], tmp_path: Path) -> None
     with pytest.raises(UsageError, match="already exists"):
         merge_directories(*volumes.values(), into=tmp_path / "full")
     with pytest.raises(UnknownName, match="there is no topic 'nothing'"):
-        merge_directories(*volumes.values(), into=tmp_path / "merged", select=Chosen.of(["nothing"]))
+        merge_directories(*volumes.values(), into=tmp_path / "merged", select=Selection.of(["nothing"]))
     (volumes[NEW] / "tale-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     ((name, why),) = merge_directories(*volumes.values(), into=tmp_path / "merged").refused
     assert name == "tale-0"

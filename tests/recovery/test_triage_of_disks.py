@@ -13,7 +13,7 @@ from fixture_data import REPLICA_VERSIONS, replica_roles, unpack_replicas
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_partition
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.triage.outcome import PartitionTriage
 from kafkalog.recovery.triage.run import Triage, triage
 from lock_holder import held
@@ -216,7 +216,7 @@ def test_a_broker_in_the_order_must_be_there(disks: Path) -> None:
 
 
 def test_only_some_topics(disks: Path) -> None:
-    found = triage(*(disks / name for name in NAMES), select=Chosen.of(["tale", "equal"]))
+    found = triage(*(disks / name for name in NAMES), select=Selection.of(["tale", "equal"]))
     assert [each.topic for each in found.partitions] == ["equal", "tale"]
 
 

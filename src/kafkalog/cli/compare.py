@@ -15,7 +15,7 @@ from kafkalog.cli.settings import total_bytes
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
 from kafkalog.inspect.group_losses import GroupLoss, commits_of, group_losses
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.copies.compare import compare
 from kafkalog.recovery.copies.comparison import Comparison
 from kafkalog.words.outcome import Outcome
@@ -77,6 +77,6 @@ def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss],
     """What groups lost, and what speaks against the answer being whole."""
     beside = found
     if not any(each.topic == CONSUMER_OFFSETS_TOPIC for each in found.partitions):
-        beside = compare(*paths, select=Chosen.of([CONSUMER_OFFSETS_TOPIC]))
+        beside = compare(*paths, select=Selection.of([CONSUMER_OFFSETS_TOPIC]))
     commits, findings = commits_of(beside)
     return group_losses(found, commits), [each for each in findings if each.severity is not Severity.INFO]

@@ -11,7 +11,7 @@ from kafkalog.cluster.rules.config_defaults import default_settings
 from kafkalog.cluster.rules.configuration import Setting, effective_of_broker, effective_of_topic
 from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 from kafkalog.codec.unknown import unknown_number
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 
 __all__ = ["Configured", "print_effective"]
 
@@ -38,7 +38,7 @@ class Configured(NamedTuple):
 
 
 def _found(
-    configured: Configured, static: Mapping[str, str], chosen: Chosen, broker: int | None, *, defaults: bool
+    configured: Configured, static: Mapping[str, str], chosen: Selection, broker: int | None, *, defaults: bool
 ) -> Iterator[tuple[str, Setting]]:
     chosen.check((name, _NO_PARTITION) for name in configured.topics)
     topics = [name for name in configured.topics if chosen.takes_topic(name)]
@@ -62,7 +62,7 @@ def print_effective(
     configured: Configured,
     static: Mapping[str, str],
     *,
-    chosen: Chosen,
+    chosen: Selection,
     broker: int | None,
     as_json: bool,
     show_secrets: bool,

@@ -31,7 +31,7 @@ from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, ti
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.unknown import unknown
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 
 __all__ = ["command"]
 
@@ -129,7 +129,7 @@ def _term_line(term: ControllerTerm) -> dict[str, object]:
     }
 
 
-def _kraft(log: MetadataLog, *, as_json: bool, chosen: Chosen, every: bool, findings: list[Finding]) -> None:
+def _kraft(log: MetadataLog, *, as_json: bool, chosen: Selection, every: bool, findings: list[Finding]) -> None:
     terms = log.terms(findings)
     changes = list(partition_changes(log, findings))
     known = [(name, number) for name, topic in log.state().image.topics.items() for number in topic.partitions]
@@ -155,7 +155,7 @@ def _departures(
     directory: ZooKeeperDirectory | None,
     brokers: tuple[int, ...],
     *,
-    chosen: Chosen,
+    chosen: Selection,
     unclean: bool,
     as_of: Position | None,
     static: dict[str, str],
@@ -280,7 +280,7 @@ def _zookeeper(
     against: tuple[str, ...],
     *,
     as_json: bool,
-    chosen: Chosen,
+    chosen: Selection,
     every: bool,
     findings: list[Finding],
 ) -> None:

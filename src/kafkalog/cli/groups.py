@@ -33,7 +33,7 @@ from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.names import parse_java_long
 from kafkalog.codec.unknown import unknown
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 
 __all__ = ["command"]
 
@@ -275,7 +275,7 @@ def command(
     return finish(findings)
 
 
-def _concerned(chosen: Chosen, groups: Iterable[Group], counts: Mapping[str, int]) -> Callable[[Group], bool]:
+def _concerned(chosen: Selection, groups: Iterable[Group], counts: Mapping[str, int]) -> Callable[[Group], bool]:
     """Whether a group has to do with what is chosen; `UnknownName` for a topic that neither it nor the cluster has."""
     if chosen == ALL:
         return lambda group: True

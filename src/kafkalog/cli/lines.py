@@ -8,14 +8,14 @@ from kafkalog.cli.output import LineWriter, report_findings
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.words.outcome import outcome_of_findings
 
 __all__ = ["finish", "partitions_at", "partitions_with", "print_lines", "unique"]
 
 
 def partitions_at(
-    paths: Sequence[str], replica: str | None, findings: list[Finding], select: Chosen = ALL
+    paths: Sequence[str], replica: str | None, findings: list[Finding], select: Selection = ALL
 ) -> tuple[Partition, ...]:
     """What a consumer would read; files and directories that cannot be read are left out, and are findings."""
     inventory = open_all(*paths, tolerant=True)
@@ -27,7 +27,7 @@ def partitions_with(
     paths: Sequence[str], topic: str, replica: str | None, findings: list[Finding]
 ) -> tuple[Partition, ...]:
     """The same; `UsageError` if no partition of `topic` is there, `StorageError` if that may be why."""
-    found = partitions_at(paths, replica, findings, Chosen.of([topic]))
+    found = partitions_at(paths, replica, findings, Selection.of([topic]))
     if not any(each.topic == topic for each in found):
         open_all(*paths)  # raises what was left out
         raise UsageError(f"no partition of {topic} in {', '.join(paths)}")

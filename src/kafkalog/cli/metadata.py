@@ -33,7 +33,7 @@ from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.words.times import time_text
 
 __all__ = ["command", "metadata_log", "offset_of", "refuse_beyond_end", "zxid_of"]
@@ -73,7 +73,7 @@ def _entity(resource: str) -> tuple[str, str]:
     return kind, name or "(default)"
 
 
-def _only(state: MetadataState, chosen: Chosen) -> MetadataState:
+def _only(state: MetadataState, chosen: Selection) -> MetadataState:
     """The state with the chosen partitions alone, and of configurations of topics theirs; `UnknownName` for others."""
     chosen.check([(name, number) for name, topic in state.image.topics.items() for number in topic.partitions])
     if chosen == ALL:

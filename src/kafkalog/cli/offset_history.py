@@ -16,7 +16,7 @@ from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.wording import counted
-from kafkalog.log.directories.chosen import Chosen
+from kafkalog.log.directories.selection import Selection
 
 __all__ = ["show_history"]
 
@@ -27,7 +27,7 @@ def show_history(
     others: Mapping[str, object],
     replica: str | None,
     groups: Sequence[str],
-    chosen: Chosen,
+    chosen: Selection,
     *,
     as_json: bool,
 ) -> int:

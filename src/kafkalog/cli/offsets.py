@@ -33,8 +33,8 @@ from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.unknown import unknown
-from kafkalog.log.directories.chosen import is_glob
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import is_glob
 from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]

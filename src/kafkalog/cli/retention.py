@@ -18,7 +18,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_all
-from kafkalog.log.directories.chosen import unreadable_names
+from kafkalog.log.directories.selection import unreadable_names
 from kafkalog.recovery.run import known_topics
 from kafkalog.words.times import time_text
 

@@ -30,7 +30,7 @@ from kafkalog.cluster.transactions.transactions import (
 )
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log.directories.chosen import ALL
+from kafkalog.log.directories.selection import ALL
 from kafkalog.words.escapes import escape_controls
 
 __all__ = ["command"]

@@ -19,7 +19,7 @@ from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
-from kafkalog.log.directories.chosen import is_glob, matcher
+from kafkalog.log.directories.selection import is_glob, matcher
 from kafkalog.recovery import Remains, deleted, plan_undelete, undelete_into
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.undeleting.taking_out import TakenOut

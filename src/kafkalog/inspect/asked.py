@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 
 if TYPE_CHECKING:
     from kafkalog.recovery.facts.workers import ProgressState
@@ -40,7 +40,7 @@ class Watch:
 class Asked:
     """Which partitions, by which settings, and how much of it."""
 
-    chosen: Chosen = ALL
+    chosen: Selection = ALL
     config: Mapping[str, str] = field(default_factory=dict)
     """settings under Kafka's names"""
     at: int | None = None

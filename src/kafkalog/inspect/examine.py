@@ -14,9 +14,9 @@ from kafkalog.inspect.annotated import bytes_around
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.facts import Damage, Directory, Planned, ReportFacts
 from kafkalog.inspect.walked import walk_over
-from kafkalog.log.directories.chosen import ALL
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import ALL
 from kafkalog.recovery.act.history import RunInfo, runs
 from kafkalog.recovery.act.unfinished_business import standing
 from kafkalog.recovery.checks.report import VerifyReport

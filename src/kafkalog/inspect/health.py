@@ -17,7 +17,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState
 from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike, unreadable
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.walk.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
@@ -179,7 +179,7 @@ class DirectoryHealth:
 @checked
 def health(
     *paths: PathLike,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     jobs: int = 1,
     limits: Limits = DEFAULT_LIMITS,
     on_read: OnRead | None = None,
@@ -202,7 +202,7 @@ def health(
 
 
 def health_of(
-    inventory: Inventory, select: Chosen, wanted: Sequence[Partition], jobs: int, on_read: OnRead
+    inventory: Inventory, select: Selection, wanted: Sequence[Partition], jobs: int, on_read: OnRead
 ) -> tuple[DirectoryHealth, ...]:
     """As `health`, of directories that were opened and partitions of them that are meant."""
     together = inventory.findings_together()

@@ -14,7 +14,7 @@ from typing import Any
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import LogDir, Partition
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.storage import retention
 from kafkalog.log.walk.summary import summarize
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
@@ -114,7 +114,7 @@ def foresee_retention(
     facts: TopicFacts,
     given: Mapping[str, str] | None = None,
     instead: Mapping[str, str] | None = None,
-    select: Chosen = ALL,
+    select: Selection = ALL,
 ) -> Iterator[PartitionRetention]:
     """Of each live partition of a log directory.
 

@@ -12,7 +12,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.examine import examine
 from kafkalog.inspect.facts import ReportFacts
-from kafkalog.log.directories.chosen import ALL, Chosen
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.reporting.markdown import markdown_of
 from kafkalog.reporting.page import page_of
 from kafkalog.reporting.verdict import ReportVerdict, verdict_of
@@ -51,7 +51,7 @@ class Report:
 def report(
     *paths: PathLike,
     deep: bool = True,
-    select: Chosen = ALL,
+    select: Selection = ALL,
     config: Mapping[str, str] | None = None,
     at: int | None = None,
     show_bytes: bool = True,

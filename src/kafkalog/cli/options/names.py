@@ -11,7 +11,7 @@ from kafkalog.cli.output import report_findings
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.unknown import not_known, quoted, unknown
-from kafkalog.log.directories.chosen import is_glob, matcher
+from kafkalog.log.directories.selection import is_glob, matcher
 
 __all__ = ["GROUPS", "WhyUnknown", "chosen_names"]
 

@@ -9,7 +9,7 @@ import click
 
 from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.codec.findings import Finding
-from kafkalog.log.directories.chosen import Chosen, unreadable_names
+from kafkalog.log.directories.selection import Selection, unreadable_names
 
 __all__ = ["chosen_of", "selected", "selection_options", "topic_names"]
 
@@ -48,13 +48,13 @@ def selection_options(function: Function) -> Function:
     return function
 
 
-def chosen_of(topics: Iterable[str] = (), numbers: Iterable[int] = (), excluded: Iterable[str] = ()) -> Chosen:
+def chosen_of(topics: Iterable[str] = (), numbers: Iterable[int] = (), excluded: Iterable[str] = ()) -> Selection:
     """What the three options say.
 
-    `Chosen.check(keys)` raises `UnknownName` (exit code 1) for a topic or partition that is not among `keys`, with the
-    nearest name; `Chosen.takes(topic, partition)` says whether one is meant.
+    `Selection.check(keys)` raises `UnknownName` (exit code 1) for a topic or partition that is not among `keys`, with
+    the nearest name; `Selection.takes(topic, partition)` says whether one is meant.
     """
-    return Chosen.of(topics, numbers, excluded)
+    return Selection.of(topics, numbers, excluded)
 
 
 class _Named(Protocol):
@@ -72,7 +72,7 @@ def topic_names(items: Iterable[_Named]) -> list[tuple[str, int]]:
     return [(each.topic, each.partition) for each in items if each.topic is not None and each.partition is not None]
 
 
-def selected(chosen: Chosen, items: Iterable[Item], unreadable: Iterable[Finding] = ()) -> list[Item]:
+def selected(chosen: Selection, items: Iterable[Item], unreadable: Iterable[Finding] = ()) -> list[Item]:
     """Those items that are meant, in their order; `UnknownName` where something that was named is not among them.
 
     What `unreadable` findings are about is there, although it cannot be read.

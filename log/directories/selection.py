@@ -14,7 +14,7 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.codec.unknown import quoted, unknown
 
-__all__ = ["ALL", "Chosen", "is_glob", "matcher", "unreadable_names"]
+__all__ = ["ALL", "Selection", "is_glob", "matcher", "unreadable_names"]
 
 _GLOB_CHARACTERS = frozenset("*?[")
 _MOST_LISTED = 20
@@ -36,7 +36,7 @@ def matcher(patterns: frozenset[str]) -> Callable[[str], bool]:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class Selection:
     """Partitions of the topics that match `topics`, or of all; `excluded` are topics, or partitions as `topic-0`.
 
     Topics and what is excluded are names or patterns with `*`, `?` and `[…]`; case counts.
@@ -47,7 +47,7 @@ class Chosen:
     excluded: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, topics: Iterable[str] = (), partitions: Iterable[int] = (), excluded: Iterable[str] = ()) -> Chosen:
+    def of(cls, topics: Iterable[str] = (), partitions: Iterable[int] = (), excluded: Iterable[str] = ()) -> Selection:
         """From what was given, in any order and any number of times."""
         return cls(frozenset(topics), frozenset(partitions), frozenset(excluded))
 
@@ -128,7 +128,7 @@ class Chosen:
         return found
 
 
-ALL = Chosen()
+ALL = Selection()
 
 
 def unreadable_names(findings: Iterable[Finding]) -> list[tuple[str, int]]:

@@ -1,0 +1,75 @@
+"""Which topics match a regular expression, in linear time, whatever somebody thought of: RE2 decides, as in brokers.
+
+Clients of the new protocol of groups send RE2's own syntax.  Consumers of old registered Java's (`Pattern`,
+`String.matches`): what both read alike goes to RE2 as it is, what is only spelled in another
+way is spelled in RE2's, and everything else is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+__all__ = ["PatternError", "from_java", "matching"]
+
+_LONGEST = 4096
+_CLASSES = {"Lower": "Ll", "Upper": "Lu", "Alpha": "L", "Digit": "Nd"}
+"""Java's ASCII classes as Unicode's, which are the same among the characters of a topic's name."""
+_TOKEN = re.compile(
+    r"\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\p\{(?P<kind>\w+)\}|\\u(?P<code>[0-9a-fA-F]{4})|\\(?P<escaped>.)"
+    r"|(?P<count>\{\d{1,4}(?:,\d{0,4})?\})|(?P<other>.)",
+    re.DOTALL,
+)
+_SAME_ESCAPES = frozenset("dDwWsStnrfavxbBA")
+
+
+class PatternError(ValueError):
+    """It is not a pattern, or nothing is installed that could tell."""
+
+
+@lru_cache(maxsize=32)
+def matching(pattern: str, names: tuple[str, ...]) -> frozenset[str]:
+    """Of the names those that match as a whole."""
+    try:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+    except ImportError:
+        raise PatternError("patterns need pyarrow: pip install kafkalog[serve]") from None
+    if len(pattern) > _LONGEST:
+        raise PatternError(f"a pattern of more than {_LONGEST} characters")
+    try:
+        topics = pa.array(names, pa.string())
+        pc.match_substring_regex(topics, pattern)  # by itself it must be one too
+        found = pc.match_substring_regex(topics, f"^(?:{pattern})$").to_pylist()
+    except (pa.ArrowInvalid, UnicodeEncodeError) as error:
+        raise PatternError(f"{pattern!r} is not a pattern: {error}") from None
+    return frozenset(name for name, matches in zip(names, found, strict=True) if matches)
+
+
+def from_java(pattern: str) -> str:
+    """A pattern of Java's in the syntax of RE2; `PatternError` for what only Java reads, or reads otherwise."""
+    made: list[str] = []
+    in_class = False
+    for token in _TOKEN.finditer(pattern):
+        text = token.group()
+        if token["quoted"] is not None:
+            text = "".join(f"\\x{{{ord(each):x}}}" for each in token["quoted"])
+        elif token["kind"] is not None:
+            if token["kind"] not in _CLASSES:
+                raise PatternError(f"{pattern!r}: {text} is not followed")
+            text = f"\\p{{{_CLASSES[token['kind']]}}}"
+        elif token["code"] is not None:
+            text = f"\\x{{{token['code']}}}"
+        elif token["escaped"] is not None:
+            if token["escaped"].isalnum() and token["escaped"] not in _SAME_ESCAPES:
+                raise PatternError(f"{pattern!r}: {text} is not followed")
+        elif text == "[" or (in_class and text == "&" and made[-1] == "&"):
+            if in_class:
+                raise PatternError(f"{pattern!r}: classes within classes are not followed")
+            in_class = True
+        elif text == "]" and in_class:
+            in_class = made[-1] == "[" or made[-2:] == ["[", "^"]  # the first is one of the class
+        elif text == "{" and not in_class:
+            raise PatternError(f"{pattern!r}: a brace that counts nothing")
+        made.append(text)
+    return "".join(made)
