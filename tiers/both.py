@@ -58,6 +58,8 @@ class _Held:
     """of a log, the last offset that is read of it"""
     copied: int | None = None
     """of a log, how many bytes the events say were copied"""
+    newest: int | None = None
+    """of a log, the largest timestamp by the events"""
 
 
 @dataclass
@@ -183,6 +185,7 @@ class BothTiers:
             segment = stretch.segment
             there = objects.get(segment.id)
             until = stretch.last if stretch.last < segment.end_offset else None
+            newest = segment.max_timestamp if segment.max_timestamp >= 0 else None
             for kind in _KINDS if self.local is not None else (*_KINDS, FileKind.PRODUCER_SNAPSHOT):
                 item = None if there is None else there.objects.get(kind)
                 if item is None and kind is FileKind.LOG:
@@ -190,7 +193,8 @@ class BothTiers:
                 if item is not None:
                     is_log = kind is FileKind.LOG
                     held = _Held(item.size, item.modified_ns, item=item, until=until if is_log else None,
-                                 copied=segment.size if is_log else None)  # fmt: skip
+                                 copied=segment.size if is_log else None,
+                                 newest=newest if is_log else None)  # fmt: skip
                     is_snapshot = kind is FileKind.PRODUCER_SNAPSHOT  # of the producers at the segment's end
                     base = segment.end_offset + 1 if is_snapshot else segment.start_offset
                     yield segment_file(base, kind), held
@@ -239,7 +243,7 @@ class BothTiers:
                 found = self._files(directory)
                 return [
                     RemoteEntry(name, f"{self.path}/{directory}/{name}", False, self._size(held, directory, name),
-                                held.modified_ns)
+                                held.modified_ns, held.newest)
                     for name, held in found.items()
                 ]  # fmt: skip
             case _:

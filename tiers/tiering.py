@@ -78,7 +78,7 @@ class Tiering:
     """topics of which the metadata is known, and whether they have remote storage; None without metadata"""
     remote: RemoteMetadata = field(default_factory=RemoteMetadata)
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """of those topics, as far as they are of `SETTINGS_OF_TOPICS` and set"""
+    """of those topics, those of `SETTINGS_OF_TOPICS` that are set"""
     seen: frozenset[str] = frozenset()
     """topics of which only the logs themselves and the checkpoint say so"""
 

@@ -25,6 +25,7 @@ from kafkalog.codec.names import (
 )
 from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, decode_leader_epochs, decode_partition_metadata
 from kafkalog.log.disk.files import Entry, NotRegularFileError, read_small, unreadable, what_it_is
+from kafkalog.log.disk.remote import RemoteEntry
 from kafkalog.log.walk.segment import Segment
 
 __all__ = ["PartitionListing", "reason_of"]
@@ -41,6 +42,7 @@ class PartitionListing:
         self.limits = limits
         self.files: dict[int, dict[FileKind, str]] = {}
         self.status: dict[str, os.stat_result] = {}
+        self.newest: dict[str, int] = {}
         self.snapshots: list[str] = []
         self.kraft_snapshots: list[str] = []
         self.unfinished: list[str] = []
@@ -63,6 +65,8 @@ class PartitionListing:
             self._no_file(entry, status.st_mode, holds_records=parsed is not None and parsed.is_live_log)
             return
         self.status[entry.path] = status
+        if isinstance(entry, RemoteEntry) and entry.newest is not None:
+            self.newest[entry.path] = entry.newest
         if entry.name.endswith(_UNFINISHED):
             self.unfinished.append(entry.path)
         elif parsed is not None:
@@ -122,7 +126,8 @@ class PartitionListing:
                 continue
             sizes = {kind: self.status[path].st_size for kind, path in files.items()}
             modified = self.status[log].st_mtime_ns
-            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes))
+            newest = self.newest.get(log)
+            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes, newest))
         return tuple(found)
 
 

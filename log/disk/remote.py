@@ -55,6 +55,8 @@ class RemoteEntry:
     directory: bool
     size: int
     modified_ns: int
+    newest: int | None = None
+    """of a log, its largest timestamp, where who lists knows it"""
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
         """Whether it is a directory."""

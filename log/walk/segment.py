@@ -33,6 +33,8 @@ class Segment:
     files: Mapping[FileKind, str]
     """paths of all its files, the log included"""
     sizes: Mapping[FileKind, int]
+    newest: int | None = None
+    """its largest timestamp, where that is known without reading it: of a remote segment"""
 
     @property
     def total_bytes(self) -> int:

@@ -106,10 +106,12 @@ class NewestTimestamps:
         if number + 1 >= len(self._segments):
             return False
         segment = self._segments[number]
-        state = settled_state(segment.path)
-        newest = None if state is None else (yield from _newest_of(segment))
-        if newest is None or settled_state(segment.path) != state:
-            return False
+        newest = segment.newest
+        if newest is None:
+            state = settled_state(segment.path)
+            newest = None if state is None else (yield from _newest_of(segment))
+            if newest is None or settled_state(segment.path) != state:
+                return False
         with self._lock:
             if len(self._newest) == known:  # who looked for it meanwhile has learned the same
                 self._newest.append(max([newest, *self._newest[-1:]]))

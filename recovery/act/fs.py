@@ -479,7 +479,7 @@ class FileSystem:
 
 
 def own_file() -> Owner:
-    """Mode and owner of a file of a log that is written anew."""
+    """Mode and owner of a file of a log that is written."""
     return 0o644, os.geteuid(), os.getegid()
 
 

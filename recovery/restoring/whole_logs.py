@@ -114,7 +114,7 @@ def _bring_back(fs: FileSystem, both: BothTiers, key: Key, partition: Partition 
 
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
-    """Those below the local part, and those in the place of a local segment that is damaged."""
+    """Those below the local part, and those in place of a damaged local segment."""
     if partition is None or not partition.segments:
         yield from copied
         return

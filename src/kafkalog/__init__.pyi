@@ -63,11 +63,11 @@ from kafkalog.inspect.facts import ReportFacts as ReportFacts
 from kafkalog.inspect.health import DirectoryHealth as DirectoryHealth
 from kafkalog.inspect.health import PartitionHealth as PartitionHealth
 from kafkalog.inspect.health import health as health
-from kafkalog.inspect.remote import LocalPart as LocalPart
-from kafkalog.inspect.remote import RemotePartition as RemotePartition
-from kafkalog.inspect.remote import RemoteRow as RemoteRow
 from kafkalog.inspect.remote import RemoteView as RemoteView
 from kafkalog.inspect.remote import inspect_remote as inspect_remote
+from kafkalog.inspect.remote_rows import LocalPart as LocalPart
+from kafkalog.inspect.remote_rows import RemotePartition as RemotePartition
+from kafkalog.inspect.remote_rows import RemoteRow as RemoteRow
 from kafkalog.log.directories.directory import LogDir as LogDir
 from kafkalog.log.directories.directory import open_log_dir as open_log_dir
 from kafkalog.log.directories.inventory import Inventory as Inventory

@@ -35,6 +35,7 @@ HELD = {
     "kafkalog.cli.dump.kcat_sink.KcatSink": "where a command writes",
     "kafkalog.cli.dump.sinks.TextSink": "where a command writes",
     "kafkalog.log.writing.loading.Loaded": "a log that is open",
+    "kafkalog.tiers.both.BothTiers": "a remote tier, which is listed and mounted",
     "kafkalog.log.directories.side_files.SideFile": "entries that are read when they are asked for",
     "kafkalog.recovery.act.apply.Located": "operations, each of which is tried by itself",
     "kafkalog.recovery.act.script.Script": "operations, each of which is tried by itself",

@@ -15,7 +15,8 @@ from trees import first_difference, stamps
 RUNBOOK = DOCS / "runbook"
 PAGES = sorted(path for path in RUNBOOK.glob("*.md") if path.name != "README.md")
 RESULTS = {
-    "failing-disk": "recovered", "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued",
+    "failing-disk": "recovered", "tiered": "whole",
+    "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued",
     "lost-controllers": "node-1", "moved-controllers": "node-2", "no-controller": "controller",
     "one-broker-left": "controller", "power-cut": "merged",
 }  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from broker_dirs import brokers, own_copy
-from fixture_data import unpack_replicas
+from fixture_data import unpack_replicas, unpack_tiered
 from quorums import copied, tear
 
 __all__ = ["SCENES"]
@@ -61,6 +61,19 @@ def failing_disk(directory: Path) -> None:
         file.seek(4096)
         file.write(bytes(512))
     data.rename(directory / "copy")
+
+
+def tiered(directory: Path) -> None:
+    """Zeros in a local segment of a tiered log, which was copied before; the next ones of another log are gone."""
+    data = unpack_tiered("stopped", directory)
+    data.rename(directory / "data")
+    log = directory / "data" / "tiered-0" / f"{1119:020}.log"
+    with log.open("r+b") as file:
+        file.seek(20000)
+        file.write(bytes(512))
+    for base in (1127, 1508):
+        for path in (directory / "data" / "tiered-1").glob(f"{base:020}.*"):
+            path.unlink()
 
 
 def lost_index(directory: Path) -> None:
@@ -159,6 +172,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "power-loss": power_loss,
     "full-disk": full_disk,
     "failing-disk": failing_disk,
+    "tiered": tiered,
     "lost-index": lost_index,
     "stopped": stopped,
     "flipped-bit": flipped_bit,

@@ -17,7 +17,8 @@ from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
 from kafkalog.codec.wording import counted
-from kafkalog.inspect.remote import RemotePartition, RemoteRow, RemoteView, inspect_remote
+from kafkalog.inspect.remote import RemoteView, inspect_remote
+from kafkalog.inspect.remote_rows import RemotePartition, RemoteRow
 from kafkalog.tiers.segments import RemoteSegmentState
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import outcome_of_findings
@@ -55,7 +56,7 @@ def rebuild_command(
     at: int | None,
     as_json: bool,
 ) -> int:
-    """Write the events of __remote_log_metadata anew, from the objects in a remote tier.
+    """Write the events of __remote_log_metadata again, from the objects in a remote tier.
 
     For a cluster that has lost them: each segment that is whole gets the events of a copy that has ended.  PATH is a
     log directory with the cluster's metadata, which knows the topic's id and how many partitions it has.  Put the

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.names import REMOTE_INDEX_CACHE, FileKind
+from kafkalog.inspect.remote_rows import LocalPart, RemotePartition, RemoteRow
 from kafkalog.log.disk.files import status_of
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentState
 from kafkalog.tiers.tiering import EVENTS, REMOTE_STORAGE_ENABLE
-
-if TYPE_CHECKING:
-    from kafkalog.inspect.remote import LocalPart, RemotePartition, RemoteRow
 
 __all__ = ["findings_of"]
 

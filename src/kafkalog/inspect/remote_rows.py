@@ -1,0 +1,116 @@
+"""A tiered log in both tiers: its remote segments as rows, and what log directories have of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import FileKind
+from kafkalog.log.directories.partition import Partition
+from kafkalog.tiers.lineage import RemoteStretch
+from kafkalog.tiers.remote_tier import ListedSegment
+from kafkalog.tiers.segments import RemoteSegment
+
+__all__ = ["LocalPart", "RemotePartition", "RemoteRow"]
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPart:
+    """What one log directory has of a tiered log."""
+
+    partition: Partition
+    log_start: int | None
+    """by its line in log-start-offset-checkpoint"""
+    end: int
+
+    @property
+    def begins(self) -> int:
+        """Base offset of the first local segment; the log's end without one."""
+        return self.partition.segments[0].base_offset if self.partition.segments else self.end
+
+    def holds(self, first: int, last: int) -> bool:
+        """All of these offsets."""
+        return self.begins <= first and last < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteRow:
+    """One remote segment, by the events, by the listing, or by both."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    id: str
+    base_offset: int
+    segment: RemoteSegment | None
+    """None if no event names it"""
+    listed: ListedSegment | None
+    """None if it was not listed, or there was no listing"""
+    is_listed: bool | None
+    """None without a listing"""
+    is_local: bool
+    """all of its offsets are in a log directory too"""
+    belongs: bool | None
+    """a broker reads some of it for this log, as its leader epochs are; None where nothing tells"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        found = self.segment
+        return {
+            "kind": "segment",
+            "topic": self.topic,
+            "partition": self.partition,
+            "topic_id": self.topic_id,
+            "segment_id": self.id,
+            "base_offset": self.base_offset,
+            "end_offset": None if found is None else found.end_offset,
+            "leader_epochs": [] if found is None else found.as_dict()["leader_epochs"],
+            "max_timestamp": None if found is None else found.max_timestamp,
+            "bytes": _size(found, self.listed),
+            "state": None if found is None else found.state.name,
+            "events": [] if found is None else found.as_dict()["events"],
+            "present": self.is_listed,
+            "objects": {} if self.listed is None else {
+                kind.value: item.size for kind, item in sorted(self.listed.objects.items())
+            },
+            "local": self.is_local,
+            "belongs": self.belongs,
+        }
+
+
+@dataclass(slots=True)
+class RemotePartition:
+    """One tiered log in both tiers."""
+
+    topic: str
+    topic_id: str
+    partition: int
+    rows: list[RemoteRow]
+    stretches: list[RemoteStretch]
+    """what a broker reads of it, in order"""
+    local: Mapping[str, LocalPart]
+    """by log directory"""
+    settings: Mapping[str, str] | None
+    """those of the topic that are about tiers; None where the cluster's metadata says nothing of it"""
+    has_events: bool
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def log_start(self) -> int | None:
+        """The first offset a consumer may read; None where nothing tells."""
+        known = [each.log_start for each in self.local.values() if each.log_start is not None]
+        return max(known, default=None)
+
+    @property
+    def copied_to(self) -> int | None:
+        """After the last remote offset; None without any."""
+        return self.stretches[-1].last + 1 if self.stretches else None
+
+
+def _size(segment: RemoteSegment | None, listed: ListedSegment | None) -> int | None:
+    if segment is not None:
+        return segment.size
+    item = None if listed is None else listed.objects.get(FileKind.LOG)
+    return None if item is None else item.size

@@ -1,0 +1,191 @@
+"""Damage of all kinds in both tiers: no wrong row is given, and whatever is lost is named.
+
+By the reading itself, by `kafkalog remote`, or by `verify --remote`.  Without the events nothing but its indexes tells
+that an object is of another log: then a row may be of that log, and `verify --remote` has to say so.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkalog
+from fixture_data import tiered_case
+from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.inspect.remote import inspect_remote
+from kafkalog.recovery.checks.remote import verify_remote
+from kafkalog.tiers.beside import remote_metadata_in
+from kafkalog.tiers.layouts import open_tier
+from kafkalog.tiers.reading import mounted
+
+NAME, VOLUME = "pair", "broker-1"
+EVENTS = "__remote_log_metadata-"
+Row = tuple[int, int, str | None, str | None]
+Damage = Callable[[Path, random.Random], None]
+
+
+@cache
+def expected() -> dict[str, dict[int, Row]]:
+    import base64
+
+    def decoded(text: str | None) -> str | None:
+        return None if text is None else base64.b64decode(text).hex()
+
+    return {
+        directory: {row["offset"]: (row["offset"], row["timestamp"], decoded(row["key"]), decoded(row["value"]))
+                    for row in rows}
+        for directory, rows in tiered_case(NAME).expected("read_uncommitted").items()
+    }  # fmt: skip
+
+
+def objects(root: Path) -> list[Path]:
+    return sorted(path for path in (root / "remote").rglob("*") if path.is_file())
+
+
+def missing(root: Path, rng: random.Random) -> None:
+    rng.choice(objects(root)).unlink()
+
+
+def cut(root: Path, rng: random.Random) -> None:
+    path = rng.choice(objects(root))
+    data = path.read_bytes()
+    path.write_bytes(data[: rng.randrange(len(data) + 1)])
+
+
+def longer(root: Path, rng: random.Random) -> None:
+    path = rng.choice(objects(root))
+    path.write_bytes(path.read_bytes() + rng.randbytes(rng.randrange(1, 200)))
+
+
+def flipped(root: Path, rng: random.Random) -> None:
+    path = rng.choice([each for each in objects(root) if each.stat().st_size])
+    data = bytearray(path.read_bytes())
+    for _ in range(rng.choice([1, 1, 1, 5, 40])):
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+
+
+def swapped(root: Path, rng: random.Random) -> None:
+    suffix = rng.choice([".log", ".log", ".index", ".timeindex", ".snapshot", ".leader_epoch_checkpoint"])
+    one, other = rng.sample([each for each in objects(root) if each.name.endswith(suffix)], 2)
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+
+
+def renamed(root: Path, rng: random.Random) -> None:
+    path = rng.choice(objects(root))
+    names = ["x", "0" * 20 + path.name[20:], path.name + ".tmp", path.name[:20] + ".log"]
+    path.rename(path.with_name(rng.choice(names)))
+
+
+def with_events(root: Path, change: Callable[[list[FramedRecord]], list[FramedRecord]], number: int) -> None:
+    directory = root / VOLUME / f"{EVENTS}{number}"
+    if not directory.exists():
+        return
+    read = [decode_remote_log_metadata(each.value) for each in kafkalog.open_partition(directory).records()]
+    shutil.rmtree(root / "scratch", ignore_errors=True)
+    (root / "scratch").mkdir()
+    with kafkalog.Log.open(root / "scratch" / directory.name) as log:
+        log.append([(None, encode_framed(each)) for each in change(read)])
+    shutil.rmtree(directory)
+    shutil.copytree(root / "scratch" / directory.name, directory)
+
+
+def events_missing(root: Path, rng: random.Random) -> None:
+    def change(found: list[FramedRecord]) -> list[FramedRecord]:
+        return [each for each in found if rng.random() > 0.15] or found[:1]
+
+    with_events(root, change, rng.randrange(2))
+
+
+def events_repeated(root: Path, rng: random.Random) -> None:
+    with_events(root, lambda found: [*found, *rng.sample(found, min(5, len(found)))], rng.randrange(2))
+
+
+def events_out_of_order(root: Path, rng: random.Random) -> None:
+    with_events(root, lambda found: rng.sample(found, len(found)), rng.randrange(2))
+
+
+def events_gone(root: Path, rng: random.Random) -> None:
+    shutil.rmtree(root / VOLUME / f"{EVENTS}{rng.randrange(2)}", ignore_errors=True)
+
+
+def events_flipped(root: Path, rng: random.Random) -> None:
+    path = next((root / VOLUME / f"{EVENTS}{rng.randrange(2)}").glob("*.log"), None)
+    if path is None:
+        return
+    data = bytearray(path.read_bytes())
+    data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    path.write_bytes(data)
+
+
+DAMAGES: tuple[Damage, ...] = (
+    missing, cut, longer, flipped, flipped, swapped, renamed,
+    events_missing, events_repeated, events_out_of_order, events_gone, events_flipped,
+)  # fmt: skip
+
+
+def rows_of(partition: Any) -> tuple[list[Row], list[str]]:
+    """What is given, and what is said of the rest."""
+    rows: list[Row] = []
+    try:
+        reader = partition.records()
+        for each in reader:
+            key = None if each.key is None else bytes(each.key).hex()
+            value = None if each.value is None else bytes(each.value).hex()
+            rows.append((each.offset, each.timestamp, key, value))
+        said = [str(each) for each in reader.findings]
+    except KafkaLogError as error:
+        said = [str(error)]
+    return rows, said
+
+
+def read_all(root: Path, *, alone: bool) -> None:
+    """Every row is the one that a consumer was given at that offset; where one is missing, something is said."""
+    try:
+        tier = open_tier(str(root / "remote"))
+        found = mounted([] if alone else [str(root / VOLUME)], tier)
+        partitions = [each for _, path in found for each in kafkalog.open(path).partitions]
+    except KafkaLogError:
+        return  # said
+    for partition in partitions:
+        wanted = expected().get(f"{partition.topic}-{partition.partition}")
+        if wanted is None:
+            continue
+        rows, said = rows_of(partition)
+        offsets = [row[0] for row in rows]
+        assert offsets == sorted(set(offsets))
+        wrong = [row[0] for row in rows if wanted.get(row[0], row) != row]
+        is_known = not alone and bool(remote_metadata_in([str(root / VOLUME)]).of(partition.topic or "", 0))
+        if wrong or (set(wanted) - set(offsets) and not said and not alone):
+            named = [*inspect_remote(root / VOLUME, remote=str(root / "remote")).findings,
+                     *verify_remote(tier, [] if alone else [str(root / VOLUME)]).findings]  # fmt: skip
+            assert [each for each in named if each.severity != "info"], (partition.topic, wrong[:1], offsets[-1:])
+            assert not (wrong and is_known), (partition.topic, wrong[0])
+
+
+def damaged(seed: int, root: Path) -> None:
+    rng = random.Random(seed)
+    for each in rng.sample(DAMAGES, rng.choice([1, 1, 2, 4])):
+        each(root, rng)
+
+
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(4, 500))])
+def test_nothing_wrong_is_given_and_what_is_lost_is_named(seed: int, tmp_path: Path) -> None:
+    tiered_case(NAME).unpack(tmp_path)
+    damaged(seed, tmp_path)
+    for alone in (False, True):
+        read_all(tmp_path, alone=alone)
+    try:
+        inspect_remote(tmp_path / VOLUME, remote=str(tmp_path / "remote"))
+        verify_remote(open_tier(str(tmp_path / "remote")), [str(tmp_path / VOLUME)])
+    except KafkaLogError:
+        pass
