@@ -1,9 +1,9 @@
 """Every function that `import kafkalog` offers, used once: written, read, damaged, repaired and brought back.
 
-    python3 examples/library.py DIRECTORY CONTROLLER
+    python3 examples/library.py DIRECTORY CONTROLLER BROKER REMOTE
 
 works in DIRECTORY, which must be new; CONTROLLER is the log directory of the only controller that is left of a KRaft
-quorum, and is changed too.
+quorum, and is changed too.  BROKER is the log directory of a broker with tiered logs, and REMOTE its remote tier.
 """
 
 from __future__ import annotations
@@ -125,7 +125,17 @@ def lead(controller: Path) -> None:
     kafkalog.recover_quorum(wanted, expected=kafkalog.plan_quorum(wanted))
 
 
-def main(place: Path, controller: Path) -> None:
+def see_both_tiers(place: Path, broker: Path, remote: Path) -> None:
+    """Tiered logs: what the remote tier holds, whether it is whole, and its events written again."""
+    tier = kafkalog.open_tier(str(remote))
+    events = kafkalog.read_remote_metadata(kafkalog.open(broker).partitions)
+    seen = kafkalog.inspect_remote(broker, remote=tier)
+    print("remote:", len(events.segments), "segments by events,", len(seen.rows), "seen")
+    assert kafkalog.verify_remote(tier, [str(broker)]).is_clean
+    kafkalog.rebuild_remote_metadata(tier, place / "events", partitions=1)
+
+
+def main(place: Path, controller: Path, broker: Path, remote: Path) -> None:
     """All of it."""
     place.mkdir(parents=True)
     data, copy = place / "data", place / "copy"
@@ -137,7 +147,8 @@ def main(place: Path, controller: Path) -> None:
     clean(data)
     bring_back(data)
     lead(controller)
+    see_both_tiers(place, broker, remote)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:5]))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import kafkalog
+from fixture_data import unpack_tiered
 from quorums import copied
 
 PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "library.py"
@@ -16,8 +17,10 @@ PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "library.py"
 
 def test_it_runs(tmp_path: Path) -> None:
     controller = copied("dynamic", tmp_path / "controllers", 1)[1]
+    tiered = unpack_tiered("stopped", tmp_path / "tiered")
+    given = (tmp_path / "work", controller, tiered, tiered.parent / "remote")
     ran = subprocess.run(
-        [sys.executable, str(PROGRAM), str(tmp_path / "work"), str(controller)],
+        [sys.executable, str(PROGRAM), *map(str, given)],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")
