@@ -61,6 +61,7 @@ index verify data
 serve data --topic nosuch
 replay data --bootstrap-server 127.0.0.1:1 --at 2026-11-22T00:00:00Z
 staging data
+remote data
 report data -o - --format md --at 2026-11-22T00:00:00Z
 completion fish
 warm
