@@ -218,13 +218,15 @@ def test_requests_that_do_not_end_make_way_for_those_that_wait_for_memory() -> N
     """Bytes of large requests are admitted, and what has no room stays with its client."""
     some = {"topics": [{"name": f"{number:0200d}"} for number in range(4000)], "allow_auto_topic_creation": False}
     options = bounded(request_memory=4 << 20, request_bytes=2 << 20)
+    most = 0
     with serving(DIRECTORY, options=options) as server, ExitStack() as clients:
         for _ in range(12):
             client = clients.enter_context(RawClient(server.address))
             client.socket.settimeout(0.2)
             with suppress(TimeoutError):
                 client.send(struct.pack(">i", 2 << 20) + bytes(1 << 20))
-        assert server.memory.taken == 4 << 20
+            most = max(most, server.memory.taken)  # on a slow machine the first may have been given up at the end
+        assert most == 4 << 20
         began = time.monotonic()
         assert "orders-20" in ask(server)
         assert time.monotonic() - began < 2
