@@ -207,9 +207,9 @@ def _linters() -> Path:
     if stamp.is_file() and stamp.read_text(encoding="utf-8") == wanted:
         return venv
     shutil.rmtree(venv, ignore_errors=True)
-    uv, python = shutil.which("uv"), str(venv / "bin" / "python")
+    uv = shutil.which("uv")
     _make_venv(uv, venv)
-    install = [uv, "pip", "install", "--quiet", "--python", python] if uv else [python, "-m", "pip", "install"]
+    install = _installer(uv, venv)
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as file:
         file.write(_requirements_of(pinned.read_text(encoding="utf-8"), LINTERS))
         file.flush()
@@ -533,7 +533,7 @@ def _ensure_venv() -> None:
     print(f"setup: making .venv with {'uv' if uv else 'venv and pip'}; the first time takes about a minute", flush=True)
     if not _venv_works():
         _make_venv(uv, VENV)
-    install = [uv, "pip", "install", "--quiet", "--python", _python()] if uv else [_python(), "-m", "pip", "install"]
+    install = _installer(uv, VENV)
     build, dev = str(REQUIREMENTS / "build.txt"), str(REQUIREMENTS / "dev.txt")
     _step("installing the build tools", [*install, "--require-hashes", "-r", build])
     _step("installing what kafkalog uses (1 GB unpacked, most of it pyspark)",
@@ -574,6 +574,12 @@ def _make_venv(uv: str | None, venv: Path) -> None:
         shutil.rmtree(venv)
     command = [uv, "venv", "--quiet", "--python", sys.executable] if uv else [sys.executable, "-m", "venv"]
     _step(f"making {venv.name}", [*command, str(venv)])
+
+
+def _installer(uv: str | None, venv: Path) -> list[str]:
+    """The beginning of a command that installs into a virtual environment."""
+    python = str(venv / "bin" / "python")
+    return [uv, "pip", "install", "--quiet", "--python", python] if uv else [python, "-m", "pip", "install"]
 
 
 def venv_sentence() -> str | None:

@@ -167,8 +167,7 @@ def plan_replay(paths: Sequence[PathLike], options: ReplayOptions, *, jobs: int 
         logs = [each.listed for each in here.values()]
         settings = settings_for(old, logs, now, keep=options.keep_settings, further=options.configs)
         target = options.renamed.get(name, f"{options.prefix}{name}")
-        count = max(cluster.topics.get(name, ("", 0))[1], max(topic) + 1)
-        planned.append(PlannedTopic(name, target, count, here, settings))
+        planned.append(PlannedTopic(name, target, cluster.partition_count(name, topic), here, settings))
     if not planned:
         raise UsageError(f"{', '.join(given)}: no topic of a user is here to replay")
     for name in options.renamed:

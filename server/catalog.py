@@ -141,10 +141,10 @@ class Catalog:
             numbers.setdefault(name, {})[number] = log
         topics = {}
         for name, partitions in numbers.items():
-            image_id, count = self.cluster.topics.get(name, (NO_TOPIC_ID, 0))
+            image_id, _ = self.cluster.topics.get(name, (NO_TOPIC_ID, 0))
             ids = [log.listed.metadata.topic_id for log in partitions.values() if log.listed.metadata is not None]
             topic_id = _first([*ids, image_id]) or _made_id(name)
-            topics[name] = Topic(name, topic_id, partitions, max(count, max(partitions) + 1))
+            topics[name] = Topic(name, topic_id, partitions, self.cluster.partition_count(name, partitions))
         return topics
 
     def refresh(self) -> bool:

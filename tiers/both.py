@@ -184,7 +184,6 @@ class BothTiers:
         for stretch in self.stretches(key):
             segment = stretch.segment
             there = objects.get(segment.id)
-            until = stretch.last if stretch.last < segment.end_offset else None
             newest = segment.max_timestamp if segment.max_timestamp >= 0 else None
             for kind in _KINDS if self.local is not None else (*_KINDS, FileKind.PRODUCER_SNAPSHOT):
                 item = None if there is None else there.objects.get(kind)
@@ -192,7 +191,7 @@ class BothTiers:
                     item = RemoteObject(f"{self.tier.place}: segment {segment.id}", segment.size, 0)  # it is missing
                 if item is not None:
                     is_log = kind is FileKind.LOG
-                    held = _Held(item.size, item.modified_ns, item=item, until=until if is_log else None,
+                    held = _Held(item.size, item.modified_ns, item=item, until=stretch.until if is_log else None,
                                  copied=segment.size if is_log else None,
                                  newest=newest if is_log else None)  # fmt: skip
                     is_snapshot = kind is FileKind.PRODUCER_SNAPSHOT  # of the producers at the segment's end
@@ -277,13 +276,12 @@ class BothTiers:
         if item is None:
             place = f"{self.tier.place}: segment {stretch.segment.id}"
             raise MissingFileError(2, "the remote segment has no log object", place)
-        until = stretch.last if stretch.last < stretch.segment.end_offset else None
         held = _Held(item.size, item.modified_ns, item=item, copied=stretch.segment.size)
         file = self._opened(held, item)
-        if until is None:
+        if stretch.until is None:
             return file, item
         file.close()
-        return self._opened(replace(held, size=_size_until(self.tier, item, until)), item), item
+        return self._opened(replace(held, size=_size_until(self.tier, item, stretch.until)), item), item
 
     def epochs(self, key: Key) -> tuple[LeaderEpoch, ...]:
         """Of a log that is not local: as they lie beside the last remote segment."""

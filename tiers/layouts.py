@@ -33,7 +33,7 @@ def open_tier(uri: str, *, layout: str | None = None, storage: Mapping[str, str]
         StorageOptions((uri,), tuple(sorted((storage or {}).items())))
     place = absolute(uri)
     if not is_directory(place):
-        raise UsageError(f"{uri} is no directory or prefix with objects in it: no remote tier is there")
+        raise UsageError(f"{uri} is not a directory or prefix with objects in it: no remote tier is there")
     if layout is not None:
         return LAYOUTS[layout](place)
     names = [entry.name for entry in scan_directory(place)]

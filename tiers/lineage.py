@@ -19,6 +19,11 @@ class RemoteStretch:
     last: int
     segment: RemoteSegment
 
+    @property
+    def until(self) -> int | None:
+        """The last offset that is read of the segment; None if all of it is."""
+        return self.last if self.last < self.segment.end_offset else None
+
 
 def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
     """The first offset from `start` on that none of the segments has, whatever their epochs."""

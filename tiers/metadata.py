@@ -1,6 +1,6 @@
 """What `__remote_log_metadata` says of remote segments (`RemoteLogMetadataCache`).
 
-The topic has an event for every step of every segment's life, and is kept for ever by default.  Copies of one of its
+The topic has an event for every step of every segment's life, and is kept forever by default.  Copies of one of its
 partitions, of several brokers, are read together: each offset counts once.
 """
 

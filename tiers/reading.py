@@ -30,7 +30,7 @@ def mounted(paths: Sequence[str], tier: RemoteTier) -> Mounted:
 
     A root that holds several log directories stands for all of them.  Where none of them has a partition of the tier,
     as where only `__remote_log_metadata` is at hand, or no path at all, all partitions of the tier are read from there.
-    Raises `UsageError` for what is no log directory and no partition directory of one.
+    Raises `UsageError` for what is neither a log directory nor a partition directory of one.
     """
     places = [place for path in paths for place in _places(path)]
     metadata = remote_metadata_in(dict.fromkeys(root for root, _ in places))
@@ -45,7 +45,7 @@ def _places(path: str) -> list[tuple[str, str]]:
     """Log directories, each with the partition directory in it that is meant, if only that one is."""
     place = absolute(path)
     if not is_directory(place):
-        raise UsageError(f"{path} is no directory: what is read together with a remote tier is one")
+        raise UsageError(f"{path} is not a directory: what is read together with a remote tier is one")
     if parse_partition_directory(os.path.basename(place)) is not None and is_partition_dir(place):
         return [(os.path.dirname(place), os.path.basename(place))]
     if is_log_dir(place):

@@ -5,7 +5,7 @@ Kafka's counterpart is `KRaftMetadataCache`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
@@ -40,6 +40,10 @@ class ClusterFacts:
     """name -> (id, number of partitions)"""
     problem: str | None = None
     """why the metadata that is there could not be read"""
+
+    def partition_count(self, topic: str, here: Iterable[int]) -> int:
+        """All partitions that a topic ever had, as far as the metadata and the numbers of those here tell."""
+        return max(self.topics.get(topic, ("", 0))[1], max(here) + 1)
 
 
 def cluster_facts(

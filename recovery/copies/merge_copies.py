@@ -218,8 +218,8 @@ class MergeCopies:
         """What the merged log would be; a walk in which nothing but counts and the list of segments is kept."""
         choice = self._choice()
         result = MergeResult(self.name.topic, self.name.partition, None, copies=self._shares)
-        lines = [(each.partition.checkpointed_log_start_offset, each.end_offset) for each in self._reads]
-        checkpointed = max((start for start, end in lines if start is not None and start <= end), default=None)
+        starts = [each.copy.start_in_checkpoint(each.end_offset) for each in self._reads]
+        checkpointed = max((each for each in starts if each is not None), default=None)
         log = MergedLog(self.name, self._start, checkpointed=checkpointed)
         ranges = _Ranges(result)
         epochs: list[LeaderEpoch] = []

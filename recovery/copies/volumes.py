@@ -54,10 +54,14 @@ class Copy:
         """Whether it is the directory at a resolved path, or in that."""
         return os.path.join(os.path.realpath(self.path), "").startswith(os.path.join(place, ""))
 
+    def start_in_checkpoint(self, end_offset: int) -> int | None:
+        """The checkpointed log start offset; None if it lies after the log's end: it says nothing of this log then."""
+        offset = None if self.partition is None else self.partition.checkpointed_log_start_offset
+        return None if offset is None or offset > end_offset else offset
+
     def deleted_until(self, end_offset: int) -> int:
-        """The checkpointed log start offset; 0 if it lies after the log's end: it says nothing of this log then."""
-        offset = 0 if self.partition is None else self.partition.checkpointed_log_start_offset or 0
-        return offset if offset <= end_offset else 0
+        """The same, 0 where nothing says it."""
+        return self.start_in_checkpoint(end_offset) or 0
 
     @property
     def node_id(self) -> int | None:

@@ -103,6 +103,30 @@ class _Value(NamedTuple):
     value: int
     origin: str
 
+    def expiry(
+        self,
+        kind: str,
+        name: str,
+        detail: str,
+        partition: Partition | None = None,
+        *,
+        count: int | None = None,
+        size: int | None = None,
+    ) -> Expiry:
+        """What goes by this setting."""
+        return Expiry(
+            kind=kind,
+            name=name,
+            partition=None if partition is None else partition.partition,
+            path=None if partition is None else partition.path,
+            setting=self.name,
+            value=str(self.value),
+            origin=self.origin,
+            count=count,
+            bytes=size,
+            detail=detail,
+        )
+
 
 class _Facts(NamedTuple):
     """Of a segment, what retention by size looks at."""
@@ -209,7 +233,7 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
     topic, segments, first = partition.topic or "", list(partition.segments), 0
     for limit in rules.of_topic(topic):
         if limit.name == _TOMBSTONES:
-            yield _of_topic(topic, limit, _SUPERSEDED, partition)
+            yield limit.expiry("topic", topic, _SUPERSEDED, partition)
             continue
         left = segments[first:]
         if limit.name == _BY_TIME:
@@ -220,35 +244,13 @@ def _of_log(partition: Partition, rules: _Rules) -> Iterator[Expiry]:
             why = f"{_verb(count, 'are')} beyond {limit.value} bytes"
         if count:
             detail = f"{counted(count, 'segment')} of {len(segments)} {why}"
-            yield _of_topic(topic, limit, detail, partition, count, sum(each.size for each in left[:count]))
+            size = sum(each.size for each in left[:count])
+            yield limit.expiry("topic", topic, detail, partition, count=count, size=size)
         first += count
 
 
 def _verb(count: int, of_several: str) -> str:
     return {"have": "has", "are": "is"}[of_several] if count == 1 else of_several
-
-
-def _of_topic(
-    topic: str,
-    limit: _Value,
-    detail: str,
-    partition: Partition | None = None,
-    count: int | None = None,
-    size: int | None = None,
-) -> Expiry:
-    number, path = (None, None) if partition is None else (partition.partition, partition.path)
-    return Expiry(
-        kind="topic",
-        name=topic,
-        partition=number,
-        path=path,
-        setting=limit.name,
-        value=str(limit.value),
-        origin=limit.origin,
-        count=count,
-        bytes=size,
-        detail=detail,
-    )
 
 
 def _older(partition: Partition, timestamp: int) -> int:
@@ -271,18 +273,7 @@ def _of_groups(partitions: Sequence[Partition], rules: _Rules) -> Iterator[Expir
         if count:
             total = len(group.offsets)
             detail = f"{counted(count, 'offset')} of {total} {_verb(count, 'are')} of before {_time(before)}"
-            yield Expiry(
-                kind="group",
-                name=group.group_id,
-                partition=None,
-                path=None,
-                setting=value.name,
-                value=str(value.value),
-                origin=value.origin,
-                count=count,
-                bytes=None,
-                detail=detail,
-            )
+            yield value.expiry("group", group.group_id, detail, count=count)
 
 
 def _is_expired(group: Group, offset: CommittedOffset, before: int, now_ms: int) -> bool:
@@ -302,36 +293,14 @@ def _of_transactions(partitions: Sequence[Partition], rules: _Rules) -> Iterator
     for each in found.ids:
         if each.status in _ENDED and each.last_update_timestamp + value.value <= rules.now_ms:
             detail = f"last used {_time(each.last_update_timestamp)}"
-            yield Expiry(
-                kind="transactional_id",
-                name=each.transactional_id,
-                partition=None,
-                path=None,
-                setting=value.name,
-                value=str(value.value),
-                origin=value.origin,
-                count=1,
-                bytes=None,
-                detail=detail,
-            )
+            yield value.expiry("transactional_id", each.transactional_id, detail, count=1)
 
 
 def _of_unread(kind: str, logs: CoordinatorLogs, value: _Value) -> Iterator[Expiry]:
     """Nobody can count what goes of a coordinator's log that was not read whole."""
     why = logs.first_partial()
     if why is not None:
-        yield Expiry(
-            kind=kind,
-            name="*",
-            partition=None,
-            path=None,
-            setting=value.name,
-            value=str(value.value),
-            origin=value.origin,
-            count=None,
-            bytes=None,
-            detail=f"more than is named here may go: {why}",
-        )
+        yield value.expiry(kind, "*", f"more than is named here may go: {why}")
 
 
 # --- without
@@ -345,32 +314,10 @@ def _by_settings(rules: _Rules) -> Iterator[Expiry]:
                 _BY_TIME: f"segments that have nothing newer than {_time(rules.now_ms - limit.value)}",
                 _BY_SIZE: f"segments beyond {limit.value} bytes",
             }
-            yield _of_topic(topic, limit, details[limit.name])
+            yield limit.expiry("topic", topic, details[limit.name])
     offsets = rules.of_broker("offsets.retention.minutes", _WEEK_MS // _MINUTE_MS)
     ids = rules.of_broker("transactional.id.expiration.ms", _WEEK_MS)
     detail = f"offsets of groups without members of before {_time(rules.now_ms - offsets.value * _MINUTE_MS)}"
-    yield Expiry(
-        kind="group",
-        name="*",
-        partition=None,
-        path=None,
-        setting=offsets.name,
-        value=str(offsets.value),
-        origin=offsets.origin,
-        count=None,
-        bytes=None,
-        detail=detail,
-    )
+    yield offsets.expiry("group", "*", detail)
     detail = f"transactional ids that were last used before {_time(rules.now_ms - ids.value)}"
-    yield Expiry(
-        kind="transactional_id",
-        name="*",
-        partition=None,
-        path=None,
-        setting=ids.name,
-        value=str(ids.value),
-        origin=ids.origin,
-        count=None,
-        bytes=None,
-        detail=detail,
-    )
+    yield ids.expiry("transactional_id", "*", detail)

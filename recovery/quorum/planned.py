@@ -12,13 +12,9 @@ from kafkalog.codec.kraft import VoterNode
 from kafkalog.recovery.decide.actions import RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.quorum.expiry import Expiry
-from kafkalog.recovery.quorum.metadata_tree import (
-    NewMetadata,
-)
+from kafkalog.recovery.quorum.metadata_tree import NewMetadata
 from kafkalog.recovery.quorum.request import QuorumRequest
-from kafkalog.recovery.quorum.voters import (
-    QuorumMember,
-)
+from kafkalog.recovery.quorum.voters import QuorumMember
 
 __all__ = ["MODE", "DirectoryChange", "QuorumPlan"]
 

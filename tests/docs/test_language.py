@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from programs import dev
+
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("codec", "log", "recovery", "cluster", "spark", "server", "replay", "producer", "src")
+ROOMS = (*dev.ROOMS, "src")
 
 # Phrase -> what to write instead.
 DIALECT = {

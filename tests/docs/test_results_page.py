@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from programs import loaded
 
 PROGRAM = Path(__file__).resolve().parents[2] / "benchmarks" / "results_page.py"
 HEAD = "| work | corpus | kafkalog | peers | kafkalog is | at least |\n|---|---|---|---|---|---|\n"
 
 
-def program() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("results_page", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # a dataclass looks its module up
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_page_and_picture_follow_the_table() -> None:
-    assert program().main(write=False) == 0
+    assert loaded(PROGRAM).main(write=False) == 0
 
 
 def test_a_row_that_is_gone_is_no_row_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = program()
+    made = loaded(PROGRAM)
     monkeypatch.setattr(made, "ROWS", (("A row", "dump", "text"),))
     line = "| dump | text | 2.00 M (2.10 M, ±3 %) records/s, 10 MB/s | Java 500 (510, ±1 %) | 4000 × Java | |\n"
     (row,) = made.rows(HEAD + line)

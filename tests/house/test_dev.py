@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
 import subprocess
@@ -11,24 +10,12 @@ import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
+from programs import dev
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def load_dev() -> ModuleType:
-    """Import dev.py, which is a program beside the package and no part of it."""
-    spec = importlib.util.spec_from_file_location("kafkalog_dev", ROOT / "dev.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-dev = load_dev()
 
 
 def program(folder: Path, name: str, script: str) -> Path:

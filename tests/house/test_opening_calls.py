@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+from programs import dev
+
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("codec", "log", "recovery", "cluster", "tiers", "spark", "server", "replay", "producer", "src")
+ROOMS = (*dev.ROOMS, "src")
 METHODS = {"read_bytes", "read_text", "fromfile", "memmap", "memory_map", "copyfile", "copy2", "copytree", "load"}
 OPENERS = {"os", "io", "Path", "codecs", "gzip", "bz2", "lzma", "shelve", "tarfile", "zipfile"}
 CLASSES = {"FileIO", "OSFile", "ParquetFile", "ORCFile", "TextFileReader"}

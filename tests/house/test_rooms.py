@@ -8,8 +8,9 @@ import inspect
 import pkgutil
 from pathlib import Path
 
-import dev
 import pytest
+
+from programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_MODULES = 22
