@@ -82,6 +82,14 @@ def followed(cluster: RealCluster, lead: int, follow: int) -> None:
     time.sleep(2)  # a fetch later it knows the high watermark too
 
 
+def await_checkpoint(volume: Path, line: str) -> None:
+    """Of high watermarks, which a broker writes every five seconds."""
+    deadline = time.monotonic() + 30
+    while line not in (volume / "replication-offset-checkpoint").read_text().splitlines():
+        assert time.monotonic() < deadline, line
+        time.sleep(0.2)
+
+
 @pytest.mark.interop
 def test_a_broker_leads_with_what_was_merged_in_place(
     cluster: tuple[RealCluster, int, int], compared: Callable[[str, int], None]
@@ -136,8 +144,9 @@ def test_a_broker_cuts_its_log_and_fetches_the_rest(
     brokers, lead, follow = cluster
     sent = produce(brokers, lead)
     followed(brokers, lead, follow)
-    brokers[follow].kill()
     volume = brokers[follow].log_dir
+    await_checkpoint(volume, "t 0 200")
+    brokers[follow].kill()
     flip(volume, 2)
     ways = {str(way.way): way for way in plan(volume / "t-0").choice.by_partition["t-0"]}
     assert (ways["replica"].how, ways["replica"].leaders) == (None, (lead,))
