@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from kafkalog.recovery.facts.topic_facts import TopicFacts, identity_of, read_topic_facts
 
-__all__ = ["facts_of_each", "of_one_broker"]
+__all__ = ["brothers_of", "facts_of_each", "of_one_broker"]
 
 
 def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
@@ -27,6 +27,12 @@ def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
     for root, owner in owners.items():
         found.setdefault(root if owner is None else owner, []).append(root)
     return list(found.values())
+
+
+def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
+    """A log directory, and those of several others that belong to the same broker."""
+    (own,) = (each for each in of_one_broker([root, *roots]) if root in each)
+    return own
 
 
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
