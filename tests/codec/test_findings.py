@@ -102,6 +102,8 @@ ELSEWHERE = {
     FindingCode.FOREIGN_FILE: "recovery/test_verify.py",
     FindingCode.TEMPORARY_FILE: "recovery/test_verify.py",
     FindingCode.PARTITION_MISSING: "recovery/test_missing_partitions.py",
+    FindingCode.LOG_DIRECTORY_MISSING: "recovery/test_lost_directories.py",
+    FindingCode.LOG_DIRECTORY_READ_ONLY: "recovery/test_lost_directories.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/test_verify.py",
     FindingCode.IDENTITY_MISMATCH: "log/test_identities.py",
     FindingCode.NOT_REPLICAS: "recovery/test_compare.py",

@@ -328,7 +328,7 @@ def command(
     if as_json and (damage_first or each_of_many):
         raise UsageError(f"{'--damage-first' if damage_first else '--all'} is for the table; --json lists everything")
     chosen = chosen_of(topics, numbers, excluded)
-    inventory = open_all(*paths, tolerant=True)
+    inventory = open_all(*paths, tolerant=True, missing_too=True)
     wanted = selected(chosen, inventory.partitions, inventory.all_unreadable)
     with ByteProgress("reading", sum(partition.size for partition in wanted)) as progress:
         listed = health_of(inventory, chosen, wanted, job_count(jobs), progress.advance)

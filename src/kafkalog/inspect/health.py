@@ -24,6 +24,7 @@ from kafkalog.log.walk.behind_damage import BehindDamage, behind_first_damage, w
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
+from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.missing_segments import missing_from
 from kafkalog.recovery.checks.partition import Beside
@@ -196,7 +197,7 @@ def health(
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `on_read`: is told of bytes of logs as they are read
     """
-    inventory = open_all(*paths, tolerant=True, limits=limits)
+    inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
     select.check(inventory.names)
     wanted = [each for each in inventory.partitions if select.takes(each.topic, each.partition)]
     return health_of(inventory, select, wanted, jobs, on_read or (lambda _count: None))
@@ -209,7 +210,8 @@ def health_of(
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}
-    found = [DirectoryHealth(each.file or "", None, None, (), (each,)) for each in inventory.unreadable]
+    unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
+    found = [DirectoryHealth(each.file or "", None, None, (), (each,)) for each in unusable]
     for log_dir in inventory.log_dirs:
         partitions = [each for each in log_dir.partitions if id(each) in meant]
         hidden = [each for each in log_dir.findings if each.code is FindingCode.UNREADABLE]
@@ -218,7 +220,9 @@ def health_of(
         places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
         findings = [*findings_of_half_done(log_dir.path), *log_dir.findings]
         findings += [each for each in together if each.file in places]
-        findings += missing_partitions_of(log_dir, known[real(log_dir.path)]) if select == ALL else []
+        if select == ALL:
+            facts = known[real(log_dir.path)]
+            findings += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
         read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs), jobs, on_read)
         found.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
     for partition in inventory.standalone:

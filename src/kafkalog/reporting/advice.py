@@ -95,6 +95,14 @@ _ADVICE = {
     FindingCode.PARTITION_MISSING: (
         "It was deleted or moved since, or it is lost. Compare with other volumes and with the cluster's metadata."
     ),
+    FindingCode.LOG_DIRECTORY_MISSING: (
+        "Mount the disk before the broker starts. Do not format the directory: its partitions would be empty, and "
+        "those without another replica lost."
+    ),
+    FindingCode.LOG_DIRECTORY_READ_ONLY: (
+        "Fine for looking; a broker takes it offline. After a disk error the kernel remounts file systems read-only: "
+        "look for it in the system's log before you mount it for writing."
+    ),
     FindingCode.DUPLICATE_PARTITION: (
         "Copies on several brokers are normal. In two volumes of one broker they stop it from starting: "
         "`kafkalog compare` shows which one to keep."
