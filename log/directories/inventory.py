@@ -15,7 +15,7 @@ from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
-from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
+from kafkalog.log.directories.directory import LogDir, is_partition_dir, log_dirs_at, open_log_dir
 from kafkalog.log.directories.identities import identity_findings
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
@@ -221,7 +221,7 @@ class _Opened:
 
     def _log_dirs(self, path: str) -> None:
         before = len(self.unreadable)
-        directories = [path] if is_log_dir(path) else log_dirs_inside(path, self._without)
+        directories = log_dirs_at(path, self._without)
         if not directories and len(self.unreadable) == before:
             raise UsageError(_nothing_here(path))
         for directory in directories:

@@ -28,6 +28,7 @@ from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
 from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
+from kafkalog.recovery.facts.brokers import brothers_of, facts_of_each
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
@@ -43,19 +44,9 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = ()) -> Beside:
     """What is beside the partitions of a log directory; `log_dirs` may be others of the same broker."""
     names = [entry.name for entry in scan_directory(log_dir.path)]
     begin_late = any(each.segments and each.segments[0].base_offset for each in log_dir.partitions)
-    roots = [log_dir.path, *_beside_it(log_dir, log_dirs)]
+    roots = brothers_of(log_dir.path, [each.path for each in log_dirs])
     tiering = read_topic_facts(roots).tiering if begin_late else NO_TIERING
     return Beside(names, log_dir.log_start_offsets, log_dir.high_watermarks, tiering)
-
-
-def _beside_it(log_dir: LogDir, log_dirs: Sequence[LogDir]) -> list[str]:
-    """The other log directories of the same broker."""
-    own = log_dir.meta_properties
-    if own is None or own.node_id is None:
-        return []
-    known = (own.cluster_id, own.node_id)
-    others = [(each.path, each.meta_properties) for each in log_dirs if each is not log_dir]
-    return [path for path, meta in others if meta is not None and (meta.cluster_id, meta.node_id) == known]
 
 
 def broker_start(
@@ -126,13 +117,14 @@ def verify(
 
     directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in inventory.unreadable]
     together = inventory.findings_together()
+    known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     for log_dir in inventory.log_dirs:
         partitions = meant(log_dir.partitions)
         if log_dir.partitions and not partitions:
             continue
         reports = checked_all(partitions, beside_of(log_dir, inventory.log_dirs))
         found = [*findings_of_half_done(log_dir.path), *log_dir.findings, *_among(together, partitions)]
-        found += missing_partitions_of(log_dir) if select == ALL else []
+        found += missing_partitions_of(log_dir, known[real(log_dir.path)]) if select == ALL else []
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
         start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))

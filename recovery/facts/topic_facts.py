@@ -41,6 +41,7 @@ __all__ = [
     "TAILS",
     "TopicFacts",
     "directory_id_of",
+    "identity_of",
     "node_id_of",
     "read_topic_facts",
 ]
@@ -204,6 +205,12 @@ def node_id_of(root: str) -> int | None:
     """The broker of a log directory, as its own `meta.properties` says; None if it does not."""
     meta = _meta_properties(root)
     return None if meta is None else meta.node_id
+
+
+def identity_of(root: str) -> tuple[str | None, int] | None:
+    """Cluster and broker of a log directory, as its own `meta.properties` says; None if it names no broker."""
+    meta = _meta_properties(root)
+    return None if meta is None or meta.node_id is None else (meta.cluster_id, meta.node_id)
 
 
 def directory_id_of(root: str) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -21,7 +20,7 @@ from kafkalog.recovery import Plan
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding
-from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
+from kafkalog.recovery.run import RecoveryOptions, log_directory_of, options_for_each, plan_one
 from kafkalog.words.advice import in_options
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
@@ -41,15 +40,15 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
             if isinstance(error, UsageError) and len(paths) == 1:
                 raise
             failed[path] = error
-    topics = known_topics([path for path in paths if path not in failed])
-    options = replace(options, rules=replace(options.rules, topics=topics))
+    asked = options_for_each(options, [log_directory_of(path) for path in paths if path not in failed])
     plans: list[Plan | Unplanned] = []
     with RecoveryProgress("planning") as progress:
         for path, *also in by_log_directory(paths):
             try:
                 if path in failed:
                     raise failed[path]
-                plans.append(plan_one(path, options, also=also, jobs=jobs, on_progress=progress.update))
+                wanted = asked[log_directory_of(path)]
+                plans.append(plan_one(path, wanted, also=also, jobs=jobs, on_progress=progress.update))
             except (StorageError, RecoveryRefused, UsageError) as error:
                 if isinstance(error, UsageError) and path not in failed:
                     raise

@@ -18,7 +18,7 @@ from kafkalog.codec.names import META_PROPERTIES, DirectoryState
 from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.files import PathLike, unreadable
+from kafkalog.log.disk.files import PathLike, real, unreadable
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.walk.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
 from kafkalog.log.walk.missing import MissingOffsets
@@ -28,6 +28,7 @@ from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.missing_segments import missing_from
 from kafkalog.recovery.checks.partition import Beside
 from kafkalog.recovery.checks.verify import beside_of
+from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.workers import OnRead, in_order
 from kafkalog.tiers.tiering import LocalStart
 
@@ -206,6 +207,7 @@ def health_of(
 ) -> tuple[DirectoryHealth, ...]:
     """As `health`, of directories that were opened and partitions of them that are meant."""
     together = inventory.findings_together()
+    known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}
     found = [DirectoryHealth(each.file or "", None, None, (), (each,)) for each in inventory.unreadable]
     for log_dir in inventory.log_dirs:
@@ -216,7 +218,7 @@ def health_of(
         places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
         findings = [*findings_of_half_done(log_dir.path), *log_dir.findings]
         findings += [each for each in together if each.file in places]
-        findings += missing_partitions_of(log_dir) if select == ALL else []
+        findings += missing_partitions_of(log_dir, known[real(log_dir.path)]) if select == ALL else []
         read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs), jobs, on_read)
         found.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
     for partition in inventory.standalone:
