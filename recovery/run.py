@@ -18,7 +18,7 @@ from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.decide.closed_in_order import checks_of
+from kafkalog.recovery.decide.closed_in_order import checks_of, left_by
 from kafkalog.recovery.decide.outcomes import find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.duplicates import refuse_duplicates
@@ -96,7 +96,9 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
         made = plan_with(checks, readable, at_work)
         if checks is no_checks or rules.mode is Mode.SET_ASIDE or not made.actions:
             return made
-        return plan_with(no_checks, readable, at_work)
+        made = plan_with(no_checks, readable, at_work)
+        left = left_by(made.actions, readable, rules.facts.tiering) if compare else ()
+        return replace(made, findings=[*made.findings, *left])
 
     return around_unreadable(found.without(options.lacking), make, workers)
 

@@ -235,6 +235,11 @@ from kafkalog.tiers.segments import RemoteSegmentEvent as RemoteSegmentEvent
 from kafkalog.tiers.segments import RemoteSegmentState as RemoteSegmentState
 from kafkalog.tiers.tiering import LocalStart as LocalStart
 from kafkalog.tiers.tiering import Tiering as Tiering
+from kafkalog.values.registry import Schema as Schema
+from kafkalog.values.registry import SchemaDeletion as SchemaDeletion
+from kafkalog.values.registry import SchemaReference as SchemaReference
+from kafkalog.values.registry import SchemaRegistry as SchemaRegistry
+from kafkalog.values.sources import read_schemas as read_schemas
 
 __version__: str
 open = open_log_dir

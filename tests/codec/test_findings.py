@@ -136,6 +136,13 @@ ELSEWHERE = {
         ),
         "inspect/test_remote.py",
     ),
+    **dict.fromkeys(
+        (
+            FindingCode.SCHEMA_RECORD_INVALID, FindingCode.SCHEMA_KEY_FORMS, FindingCode.SCHEMA_WOULD_RETURN,
+            FindingCode.SCHEMA_ID_CONFLICT, FindingCode.SCHEMA_REFERENCE_MISSING, FindingCode.SCHEMA_ID_UNKNOWN,
+        ),
+        "values/test_registry.py",
+    ),
     FindingCode.ZK_LOG_TORN: "cluster/test_zookeeper.py",
     FindingCode.ZK_LOG_CORRUPT: "cluster/test_zookeeper.py",
     FindingCode.ZK_CHECKSUM_MISMATCH: "cluster/test_zookeeper.py",

@@ -30,6 +30,7 @@ REPLICAS = FIXTURES / "replicas"
 REPLICA_VERSIONS = ("4.3.0", "4.4.0")
 QUORUMS = FIXTURES / "quorum"
 TIERED = FIXTURES / "tiered"
+VALUES = FIXTURES / "values"
 TIERED_CASES = ("stopped", "killed", "pair", "returned", "cut-short")
 
 # A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
@@ -209,6 +210,18 @@ def tiered_volumes() -> list[tuple[str, str]]:
 def unpack_tiered(name: str, target: Path, volume: str = "broker") -> Path:
     """Unpack such a recording; gives the log directory."""
     return tiered_case(name).unpack(target) / volume
+
+
+def unpack_values(target: Path) -> Path:
+    """Unpack the log directory with a schema registry's topic and with what serializers wrote; gives it."""
+    _extract(_stored(VALUES / "data.tar.zst"), target)
+    return target / "broker-1"
+
+
+def expected_values() -> list[dict[str, Any]]:
+    """What serializers were given, a line for each record."""
+    lines = gzip.decompress((VALUES / "expected.jsonl.gz").read_bytes()).decode("utf-8").splitlines()
+    return [json.loads(line) for line in lines]
 
 
 def recovery_families() -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from broker_dirs import brokers, own_copy, unpacked
 from command import Finished, kafkalog
-from fixture_data import recovery_cases, tiered_case
+from fixture_data import recovery_cases, tiered_case, unpack_values
 from kafkalog.log import open_all
 from kafkalog.replay.target import progress_topic
 from mock_cluster import mock_cluster
@@ -135,6 +135,7 @@ def tiered(scratch: Path) -> Iterator[Run]:
     yield "remote", kafkalog("remote", "--json", "--remote", root / "remote")
     rebuilt = ("--into", scratch / "events", root / "broker", "--remote", root / "remote")
     yield "remote", kafkalog("remote", "rebuild-metadata", "--json", *rebuilt)
+    yield "schemas", kafkalog("schemas", "--json", unpack_values(scratch / "values"))
     yield "verify", kafkalog("verify", "--json", root / "broker", "--remote", root / "remote")
     yield "find", kafkalog("find", "--json", "--offset", 5, root / "broker", "--remote", root / "remote")
     yield "dump", kafkalog("dump", "--json", "-n", 20, root / "broker", "--remote", root / "remote")

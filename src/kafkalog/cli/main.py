@@ -38,6 +38,7 @@ COMMANDS = {
     "remote": ("kafkalog.cli.remote", "Show the remote tier of tiered logs, segment by segment."),
     "retention": ("kafkalog.cli.retention", "Show what retention would delete now, and when the rest goes."),
     "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or permanently delete it."),
+    "schemas": ("kafkalog.cli.schemas", "Show the schema registry that _schemas holds, or give it back."),
     "serve": ("kafkalog.cli.serve", "Let Kafka's clients read log directories: a read-only broker."),
     "staging": ("kafkalog.cli.staging", "List or delete what killed Spark jobs left beside a log directory."),
     "top": ("kafkalog.cli.top", "Show what fills the disk: by topic, partition, key, producer or time."),
@@ -55,7 +56,7 @@ GROUPS = {
     "Look and check": ("ls", "verify", "plan", "compare", "triage", "report", "explain", "retention", "remote"),
     "Repair": ("recover", "undo", "runs", "undelete", "merge", "compact", "index", "staging"),
     "Read records": ("dump", "find", "top"),
-    "Ask what the cluster knew": ("groups", "offsets", "transactions", "elections", "metadata", "zk"),
+    "Ask what the cluster knew": ("groups", "offsets", "transactions", "elections", "metadata", "zk", "schemas"),
     "Bring a cluster back": ("quorum", "serve", "replay"),
     "Write, and set up": ("build", "completion", "warm"),
 }

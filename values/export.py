@@ -1,0 +1,87 @@
+"""A registry given back: the calls that one in IMPORT mode takes with their ids, or the records of a new `_schemas`.
+
+Decided by Confluent's REST interface: in mode IMPORT a registration has its id and version, references have to be there
+before what uses them, and deletions come last, newest first, since what is referred to cannot be deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.values.registry import DEFAULT_MODE, Schema, SchemaDeletion, SchemaRegistry
+from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog
+
+__all__ = ["import_calls", "schema_records"]
+
+Call = dict[str, Any]
+
+
+def _path(kind: str, subject: str | None, *more: object) -> str:
+    named = () if subject is None else (quote(subject, safe=""),)
+    return "/" + "/".join(map(str, (kind, *named, *more)))
+
+
+def import_calls(registry: SchemaRegistry) -> Iterator[Call]:
+    """The calls in their order: `method`, `path` and `body` of each; for a registry that is empty."""
+    yield {"method": "PUT", "path": "/mode", "body": {"mode": "IMPORT"}}
+    kept = _with_references_first(
+        each for each in registry.schemas.values() if each.deleted is not SchemaDeletion.PERMANENT
+    )
+    for each in kept:
+        yield _registration(each)
+    for each in reversed(kept):
+        if each.deleted is SchemaDeletion.SOFT:
+            yield {"method": "DELETE", "path": _path("subjects", each.subject, "versions", each.version), "body": None}
+    for subject, setting in registry.compatibility.items():
+        body = {name: value for name, value in setting.items() if name != "compatibilityLevel"}
+        if "compatibilityLevel" in setting:
+            body["compatibility"] = setting["compatibilityLevel"]
+        yield {"method": "PUT", "path": _path("config", subject), "body": body}
+    for subject, mode in registry.modes.items():
+        if subject is not None:
+            yield {"method": "PUT", "path": _path("mode", subject), "body": {"mode": mode}}
+    yield {"method": "PUT", "path": "/mode", "body": {"mode": registry.modes.get(None, DEFAULT_MODE)}}
+
+
+def _registration(schema: Schema) -> Call:
+    body: Call = {"schema": schema.text, "schemaType": schema.type, "id": schema.id, "version": schema.version}
+    if schema.references:
+        body["references"] = [each.as_dict() for each in schema.references]
+    return {"method": "POST", "path": _path("subjects", schema.subject, "versions"), "body": body | dict(schema.rest)}
+
+
+def _with_references_first(schemas: Iterable[Schema]) -> list[Schema]:
+    """By id and version, but behind everything that a schema refers to; a circle is broken where it is met."""
+    waiting = {(each.subject, each.version): each for each in sorted(schemas, key=lambda each: (each.id, each.version))}
+    found: dict[tuple[str, int], Schema] = {}
+    for first in waiting.values():
+        stack = [(first, iter(first.references))]
+        entered = {(first.subject, first.version)}
+        while stack:
+            schema, references = stack[-1]
+            following = next(references, None)
+            if following is None:
+                found.setdefault((schema.subject, schema.version), schema)
+                stack.pop()
+                continue
+            place = (following.subject, following.version)
+            if place in waiting and place not in found and place not in entered:
+                entered.add(place)
+                stack.append((waiting[place], iter(waiting[place].references)))
+    return list(found.values())
+
+
+def schema_records(log: SchemaLog) -> Iterator[Call]:
+    """The last record of each key as lines that `kafkalog build` makes a new `_schemas` of, each key in one form."""
+    for offset, record in enumerate(log.last_records()):
+        try:
+            key, value = record.raw_key.decode("utf-8"), (record.raw_value or b"").decode("utf-8")
+        except UnicodeDecodeError:
+            raise UsageError(f"the record at offset {record.offset} of {SCHEMAS_TOPIC} is not UTF-8") from None
+        yield {
+            "topic": SCHEMAS_TOPIC, "partition": 0, "offset": offset, "timestamp": record.timestamp,
+            "timestampType": "CreateTime", "key": key, "value": value, "headers": [],
+        }  # fmt: skip

@@ -1,0 +1,154 @@
+"""What a schema registry holds: subjects, versions, ids, references, deletions, compatibility and modes.
+
+Decided by Confluent's Schema Registry: ids belong to a context (`:.context:subject`; most registries have only the
+default one), a subject without a setting of its own has that of its context, and else the global one.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from kafkalog.codec.findings import Finding
+
+__all__ = ["Schema", "SchemaDeletion", "SchemaReference", "SchemaRegistry", "context_of"]
+
+DEFAULT_COMPATIBILITY = "BACKWARD"
+DEFAULT_MODE = "READWRITE"
+
+
+class SchemaDeletion(enum.StrEnum):
+    """How a version was deleted."""
+
+    SOFT = "soft"
+    """it is not listed, and its id still gives the schema"""
+    PERMANENT = "permanent"
+    """the registry has forgotten it; its record is still on the disk"""
+
+
+def context_of(subject: str | None) -> str:
+    """The context that a qualified subject is in; `.` is the default."""
+    if subject is not None and subject.startswith(":."):
+        return subject[1:].partition(":")[0]
+    return "."
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaReference:
+    """Another schema that a schema uses, by the name under which its text does."""
+
+    name: str
+    subject: str
+    version: int
+
+    def as_dict(self) -> dict[str, object]:
+        """As the registry writes it."""
+        return {"name": self.name, "subject": self.subject, "version": self.version}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """One version of a subject."""
+
+    subject: str
+    version: int
+    id: int
+    type: str
+    """`AVRO`, `PROTOBUF`, `JSON`, or another that a plug-in has"""
+    text: str = field(repr=False)
+    references: tuple[SchemaReference, ...] = ()
+    deleted: SchemaDeletion | None = None
+    guid: str | None = None
+    """as the record has it; older registries write none, and `computed_guid` is what newer ones would"""
+    offset: int = -1
+    """of the record in `_schemas`; -1 if it is not from there"""
+    timestamp: int = -1
+    rest: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+    """metadata, rules and tags, as the record has them"""
+
+    @property
+    def computed_guid(self) -> str:
+        """MD5 of the text and the references, which `__value_schema_id` headers name."""
+        digest = hashlib.md5(self.text.encode("utf-8", "surrogatepass"), usedforsecurity=False)
+        for each in self.references:
+            digest.update(each.name.encode("utf-8", "surrogatepass"))
+            digest.update(each.subject.encode("utf-8", "surrogatepass"))
+            digest.update((each.version & 0xFFFFFFFF).to_bytes(4, "big"))
+        return digest.hexdigest()
+
+
+@dataclass
+class SchemaRegistry:
+    """A schema registry at one moment."""
+
+    sources: tuple[str, ...] = ()
+    """what it was read from"""
+    schemas: dict[tuple[str, int], Schema] = field(default_factory=dict)
+    """(subject, version) -> schema, in the order of their first records"""
+    compatibility: dict[str | None, dict[str, Any]] = field(default_factory=dict)
+    """subject -> its setting as the registry wrote it; None for the global one"""
+    modes: dict[str | None, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    @cached_property
+    def _of_ids(self) -> dict[int, list[Schema]]:
+        found: dict[int, list[Schema]] = {}
+        for each in self.schemas.values():
+            found.setdefault(each.id, []).append(each)
+        for schemas in found.values():  # the default context first; what was forgotten last
+            schemas.sort(key=lambda each: (each.deleted is SchemaDeletion.PERMANENT, context_of(each.subject) != "."))
+        return found
+
+    @cached_property
+    def _of_guids(self) -> dict[str, list[Schema]]:
+        found: dict[str, list[Schema]] = {}
+        for each in self.schemas.values():
+            for guid in {each.computed_guid, (each.guid or "").replace("-", "").lower()} - {""}:
+                found.setdefault(guid, []).append(each)
+        return found
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """All ids, those of deleted versions included."""
+        return frozenset(self._of_ids)
+
+    def by_id(self, id: int, topic: str | None = None, part: str = "value") -> Schema | None:
+        """The schema of an id in the subject of a topic's values (or keys) if it is there, else in the first."""
+        return _preferred(self._of_ids.get(id, ()), topic, part)
+
+    def by_guid(self, guid: bytes, topic: str | None = None, part: str = "value") -> Schema | None:
+        """The schema of the 16 bytes that a header has."""
+        return _preferred(self._of_guids.get(guid.hex(), ()), topic, part)
+
+    def latest(self, subject: str) -> Schema | None:
+        """The newest version of a subject that is not deleted; if all are, the newest."""
+        found = [each for each in self.schemas.values() if each.subject == subject]
+        live = [each for each in found if each.deleted is None]
+        return max(live or found, key=lambda each: each.version, default=None)
+
+    def live(self) -> Iterator[Schema]:
+        """Versions that are not deleted."""
+        return (each for each in self.schemas.values() if each.deleted is None)
+
+    def compatibility_of(self, subject: str) -> str:
+        """The level that counts for a subject."""
+        for each in (subject, f":{context_of(subject)}:", None):
+            if "compatibilityLevel" in (setting := self.compatibility.get(each, {})):
+                return str(setting["compatibilityLevel"])
+        return DEFAULT_COMPATIBILITY
+
+    def mode_of(self, subject: str) -> str:
+        """The mode that counts for a subject."""
+        return next(
+            (self.modes[each] for each in (subject, f":{context_of(subject)}:", None) if each in self.modes),
+            DEFAULT_MODE,
+        )
+
+
+def _preferred(schemas: list[Schema] | tuple[()], topic: str | None, part: str) -> Schema | None:
+    wanted = f"{topic}-{part}"
+    return next((each for each in schemas if each.subject == wanted), schemas[0] if schemas else None)

@@ -1,0 +1,258 @@
+"""The records of `_schemas`, one after the other, into a registry.
+
+Decided by Confluent's `KafkaStoreReaderThread`, `SchemaRegistrySerializer` and `KafkaStoreMessageHandler`.  Keys are
+compared as what they say, as the registry does; the cleaner compares their bytes, and that is where two registries, or
+two releases, that write one key in two forms lose a deletion: the tombstone of one form never removes the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry, context_of
+
+__all__ = ["SCHEMAS_TOPIC", "SchemaLog", "SchemaRecord", "loaded_json", "parse_record"]
+
+SCHEMAS_TOPIC = "_schemas"
+_KNOWN = {"NOOP", "SCHEMA", "CONFIG", "MODE", "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT"}
+_REST = ("metadata", "ruleSet", "schemaTags")
+_TYPES = 2**31 - 1
+
+
+class _Invalid(ValueError):
+    """Why a record is not one of a registry; says nothing of its content."""
+
+
+class LogicalKey(NamedTuple):
+    """What a key says, whatever its bytes are."""
+
+    kind: str
+    subject: str | None = None
+    version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRecord:
+    """One record that was understood; `value` is None for a tombstone."""
+
+    key: LogicalKey
+    value: Mapping[str, Any] | None
+    raw_key: bytes
+    raw_value: bytes | None
+    offset: int
+    timestamp: int
+
+
+def loaded_json(data: bytes | str) -> Any:
+    """What JSON says; raises `ValueError` for anything else, nesting without end and numbers without end included."""
+    try:
+        return json.loads(data)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(type(error).__name__) from None
+
+
+def _object(data: bytes, what: str) -> Mapping[str, Any]:
+    try:
+        found = loaded_json(data)
+    except ValueError:
+        raise _Invalid(f"{what} is not JSON") from None
+    if not isinstance(found, dict):
+        raise _Invalid(f"{what} is not an object")
+    return found
+
+
+def _number(fields: Mapping[str, Any], name: str) -> int:
+    value = fields.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _TYPES:
+        raise _Invalid(f"{name} is not a number of 31 bits")
+    return value
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str):
+        raise _Invalid(f"{name} is not a text")
+    return value
+
+
+def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> SchemaRecord:
+    """Key and value of a record; raises `ValueError` that says what is wrong."""
+    if key is None:
+        raise _Invalid("it has no key")
+    fields = _object(key, "the key")
+    kind = _text(fields, "keytype")
+    subject = None if fields.get("subject") is None else _text(fields, "subject")
+    if kind in ("SCHEMA", "DELETE_SUBJECT", "CLEAR_SUBJECT") and subject is None:
+        raise _Invalid(f"a key of type {kind} names no subject")
+    version = _number(fields, "version") if kind == "SCHEMA" else None
+    content = None if value is None else _object(value, "the value")
+    return SchemaRecord(LogicalKey(kind, subject, version), content, key, value, offset, timestamp)
+
+
+def _references(fields: Mapping[str, Any]) -> tuple[SchemaReference, ...]:
+    found = fields.get("references") or ()
+    if not isinstance(found, list | tuple) or not all(isinstance(each, dict) for each in found):
+        raise _Invalid("references is not a list of objects")
+    return tuple(SchemaReference(_text(each, "name"), _text(each, "subject"), _number(each, "version"))
+                 for each in found)  # fmt: skip
+
+
+def schema_of(record: SchemaRecord) -> Schema:
+    """The version that a SCHEMA record with a value registers; raises `ValueError`."""
+    fields = record.value or {}
+    kind = fields.get("schemaType") or "AVRO"
+    guid = fields.get("guid")
+    return Schema(
+        subject=record.key.subject or "",
+        version=record.key.version or 0,
+        id=_number(fields, "id"),
+        type=str(kind),
+        text=_text(fields, "schema"),
+        references=_references(fields),
+        deleted=SchemaDeletion.SOFT if fields.get("deleted") is True else None,
+        guid=guid if isinstance(guid, str) else None,
+        offset=record.offset,
+        timestamp=record.timestamp,
+        rest={name: fields[name] for name in _REST if fields.get(name) is not None},
+    )
+
+
+@dataclass
+class SchemaLog:
+    """Takes one record after the other; `registry` is what there is after the last one."""
+
+    path: str | None = None
+    """of the partition, for findings"""
+    registry: SchemaRegistry = field(default_factory=SchemaRegistry)
+    _forms: dict[LogicalKey, dict[bytes, SchemaRecord]] = field(default_factory=dict)
+    """the last record of each form of a key, which is what compaction keeps"""
+
+    def take(self, key: bytes | None, value: bytes | None, offset: int, timestamp: int) -> None:
+        """One record; what cannot be understood is a finding, and changes nothing."""
+        try:
+            record = parse_record(key, value, offset, timestamp)
+            if record.key.kind not in _KNOWN:
+                self._find(FindingCode.SCHEMA_RECORD_INVALID, Severity.WARNING, offset, "its type of key is unknown")
+                return
+            _Rules(self.registry).apply(record)
+        except ValueError as error:
+            detail = f"a registry cannot read this record: {error}"
+            self._find(FindingCode.SCHEMA_RECORD_INVALID, Severity.ERROR, offset, detail)
+            return
+        if record.key.kind != "NOOP":
+            self._forms.setdefault(record.key, {})[record.raw_key] = record
+
+    def finish(self) -> SchemaRegistry:
+        """The registry, with what is found when all has been read."""
+        for each in sorted(self._in_two_forms(), key=lambda found: found.offset or 0):
+            self.registry.findings.append(each)
+        self._find_returning()
+        self._find_conflicts()
+        return self.registry
+
+    def last_records(self) -> Iterator[SchemaRecord]:
+        """The last record of each key, in offset order, tombstones left out: what a registry needs to begin with."""
+        last = (max(forms.values(), key=lambda each: each.offset) for forms in self._forms.values())
+        return iter(sorted((each for each in last if each.value is not None), key=lambda each: each.offset))
+
+    def _find(self, code: FindingCode, severity: Severity, offset: int | None, detail: str) -> None:
+        self.registry.findings.append(Finding(code, severity, None, offset, detail, self.path))
+
+    def _in_two_forms(self) -> Iterator[Finding]:
+        for key, forms in self._forms.items():
+            if len(forms) > 1:
+                latest = max(forms.values(), key=lambda each: each.offset)
+                yield Finding(
+                    FindingCode.SCHEMA_KEY_FORMS, Severity.WARNING, None, latest.offset,
+                    f"the key of {_words(key)} is written in {len(forms)} forms: the cleaner keeps a record of each",
+                    self.path,
+                )  # fmt: skip
+
+    def _find_returning(self) -> None:
+        """What is deleted now, and is there again once the cleaner has removed the tombstones."""
+        kept = sorted(
+            (record for forms in self._forms.values() for record in forms.values() if record.value is not None),
+            key=lambda each: each.offset,
+        )
+        later = SchemaRegistry()
+        for record in kept:
+            _Rules(later).apply(record)
+        for place, schema in later.schemas.items():
+            now = self.registry.schemas.get(place)
+            if schema.deleted is None and (now is None or now.deleted is not None):
+                self._find(
+                    FindingCode.SCHEMA_WOULD_RETURN, Severity.WARNING, schema.offset,
+                    f"subject {schema.subject!r} version {schema.version} is deleted, and comes back when the cleaner "
+                    "has removed the record that deletes it",
+                )  # fmt: skip
+
+    def _find_conflicts(self) -> None:
+        first: dict[tuple[str, int], Schema] = {}
+        for each in self.registry.schemas.values():
+            other = first.setdefault((context_of(each.subject), each.id), each)
+            if other.text != each.text and not {other.deleted, each.deleted} & {SchemaDeletion.PERMANENT}:
+                self._find(
+                    FindingCode.SCHEMA_ID_CONFLICT, Severity.ERROR, each.offset,
+                    f"id {each.id} has another schema in subject {each.subject!r} than in {other.subject!r}",
+                )  # fmt: skip
+            for reference in each.references:
+                if (reference.subject, reference.version) not in self.registry.schemas and each.deleted is None:
+                    self._find(
+                        FindingCode.SCHEMA_REFERENCE_MISSING, Severity.WARNING, each.offset,
+                        f"subject {each.subject!r} version {each.version} refers to subject {reference.subject!r} "
+                        f"version {reference.version}, which is not here",
+                    )  # fmt: skip
+
+
+def _words(key: LogicalKey) -> str:
+    what = key.kind.lower().replace("_", " ")
+    of = "all subjects" if key.subject is None else f"subject {key.subject!r}"
+    return f"{what} of {of}" + ("" if key.version is None else f" version {key.version}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What each type of record does to a registry."""
+
+    registry: SchemaRegistry
+
+    def apply(self, record: SchemaRecord) -> None:
+        """One record; raises `ValueError` before anything is changed."""
+        key = record.key
+        if key.kind == "SCHEMA":
+            self._schema(record)
+        elif key.kind == "DELETE_SUBJECT" and record.value is not None:
+            last = _number(record.value, "version")
+            self._each(key.subject, lambda found: found.version <= last and found.deleted is None, SchemaDeletion.SOFT)
+        elif key.kind == "CLEAR_SUBJECT" and record.value is not None:
+            self._each(key.subject, lambda found: found.deleted is not None, SchemaDeletion.PERMANENT)
+        elif key.kind == "CONFIG":
+            self._setting(record)
+        elif key.kind == "MODE":
+            if record.value is None:
+                self.registry.modes.pop(key.subject, None)
+            else:
+                self.registry.modes[key.subject] = _text(record.value, "mode")
+
+    def _schema(self, record: SchemaRecord) -> None:
+        place = (record.key.subject or "", record.key.version or 0)
+        if record.value is not None:
+            self.registry.schemas[place] = schema_of(record)
+        elif place in self.registry.schemas:
+            self.registry.schemas[place] = replace(self.registry.schemas[place], deleted=SchemaDeletion.PERMANENT)
+
+    def _setting(self, record: SchemaRecord) -> None:
+        if record.value is None:
+            self.registry.compatibility.pop(record.key.subject, None)
+        else:
+            fields = {name: value for name, value in record.value.items() if name != "subject" and value is not None}
+            self.registry.compatibility[record.key.subject] = fields
+
+    def _each(self, subject: str | None, meant: Callable[[Schema], bool], deleted: SchemaDeletion) -> None:
+        for place, schema in self.registry.schemas.items():
+            if schema.subject == subject and meant(schema):
+                self.registry.schemas[place] = replace(schema, deleted=deleted)

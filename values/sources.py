@@ -1,0 +1,174 @@
+"""Where a registry is read from: the `_schemas` topic in log directories, a file of lines, or a folder of schemas.
+
+A file of lines is what `kafkalog schemas --export` wrote, or `kafkalog dump --json` of `_schemas`.  In a folder each
+schema is a file that is named after its id: `17.avsc`, `18.proto`, `19.json`, or with its subject before it,
+`orders-value@17.avsc`.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote
+
+from kafkalog.cluster.records.replay import Until
+from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import MIB
+from kafkalog.log import open_all
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import Selection
+from kafkalog.log.disk.files import is_directory, read_small, scan_directory
+from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry
+from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog, loaded_json
+
+__all__ = ["read_schema_log", "read_schemas"]
+
+LARGEST_FILE = 256 * MIB
+LARGEST_SCHEMA = 16 * MIB
+_NAME = re.compile(r"(?:(?P<subject>.+)@)?(?P<id>\d{1,10})(?P<suffix>\.avsc|\.proto|\.json)\Z", re.ASCII)
+_TYPES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
+_SUBJECT_VERSIONS = re.compile(r"/subjects/([^/]+)/versions(?:/(\d+))?\Z", re.ASCII)
+
+
+def read_schemas(
+    *paths: str | os.PathLike[str],
+    as_of: int | None = None,
+    at_offset: int | None = None,
+    replica: str | None = None,
+) -> SchemaRegistry:
+    """The schema registry that `paths` hold: log directories with `_schemas`, one file of lines, or one folder.
+
+    `as_of` (ms) and `at_offset` give the state at a time or before an offset of `_schemas`; `replica` chooses where
+    two directories have the topic.  Raises `UsageError` where no registry is, and `StorageError`; what is wrong with
+    records is in `SchemaRegistry.findings`.
+    """
+    names = [os.fspath(each) for each in paths]
+    if not names:
+        raise UsageError("no path is given to read schemas from")
+    if len(names) == 1 and (other := _not_a_log(names[0])) is not None:
+        if as_of is not None or at_offset is not None:
+            raise UsageError(f"{names[0]} has one state only: an earlier one is known from _schemas alone")
+        return other
+    return read_schema_log(names, Until(at_offset, as_of), replica).finish()
+
+
+def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: str | None = None) -> SchemaLog:
+    """The records of `_schemas` in log directories."""
+    inventory = open_all(*paths, tolerant=True)
+    found = [each for each in inventory.readable(replica, Selection.of([SCHEMAS_TOPIC])) if each.topic == SCHEMAS_TOPIC]
+    if not found:
+        open_all(*paths)  # raises what was left out
+        raise UsageError(f"no partition of {SCHEMAS_TOPIC} in {', '.join(paths)}, so no schemas are known")
+    log = SchemaLog(found[0].path, SchemaRegistry(tuple(each.path for each in found)))
+    for partition in found:
+        _replay(partition, log, until or Until())
+    return log
+
+
+def _replay(partition: Partition, log: SchemaLog, until: Until) -> None:
+    records = partition.records()
+    for record in records:
+        if until.excludes(record.offset, record.timestamp):
+            break
+        log.take(record.key, record.value, record.offset, record.timestamp)
+    log.registry.findings += records.findings
+
+
+def _not_a_log(path: str) -> SchemaRegistry | None:
+    """The registry of a file of lines or a folder of schemas; None for anything else."""
+    if not is_directory(path):
+        if os.path.splitext(path)[1] in (".json", ".jsonl", ".ndjson"):
+            return _of_lines(path)
+        return None
+    names = sorted(entry.name for entry in scan_directory(path))
+    found = [(name, match) for name in names if (match := _NAME.match(name))]
+    return _of_folder(path, found) if found else None
+
+
+def _of_folder(path: str, found: Sequence[tuple[str, re.Match[str]]]) -> SchemaRegistry:
+    registry = SchemaRegistry((path,))
+    for name, match in found:
+        file = os.path.join(path, name)
+        try:
+            text = read_small(file, LARGEST_SCHEMA).decode("utf-8")
+        except (UnicodeDecodeError, FormatError):
+            detail = f"not a schema: not UTF-8, or larger than {LARGEST_SCHEMA} bytes"
+            registry.findings.append(
+                Finding(FindingCode.SCHEMA_RECORD_INVALID, Severity.ERROR, None, None, detail, file)
+            )
+            continue
+        id, subject = int(match["id"]), match["subject"] or match["id"]
+        version = 1 + sum(each.subject == subject for each in registry.schemas.values())
+        registry.schemas[subject, version] = Schema(
+            subject=subject, version=version, id=id, type=_TYPES[match["suffix"]], text=text
+        )
+    return registry
+
+
+def _of_lines(path: str) -> SchemaRegistry:
+    log = SchemaLog(path, SchemaRegistry((path,)))
+    for number, line in enumerate(read_small(path, LARGEST_FILE).split(b"\n")):
+        if not line.strip():
+            continue
+        try:
+            fields = loaded_json(line)
+            if not isinstance(fields, dict):
+                raise TypeError
+            if "method" in fields:
+                _call(fields, log.registry)
+            elif fields.get("topic") == SCHEMAS_TOPIC:
+                places = int(fields.get("offset", number)), int(fields.get("timestamp", -1))
+                log.take(_bytes(fields, "key"), _bytes(fields, "value"), *places)
+            else:
+                raise KeyError
+        except (ValueError, KeyError, TypeError):
+            raise FormatError(
+                f"line {number + 1} is neither a call of an export nor a record of {SCHEMAS_TOPIC}",
+                code="schema_record_invalid", source=path,
+            ) from None  # fmt: skip
+    return log.finish()
+
+
+def _bytes(fields: dict[str, Any], name: str) -> bytes | None:
+    encoded = fields.get(f"{name}_b64")
+    if encoded is not None:
+        return base64.b64decode(encoded, validate=True)
+    text = fields[name]
+    return None if text is None else str(text).encode("utf-8")
+
+
+def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
+    """One line of an export; raises `ValueError` or `KeyError`."""
+    path, body = str(fields["path"]), fields.get("body") or {}
+    match = _SUBJECT_VERSIONS.match(path)
+    if match is not None:
+        subject = unquote(match[1])
+        if fields["method"] == "DELETE":
+            place = (subject, int(match[2]))
+            registry.schemas[place] = replace(registry.schemas[place], deleted=SchemaDeletion.SOFT)
+            return
+        references = tuple(
+            SchemaReference(str(each["name"]), str(each["subject"]), int(each["version"]))
+            for each in body.get("references", ())
+        )
+        schema = Schema(
+            subject=subject, version=int(body["version"]), id=int(body["id"]), text=str(body["schema"]),
+            type=str(body.get("schemaType") or "AVRO"), references=references,
+            rest={name: body[name] for name in ("metadata", "ruleSet", "schemaTags") if name in body},
+        )  # fmt: skip
+        registry.schemas[schema.subject, schema.version] = schema
+        return
+    kind, _, subject = path[1:].partition("/")
+    of = unquote(subject) if subject else None
+    if kind == "config":
+        setting = {name: value for name, value in body.items() if name != "compatibility"}
+        registry.compatibility[of] = {**setting, "compatibilityLevel": body["compatibility"]}
+    elif kind == "mode":
+        registry.modes[of] = str(body["mode"])
+    else:
+        raise KeyError(kind)

@@ -1,0 +1,61 @@
+"""Which schema ids the values and keys of topics use, compared with those that a registry has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
+from kafkalog.log.directories.partition import Partition
+from kafkalog.values.registry import SchemaRegistry
+
+__all__ = ["UsedId", "find_unknown_ids", "used_ids"]
+
+MOST_IDS = 100_000
+"""of one partition: bytes that are no ids look like as many as there are records"""
+_FRAME = 5
+
+
+@dataclass(slots=True)
+class UsedId:
+    """An id in the keys or values of one partition."""
+
+    id: int
+    part: str
+    """`key` or `value`"""
+    records: int
+    first_offset: int
+
+
+def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
+    """The ids in Confluent's wire format, in the order in which they come; `findings` takes what the reader finds."""
+    found: dict[tuple[str, int], UsedId] = {}
+    records = partition.records()
+    for record in records:
+        for part, data in (("key", record.key), ("value", record.value)):
+            if data is None or len(data) < _FRAME or data[0]:
+                continue
+            id = int.from_bytes(data[1:_FRAME], "big")
+            each = found.get((part, id))
+            if each is not None:
+                each.records += 1
+            elif len(found) < MOST_IDS:
+                found[part, id] = UsedId(id, part, 1, record.offset)
+    findings += records.findings
+    yield from found.values()
+
+
+def find_unknown_ids(registry: SchemaRegistry, partitions: Iterable[Partition]) -> Iterator[Finding]:
+    """For each partition and id that no schema has, how many records use it."""
+    for partition in partitions:
+        findings: list[Finding] = []
+        for each in used_ids(partition, findings):
+            if each.id not in registry.ids:
+                where = "keys" if each.part == "key" else "values"
+                detail = f"{counted(each.records, 'record')} of {partition.topic}-{partition.partition}: their {where} "
+                detail += f"begin with schema id {each.id}, which is in no record of the registry"
+                yield Finding(
+                    FindingCode.SCHEMA_ID_UNKNOWN, Severity.WARNING, None, each.first_offset, detail, partition.path
+                )
+        yield from findings
