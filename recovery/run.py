@@ -182,7 +182,7 @@ def plan_one(
 
 
 def options_for_each(options: RecoveryOptions, roots: Sequence[str]) -> Mapping[str, RecoveryOptions]:
-    """What is asked for of each log directory, with one time that counts as now, and with what its broker knew."""
+    """What is asked for of each log directory, with one time to treat as now, and with what its broker knew."""
     rules = options.rules
     facts = dict.fromkeys(roots, rules.topics) if rules.topics is not None else facts_of_each(roots)
     settled = replace(rules, topics=NO_FACTS).settled(())

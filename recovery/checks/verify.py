@@ -25,6 +25,7 @@ from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.checks.lost_and_found import batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
@@ -129,6 +130,7 @@ def verify(
         if select == ALL:
             facts = known[real(log_dir.path)]
             found += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
+            found += batches_outside(log_dir, {each.path: each.log_end_offset for each in reports if each.is_log_read})
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
         start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))

@@ -103,6 +103,7 @@ ELSEWHERE = {
     FindingCode.TEMPORARY_FILE: "recovery/test_verify.py",
     FindingCode.PARTITION_MISSING: "recovery/test_missing_partitions.py",
     FindingCode.LOG_DIRECTORY_MISSING: "recovery/test_lost_directories.py",
+    FindingCode.BATCHES_OUTSIDE: "recovery/test_lost_and_found.py",
     FindingCode.LOG_DIRECTORY_READ_ONLY: "recovery/test_lost_directories.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/test_verify.py",
     FindingCode.IDENTITY_MISMATCH: "log/test_identities.py",

@@ -103,6 +103,10 @@ _ADVICE = {
         "Fine for looking; a broker takes it offline. After a disk error the kernel remounts file systems read-only: "
         "look for it in the system's log before you mount it for writing."
     ),
+    FindingCode.BATCHES_OUTSIDE: (
+        "It may be a segment that a file system's repair has found. If it fits a partition, copy it there under the "
+        "name that is given before anything else is done."
+    ),
     FindingCode.DUPLICATE_PARTITION: (
         "Copies on several brokers are normal. In two volumes of one broker they stop it from starting: "
         "`kafkalog compare` shows which one to keep."
