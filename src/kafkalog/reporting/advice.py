@@ -87,7 +87,8 @@ _ADVICE = {
         "the file if the topic id is known; `--topic-id` gives one."
     ),
     FindingCode.META_PROPERTIES_INVALID: (
-        "A broker does not start without it. Copy cluster.id and node.id from another volume of the same broker."
+        "A broker does not start without it. `kafkalog recover --meta-properties` writes it, if the broker's other log "
+        "directories are given too."
     ),
     FindingCode.FOREIGN_FILE: "No Kafka version writes it. Find out who put it there before you move it away.",
     FindingCode.FOREIGN_DIRECTORY: "It stops a broker from starting: move it out of the log directory.",
