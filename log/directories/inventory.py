@@ -16,7 +16,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.log.directories.directory import LogDir, is_partition_dir, log_dirs_at, open_log_dir
-from kafkalog.log.directories.identities import identity_findings
+from kafkalog.log.directories.identities import are_copies_of_one, identity_findings
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
 from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
@@ -85,9 +85,11 @@ class Inventory:
                 continue  # two names for one partition, which its directory speaks of
             brokers = [self._broker(directory) for directory in copies]
             known = [broker for broker in brokers if broker is not None]
-            severity = Severity.INFO if len(set(known)) == len(known) else Severity.WARNING
+            is_copied = are_copies_of_one([each for each in self.log_dirs if absolute(each.path) in copies])
+            severity = Severity.INFO if len(set(known)) == len(known) or is_copied else Severity.WARNING
             paths = " and ".join(sorted(each.path for each in copies.values()))
             own = "" if severity is Severity.INFO else ", volumes of one broker, which would not start"
+            own = ", copies of one log directory" if is_copied else own
             detail = f"{name} is in {paths}{own}"
             code = FindingCode.DUPLICATE_PARTITION
             found += [Finding(code, severity, None, None, detail, each.path) for each in reversed(copies.values())]
