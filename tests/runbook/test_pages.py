@@ -18,9 +18,11 @@ RESULTS = {
     "failing-disk": "recovered", "tiered": "whole",
     "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued",
     "lost-controllers": "node-1", "moved-controllers": "node-2", "no-controller": "controller",
-    "one-broker-left": "controller", "power-cut": "merged",
+    "one-broker-left": "controller", "power-cut": "merged", "lost-and-found": "repaired",
 }  # fmt: skip
 """New directories, and controllers'; the other pages put `data` itself right, and take it back at their end."""
+BY_OTHER_MEANS = {"lost-directory": "data"}
+"""Pages on which somebody else than kafkalog brings things back, and the directory that changes by that."""
 
 
 def test_there_is_a_page_for_each_scene_and_the_index_names_them_all() -> None:
@@ -54,8 +56,8 @@ def test_a_page_followed_literally(page: Path, tmp_path: Path) -> None:
     assert [each.complaint for each in back if each.complaint] == []
     assert len(followed) + len(back) == len(commands_of(page)) > 3
     acted = [each for each in (*followed, *back) if each.code == 2 or "--into" in each.command.text]
-    assert acted, "a page that changes nothing helps nobody"
-    assert back or page.stem in RESULTS
+    assert acted or page.stem in BY_OTHER_MEANS, "a page that changes nothing helps nobody"
+    assert back or page.stem in RESULTS or page.stem in BY_OTHER_MEANS
     for name, was in before.items():
-        if name != "other-disk":
+        if name not in ("other-disk", BY_OTHER_MEANS.get(page.stem)):
             assert first_difference(dict(stamps(place / name)), was) == "", f"{name} is not as it was"

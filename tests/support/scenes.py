@@ -63,6 +63,57 @@ def failing_disk(directory: Path) -> None:
     data.rename(directory / "copy")
 
 
+def _two_disks(directory: Path) -> tuple[Path, Path]:
+    """A broker's partitions in one log directory and its metadata log in another, as with `metadata.log.dir`."""
+    data = _stopped(directory)
+    other = own_copy(data, directory / "data-2")
+    shutil.rmtree(data / "__cluster_metadata-0")
+    for each in other.iterdir():
+        if each.is_dir() and each.name != "__cluster_metadata-0":
+            shutil.rmtree(each)
+        elif each.name.endswith("-checkpoint"):
+            each.write_text("0\n0\n")
+    meta = other / "meta.properties"
+    own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
+    meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
+    return data, other
+
+
+def meta_properties(directory: Path) -> None:
+    """A crash has left the file of one of two disks full of zeros."""
+    data, _other = _two_disks(directory)
+    (data / "meta.properties").write_bytes(bytes(120))
+
+
+def lost_directory(directory: Path) -> None:
+    """The disk with the partitions is not mounted: its mount point is empty."""
+    data, other = _two_disks(directory)
+    data.rename(directory / "disk")
+    (directory / "data").mkdir()
+    other.rename(directory / "metadata")
+
+
+def duplicated_partition(directory: Path) -> None:
+    """Somebody has copied a partition to the broker's other disk, and the broker went on in the first."""
+    data, other = _two_disks(directory)
+    partition = max((each for each in data.iterdir() if each.is_dir()), key=lambda each: len(list(each.glob("*.log"))))
+    copy = own_copy(partition, other / partition.name)
+    last = _last_log(copy)
+    for each in copy.glob(f"{last.stem}.*"):
+        each.unlink()
+
+
+def lost_and_found(directory: Path) -> None:
+    """A file system's repair has put a segment into lost+found; the indexes beside it are gone."""
+    data = _stopped(directory)
+    partition = max((each for each in data.iterdir() if each.is_dir()), key=lambda each: len(list(each.glob("*.log"))))
+    log = sorted(partition.glob("*.log"))[1]
+    (data / "lost+found").mkdir()
+    log.rename(data / "lost+found" / "#131078")
+    for each in partition.glob(f"{log.stem}.*"):
+        each.unlink()
+
+
 def tiered(directory: Path) -> None:
     """Zeros in a local segment of a tiered log, which was copied before; the next ones of another log are gone."""
     data = unpack_tiered("stopped", directory)
@@ -177,6 +228,10 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "stopped": stopped,
     "flipped-bit": flipped_bit,
     "wiped-checkpoint": wiped_checkpoint,
+    "meta-properties": meta_properties,
+    "lost-directory": lost_directory,
+    "lost-and-found": lost_and_found,
+    "duplicated-partition": duplicated_partition,
     "deleted-topic": deleted_topic,
     "stray-partitions": stray_partitions,
     "dead-cluster": dead_cluster,
