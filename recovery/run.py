@@ -24,6 +24,7 @@ from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.duplicates import refuse_duplicates
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.own_identity import lost_identity
 from kafkalog.recovery.facts.places import (
     PathLike,
     by_log_directory,
@@ -182,11 +183,19 @@ def plan_one(
 
 
 def options_for_each(options: RecoveryOptions, roots: Sequence[str]) -> Mapping[str, RecoveryOptions]:
-    """What is asked for of each log directory, with one time that counts as now, and with what its broker knew."""
+    """What is asked for of each log directory, with one time to treat as now, and with what its broker knew."""
     rules = options.rules
     facts = dict.fromkeys(roots, rules.topics) if rules.topics is not None else facts_of_each(roots)
     settled = replace(rules, topics=NO_FACTS).settled(())
-    return {root: replace(options, rules=replace(settled, topics=facts[root])) for root in roots}
+    if rules.meta_properties and (options.select != ALL or rules.mode is Mode.KAFKA):
+        raise UsageError("meta.properties is written in a whole log directory, and not in mode kafka")
+
+    def identity_of(root: str) -> bytes | None:
+        return lost_identity(root, roots, facts[root]) if rules.meta_properties else None
+
+    return {
+        root: replace(options, rules=replace(settled, topics=facts[root], identity=identity_of(root))) for root in roots
+    }
 
 
 def _refuse_copies(options: RecoveryOptions) -> None:

@@ -25,6 +25,8 @@ from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.checks.lost_and_found import batches_outside
+from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
 from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
@@ -96,7 +98,7 @@ def verify(
     * `paths`: log directories, partition directories or segments
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
-    inventory = open_all(*paths, tolerant=True, limits=limits)
+    inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
     select.check(inventory.names)
 
     def meant(partitions: Sequence[Partition]) -> list[Partition]:
@@ -115,7 +117,8 @@ def verify(
         one = partial(check, beside=beside)
         return list(in_order(partitions, one, size=lambda each: each.size, jobs=jobs, on_read=on_read))
 
-    directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in inventory.unreadable]
+    unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
+    directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in unusable]
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     for log_dir in inventory.log_dirs:
@@ -124,7 +127,10 @@ def verify(
             continue
         reports = checked_all(partitions, beside_of(log_dir, inventory.log_dirs))
         found = [*findings_of_half_done(log_dir.path), *log_dir.findings, *_among(together, partitions)]
-        found += missing_partitions_of(log_dir, known[real(log_dir.path)]) if select == ALL else []
+        if select == ALL:
+            facts = known[real(log_dir.path)]
+            found += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
+            found += batches_outside(log_dir, {each.path: each.log_end_offset for each in reports if each.is_log_read})
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
         start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))

@@ -15,6 +15,7 @@ from kafkalog.inspect.annotated import bytes_around
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.facts import Damage, Directory, Planned, ReportFacts
 from kafkalog.inspect.walked import walk_over
+from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL
@@ -54,7 +55,8 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
         examined = walk_over(placed, by_file, of_partition, ends, asked.limits, advance)
     comparison, comparison_problem = _compared(paths, inventory, asked, watch, size)
     planned = tuple(_planned(inventory, placed, asked, watch))
-    serious = [each for each in verified.findings if each.severity is not Severity.INFO]
+    copied = _copies_of_one(inventory)
+    serious = [each for each in verified.findings if each.severity is not Severity.INFO and not _is_of(copied, each)]
     serious.sort(key=_by_weight)
     return ReportFacts(
         paths=tuple(paths),
@@ -73,6 +75,18 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
         deep=asked.deep,
         unread=tuple(f"{each.file}: {each.detail}" for each in inventory.unreadable),
     )
+
+
+def _copies_of_one(inventory: Inventory) -> frozenset[str]:
+    """The files that give log directories their identity, where all are one directory at several times."""
+    if not are_copies_of_one(inventory.log_dirs):
+        return frozenset()
+    return frozenset(os.path.join(each.path, META_PROPERTIES) for each in inventory.log_dirs)
+
+
+def _is_of(copied: frozenset[str], finding: Finding) -> bool:
+    """That they share an id is what makes them comparable, and no damage."""
+    return finding.code is FindingCode.IDENTITY_MISMATCH and finding.file in copied
 
 
 def _is_zookeeper(path: str) -> bool:
