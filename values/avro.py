@@ -7,6 +7,7 @@ import threading
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from io import BytesIO
 from typing import Any
 from uuid import UUID
@@ -69,6 +70,10 @@ def _decimal(value: bytes, schema: Mapping[str, Any], reader: Any = None) -> str
     return f"-{text}" if unscaled < 0 else text
 
 
+def _exact(value: bytes, schema: Mapping[str, Any], reader: Any = None) -> Decimal:
+    return Decimal(_decimal(value, schema))
+
+
 def _uuid(value: bytes, schema: Any, reader: Any = None) -> str:
     return str(UUID(bytes=value))
 
@@ -108,7 +113,8 @@ def _timestamp_of(digits: int, zone: str) -> Reader:
 _READERS: dict[str, Reader] = {
     "null-counted": _counted, "record-counted": _counted, "bytes-bytes": _bytes, "fixed-bytes": _bytes,
     "float-number": _number, "double-number": _number, "int-enum": _enum, "bytes-decimal": _decimal,
-    "fixed-decimal": _decimal, "fixed-uuid": _uuid, "int-date": _date,
+    "fixed-decimal": _decimal, "fixed-uuid": _uuid,
+    "bytes-exact": _exact, "fixed-exact": _exact, "fixed-counted": _counted, "int-date": _date,
     "int-time-millis": _time_of(_DAY_MS, 3), "long-time-micros": _time_of(_DAY_US, 6),
     **{
         f"long-{local}timestamp-{unit}": _timestamp_of(digits, "" if local else "Z")
@@ -140,9 +146,9 @@ class _Bounded(BytesIO):
 class AvroDecoder:
     """Payloads of one Avro schema."""
 
-    def __init__(self, schema: Any, references: Mapping[str, tuple[Any, str]]) -> None:
-        """Raises `UndecodableError` for what is not a schema."""
-        made, self._is_recursive = prepare(schema, references)
+    def __init__(self, schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False) -> None:
+        """`typed`: values are what Arrow takes.  Raises `UndecodableError` for what is not a schema."""
+        made, self._is_recursive = prepare(schema, references, typed=typed)
         try:
             self._schema = parse_schema(made)
         except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError, RecursionError):

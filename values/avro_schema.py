@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError
 
-__all__ = ["Prepared", "names_in", "prepare"]
+__all__ = ["PREFIX", "PRIMITIVES", "Prepared", "full_name", "is_optional", "member", "names_in", "prepare"]
 
 PREFIX = "kafkalog."
-_PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
 _NAMED = {"record", "error", "enum", "fixed"}
 _INNER = {"array": "items", "map": "values"}
 _OURS = {"bytes": "bytes", "float": "number", "double": "number"}
@@ -48,12 +48,15 @@ class _Part(NamedTuple):
     values: int
 
 
-def prepare(schema: Any, references: Mapping[str, tuple[Any, str]]) -> Prepared:
+def prepare(schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False) -> Prepared:
     """A schema as JSON has it; `references`: full name -> definition and the namespace that it is in.
+
+    With `typed`, values are what Arrow takes in place of what JSON has, and one of a union of several types is an
+    object with the number of its branch: a record of one field has the bytes of that field.
 
     Raises `UndecodableError` for what is not a schema.
     """
-    walk = _Walk(references)
+    walk = _Walk(references, typed)
     try:
         made = walk.part(schema, "", is_item=False)
     except (KeyError, TypeError, AttributeError, RecursionError):
@@ -61,7 +64,18 @@ def prepare(schema: Any, references: Mapping[str, tuple[Any, str]]) -> Prepared:
     return Prepared(made.schema, walk.is_recursive)
 
 
-def _full_name(name: str, namespace: str) -> str:
+def member(number: int) -> str:
+    """What one of a union of several types is called, as Spark calls it."""
+    return f"member{number}"
+
+
+def is_optional(branches: list[Any]) -> bool:
+    """Whether a union is of one type, or of one and null."""
+    return len([each for each in branches if each != "null"]) < 2
+
+
+def full_name(name: str, namespace: str) -> str:
+    """A name with the namespace that it is in, unless it has one of its own."""
     return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
@@ -76,7 +90,7 @@ def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
         elif isinstance(each, dict):
             if each.get("type") in _NAMED and isinstance(each.get("name"), str):
                 outer, within = within, str(each.get("namespace") or within)
-                name = _full_name(each["name"], within)
+                name = full_name(each["name"], within)
                 found.setdefault(name, (each, outer))
                 within = name.rpartition(".")[0]
             fields = each.get("fields")
@@ -89,11 +103,13 @@ def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
 @dataclass
 class _Walk:
     references: Mapping[str, tuple[Any, str]]
+    typed: bool = False
     is_recursive: bool = False
     _made: dict[str, _Part] = field(default_factory=dict)
     _open: dict[str, int] = field(default_factory=dict)
     """records that are being made, and how many unions, arrays and maps each is in"""
     _within: int = 0
+    _branches: int = 0
 
     def part(self, schema: Any, namespace: str, *, is_item: bool) -> _Part:
         """A schema; `is_item`: an array has many of it."""
@@ -105,13 +121,15 @@ class _Walk:
             self._within -= 1
             if not branches:
                 raise UndecodableError("its Avro schema has a union of nothing")
+            if self.typed and not is_optional(schema):
+                branches = [self._branch(number, each) for number, each in enumerate(branches)]
             least = 1 + min(each.least_bytes for each in branches)
             return _Part([each.schema for each in branches], least, max(each.values for each in branches))
         kind = schema["type"]
         if not isinstance(kind, str):
             return self.part(kind, namespace, is_item=is_item)
-        if kind in _PRIMITIVES:
-            return _primitive(kind, schema, is_item=is_item)
+        if kind in PRIMITIVES:
+            return _primitive(kind, schema, is_item=is_item, typed=self.typed)
         if kind in _INNER:
             self._within += 1
             inner = self.part(schema[_INNER[kind]], namespace, is_item=kind == "array")
@@ -121,10 +139,15 @@ class _Walk:
             return self._named(kind, schema, namespace)
         return self._of_name(kind, namespace, is_item=is_item)
 
+    def _branch(self, number: int, part: _Part) -> _Part:
+        self._branches += 1
+        fields = [{"name": member(number), "type": part.schema}]
+        return part._replace(schema={"type": "record", "name": f"kafkalog.Branch{self._branches}", "fields": fields})
+
     def _of_name(self, name: str, namespace: str, *, is_item: bool) -> _Part:
-        if name in _PRIMITIVES:
-            return _primitive(name, {}, is_item=is_item)
-        for full in (_full_name(name, namespace), name):
+        if name in PRIMITIVES:
+            return _primitive(name, {}, is_item=is_item, typed=self.typed)
+        for full in (full_name(name, namespace), name):
             if full in self._made:
                 return self._made[full]
             if full in self._open:
@@ -138,14 +161,14 @@ class _Walk:
         raise UndecodableError("its Avro schema uses a name that no reference defines")
 
     def _named(self, kind: str, schema: Mapping[str, Any], namespace: str) -> _Part:
-        full = _full_name(schema["name"], str(schema.get("namespace") or namespace))
+        full = full_name(schema["name"], str(schema.get("namespace") or namespace))
         if full in self._made or full in self._open:
             raise UndecodableError("its Avro schema defines a name twice")
         if kind == "enum":
             symbols = [str(each) for each in schema["symbols"]]
             made = _Part({"type": "int", "logicalType": f"{PREFIX}enum", "kafkalogSymbols": symbols}, 1, 1)
         elif kind == "fixed":
-            made = _fixed(full, schema)
+            made = _fixed(full, schema, typed=self.typed)
         else:
             made = self._record(full, schema)
         # a type that fastavro knows by name is defined once; after that its name stands for it
@@ -182,18 +205,30 @@ def _logical(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"logicalType": PREFIX + name}
 
 
-def _primitive(kind: str, schema: Mapping[str, Any], *, is_item: bool) -> _Part:
+def _primitive(kind: str, schema: Mapping[str, Any], *, is_item: bool, typed: bool) -> _Part:
     ours = _logical(kind, schema)
     if ours is None and kind in _OURS:
         ours = {"logicalType": PREFIX + _OURS[kind]}
+    if typed:
+        ours = _exact(ours)
     if kind == "null" and is_item:
         ours = {"logicalType": f"{PREFIX}counted"}
     return _Part(kind if ours is None else {"type": kind} | ours, _SIZES.get(kind, 1), 1)
 
 
-def _fixed(full: str, schema: Mapping[str, Any]) -> _Part:
+def _exact(ours: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What is left of a logical type where Arrow takes the value beneath: a decimal, and a UUID, which is text."""
+    name = None if ours is None else ours["logicalType"]
+    if name == f"{PREFIX}decimal":
+        return {**(ours or {}), "logicalType": f"{PREFIX}exact"}
+    return ours if name == f"{PREFIX}uuid" else None
+
+
+def _fixed(full: str, schema: Mapping[str, Any], *, typed: bool) -> _Part:
     size = schema["size"]
     if type(size) is not int or not 0 <= size <= LARGEST_PAYLOAD:
         raise UndecodableError("its Avro schema has a fixed type of an impossible size")
     ours = _logical("fixed", schema) or {"logicalType": f"{PREFIX}bytes"}
+    if typed:
+        ours = _exact(ours) or {"logicalType": f"{PREFIX}counted", "kafkalogValues": 0 if size else 1}
     return _Part({"type": "fixed", "name": full, "size": size} | ours, size, 1)

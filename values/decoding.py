@@ -13,7 +13,7 @@ from kafkalog.values.payloads import Framed, PayloadDecoder, UndecodableError, f
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.schema_log import loaded_json
 
-__all__ = ["DecodedValue", "ValueDecoder"]
+__all__ = ["DecodedValue", "ValueDecoder", "avro_json"]
 
 LARGEST_SCHEMA = 4 * 1024 * 1024
 _MOST_REFERENCES = 1000
@@ -75,13 +75,19 @@ class ValueDecoder:
             if frame is None:
                 found = json_or_none(data)
                 return DecodedValue(plain_text(data) if found is None else found)
-            schema = self._schema_of(frame, topic, part)
+            schema = self.schema_of(frame, topic, part)
             return DecodedValue(self.decoder_of(schema).decode(frame.payload, frame.path), schema)
         except UndecodableError as error:
             of = "" if schema is None else f" (schema id {schema.id})"
             return DecodedValue(problem=f"{part}: {error}{of}", data=data)
 
-    def _schema_of(self, frame: Framed, topic: str | None, part: str) -> Schema:
+    @property
+    def registry(self) -> SchemaRegistry:
+        """Where the schemas are from."""
+        return self._registry
+
+    def schema_of(self, frame: Framed, topic: str | None, part: str) -> Schema:
+        """The schema that a frame names; raises `UndecodableError` where it is not here."""
         if frame.guid is not None:
             found = self._registry.by_guid(frame.guid, topic, part)
             what = "the GUID in its header"
@@ -114,7 +120,7 @@ class ValueDecoder:
             with needed("decoding Avro", "values"):
                 from kafkalog.values.avro import AvroDecoder
 
-            return AvroDecoder(_avro(schema.text), self.avro_references(schema))
+            return AvroDecoder(avro_json(schema.text), self.avro_references(schema))
         if schema.type == "PROTOBUF":
             with needed("decoding Protobuf", "values"):
                 from kafkalog.values.protobuf import ProtobufDecoder
@@ -128,7 +134,7 @@ class ValueDecoder:
 
         found: dict[str, tuple[Any, str]] = {}
         for each in self._references(schema):
-            for name, definition in names_in(_avro(each.schema.text)).items():
+            for name, definition in names_in(avro_json(each.schema.text)).items():
                 found.setdefault(name, definition)
         return found
 
@@ -147,7 +153,8 @@ class ValueDecoder:
             waiting += reversed(found.references)
 
 
-def _avro(text: str) -> Any:
+def avro_json(text: str) -> Any:
+    """An Avro schema as JSON has it; raises `UndecodableError`."""
     try:
         return loaded_json(text)
     except ValueError:

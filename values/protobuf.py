@@ -20,6 +20,7 @@ MOST_VALUES = 2_000_000
 """of one payload: a message of two bytes has all fields of its type at their defaults"""
 _MOST_INDEXES = 64
 _LONGEST_VARINT = 10
+_LONGEST_PATH = (_MOST_INDEXES + 1) * _LONGEST_VARINT
 _WELL_KNOWN = "google.protobuf."
 _WRAPPERS = {f"{_WELL_KNOWN}{kind}Value" for kind in (
     "Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")}  # fmt: skip
@@ -98,6 +99,15 @@ class ProtobufDecoder:
         found = self._object(message)
         check_levels(found)
         return found
+
+    def message_of(self, path: bytes) -> Any:
+        """The class of the message at a path, the first one if that is empty; raises `UndecodableError`."""
+        return self._class(_path(path)[0] if path else (0,))
+
+    def name_in(self, payload: bytes, path: bytes) -> str:
+        """The full name of a payload's message; raises `UndecodableError`."""
+        name: str = self.message_of(path or payload[:_LONGEST_PATH] or b"\x80").DESCRIPTOR.full_name
+        return name
 
     def _class(self, indexes: tuple[int, ...]) -> Any:
         found = self._classes.get(indexes)
