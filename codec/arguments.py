@@ -27,7 +27,10 @@ _R = TypeVar("_R")
 _Test = Callable[[Any], bool]
 _INT64 = 2**63
 _SHOWN = 60
-_OPTIONAL = frozenset({"confluent_kafka", "fsspec", "numba", "numpy", "pyarrow", "pyspark"})
+_OPTIONAL = frozenset({
+    "confluent_kafka", "fastavro", "fsspec", "google", "grpc_tools", "numba", "numpy", "pyarrow", "pyruhvro",
+    "pyspark",
+})  # fmt: skip
 
 
 def byte_view(data: Any) -> memoryview:

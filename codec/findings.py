@@ -223,6 +223,8 @@ class FindingCode(enum.StrEnum):
     """a schema that refers to a version that is not there"""
     SCHEMA_ID_UNKNOWN = "schema_id_unknown"
     """keys or values that begin with the id of a schema that nothing here has"""
+    VALUE_UNDECODABLE = "value_undecodable"
+    """keys or values that were to be decoded and could not be; shown as bytes"""
     ZK_LOG_TORN = "zk_log_torn"
     """a ZooKeeper log that ends inside an entry"""
     ZK_LOG_CORRUPT = "zk_log_corrupt"

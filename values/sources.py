@@ -26,7 +26,9 @@ from kafkalog.log.disk.files import is_directory, read_small, scan_directory
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry
 from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog, loaded_json
 
-__all__ = ["read_schema_log", "read_schemas"]
+__all__ = ["find_schemas", "read_schema_log", "read_schemas"]
+
+_DIRECTORY = f"{SCHEMAS_TOPIC}-0"
 
 LARGEST_FILE = 256 * MIB
 LARGEST_SCHEMA = 16 * MIB
@@ -59,14 +61,37 @@ def read_schemas(
 
 def read_schema_log(paths: Sequence[str], until: Until | None = None, replica: str | None = None) -> SchemaLog:
     """The records of `_schemas` in log directories."""
-    inventory = open_all(*paths, tolerant=True)
-    found = [each for each in inventory.readable(replica, Selection.of([SCHEMAS_TOPIC])) if each.topic == SCHEMAS_TOPIC]
+    found = _partitions(paths, replica)
     if not found:
         open_all(*paths)  # raises what was left out
         raise UsageError(f"no partition of {SCHEMAS_TOPIC} in {', '.join(paths)}, so no schemas are known")
-    log = SchemaLog(found[0].path, SchemaRegistry(tuple(each.path for each in found)))
-    for partition in found:
-        _replay(partition, log, until or Until())
+    return _log_of(found, until or Until())
+
+
+def find_schemas(paths: Sequence[str], replica: str | None = None) -> SchemaRegistry:
+    """The registry in log directories, or else in the directories that `paths` are in; an empty one if there is none.
+
+    So a partition or a segment is read by the schemas beside it.
+    """
+    found = _partitions(paths, replica)
+    if not found:
+        parents = [os.path.dirname(os.path.abspath(path)) for path in paths]
+        beside = [os.path.join(each, _DIRECTORY) for one in parents for each in (one, os.path.dirname(one))]
+        found = _partitions([each for each in dict.fromkeys(beside) if is_directory(each)][:1], replica)
+    return _log_of(found, Until()).finish() if found else SchemaRegistry()
+
+
+def _partitions(paths: Sequence[str], replica: str | None) -> list[Partition]:
+    if not paths:
+        return []
+    chosen = open_all(*paths, tolerant=True).readable(replica, Selection.of([SCHEMAS_TOPIC]))
+    return [each for each in chosen if each.topic == SCHEMAS_TOPIC]
+
+
+def _log_of(partitions: Sequence[Partition], until: Until) -> SchemaLog:
+    log = SchemaLog(partitions[0].path, SchemaRegistry(tuple(each.path for each in partitions)))
+    for partition in partitions:
+        _replay(partition, log, until)
     return log
 
 

@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.arguments import checked, needed
@@ -195,6 +195,10 @@ class Partition:
         threads: int = 1,
         layout: str = "copy",
         limits: Limits = DEFAULT_LIMITS,
+        values: str = "bytes",
+        schemas: object = None,
+        key_schema: object = None,
+        values_schema: object = None,
     ) -> pyarrow.RecordBatchReader:
         """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
 
@@ -214,13 +218,18 @@ class Partition:
 
         `layout="view"` gives `key` and `value` as Arrow's `binary_view`, which points into the bytes that were read or
         decompressed instead of a copy of them; those bytes stay in memory until every row of the Arrow batch is gone.
+
+        `values="auto"` decodes keys and values by `schemas`, a `SchemaRegistry` [that of `_schemas` beside the
+        partition], as docs/values.md says; `key_schema` and `values_schema` name what each column is: a subject, an
+        id, or a `Schema` [the latest of the topic's subject].
         """
         with needed("to_arrow", "fast"):
+            from kafkalog.log.reading.decoded import as_asked
             from kafkalog.log.reading.to_arrow import partition_to_arrow
 
-        return partition_to_arrow(
+        read = partial(
+            partition_to_arrow,
             self,
-            columns,
             start_offset=start_offset,
             end_offset=end_offset,
             start_timestamp=start_timestamp,
@@ -229,11 +238,11 @@ class Partition:
             batches=batch_filter(producer_ids, codecs, transactional),
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
-            findings=findings,
             threads=threads,
             layout=layout,
             limits=limits,
         )
+        return as_asked(self, read, columns, findings, (values, layout, schemas, key_schema, values_schema))
 
     @checked
     def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:

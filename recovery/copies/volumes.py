@@ -23,8 +23,8 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
+from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory

@@ -119,7 +119,9 @@ class Plan:
 
     @property
     def note_of_identity(self) -> str | None:
-        """One sentence, where no broker may start whatever becomes of the logs; recovery never writes that file."""
+        """One sentence, where no broker may start whatever becomes of the logs, and the file is not written anew."""
+        if any(action.path == META_PROPERTIES for action in self.actions):
+            return None
         for finding in self.findings:
             if finding.code is FindingCode.META_PROPERTIES_INVALID:
                 return (

@@ -235,6 +235,9 @@ from kafkalog.tiers.segments import RemoteSegmentEvent as RemoteSegmentEvent
 from kafkalog.tiers.segments import RemoteSegmentState as RemoteSegmentState
 from kafkalog.tiers.tiering import LocalStart as LocalStart
 from kafkalog.tiers.tiering import Tiering as Tiering
+from kafkalog.values.decoding import DecodedValue as DecodedValue
+from kafkalog.values.decoding import ValueDecoder as ValueDecoder
+from kafkalog.values.payloads import PayloadDecoder as PayloadDecoder
 from kafkalog.values.registry import Schema as Schema
 from kafkalog.values.registry import SchemaDeletion as SchemaDeletion
 from kafkalog.values.registry import SchemaReference as SchemaReference

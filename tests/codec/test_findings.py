@@ -144,6 +144,7 @@ ELSEWHERE = {
         ),
         "values/test_registry.py",
     ),
+    FindingCode.VALUE_UNDECODABLE: "values/test_dump_values.py",
     FindingCode.ZK_LOG_TORN: "cluster/test_zookeeper.py",
     FindingCode.ZK_LOG_CORRUPT: "cluster/test_zookeeper.py",
     FindingCode.ZK_CHECKSUM_MISMATCH: "cluster/test_zookeeper.py",

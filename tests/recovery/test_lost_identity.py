@@ -45,6 +45,8 @@ def test_it_becomes_what_the_broker_had_written(content: bytes | None, disks: li
     before = [stamps(disk) for disk in disks]
     asked = kafkalog("recover", "--meta-properties", *disks)
     assert (asked.code, [stamps(disk) for disk in disks]) == (3, before)
+    assert "written anew" in asked.out
+    assert "stays as it is" not in asked.out
     done = kafkalog("recover", "--meta-properties", "--yes", "--json", *disks)
     assert done.code == 2
     assert [line["run_id"] is not None for line in done.objects] == [True, False]

@@ -66,7 +66,9 @@ _OF_KCAT = {"kcat_format", "envelope", "message_delimiter", "key_delimiter", "nu
 
 _MEANT = {
     Form.TEXT: _SELECTION | {"with_metadata", "no_decode", "show_secrets", "unbuffered"},
-    Form.JSON: _SELECTION | {"as_json", "encoding", "with_metadata", "no_decode", "show_secrets", "unbuffered"},
+    Form.JSON: _SELECTION
+    | {"as_json", "encoding", "values", "schemas", "masks"}
+    | {"with_metadata", "no_decode", "show_secrets", "unbuffered"},
     Form.BATCHES: _WHERE | _RANGE | _OF_BATCHES | {"only_batches", "as_json", "unbuffered"},
     Form.KAFKA: (_SELECTION - {"isolation_level", "everything"})
     | _OF_KAFKA
@@ -115,6 +117,9 @@ def refuse_meaningless(options: Options, form: Form, names: dict[str, str], *, s
             raise UsageError(f"{names[name]} has no effect {each.value}")
     if "at" in options.given and not options.given & {"start_time", "end_time"}:
         raise UsageError("--at has no effect without --since or --until, which may be counted from it")
+    for name in ("schemas", "masks"):
+        if name in options.given and options.values != "auto":
+            raise UsageError(f"{names[name]} has no effect without --values auto")
     if options.columns_file == "":
         raise UsageError("--parquet and --arrow need the name of a file")
     if -1 in options.numbers and len(set(options.numbers)) > 1:
@@ -135,6 +140,8 @@ def _refuse_pairs(options: Options, names: dict[str, str]) -> None:
         ("start_offset", ("kcat_offsets", "group"), "says where to begin"),
         ("no_decode", ("show_secrets",), "leaves records as they are, secrets included"),
         ("redact", ("serdes",), "leaves nothing to unpack"),
+        ("values", ("encoding",), "says how keys and values are shown"),
+        ("redact", ("values",), "leaves nothing to decode"),
         ("redact", ("show_secrets", "no_decode", *_DECODERS, *_CLASSES), "decodes nothing"),
         ("parquet", ("arrow",), "is one file"),
         ("server_properties", ("files",), "says which directories are read"),

@@ -33,6 +33,9 @@ class Options:
     """names of those that were on the command line"""
     as_json: bool
     encoding: str
+    values: str
+    schemas: tuple[str, ...]
+    masks: tuple[str, ...]
     only_batches: bool
     everything: bool
     deleted: bool
@@ -109,6 +112,13 @@ _WHAT = (
     click.option("--arrow", metavar="OUT", help="The same to an Arrow file (a stream if the name ends in .arrows)."),
     click.option("--encoding", type=click.Choice(["text", "base64"]), default="text", show_default=True,
                  help="Keys and values in JSON: text, with a _b64 field for what is not UTF-8, or always base64."),
+    click.option("--values", type=click.Choice(["bytes", "auto"]), default="bytes", show_default=True,
+                 help="Keys and values in JSON: as --encoding says, or auto: what they say by their schemas, as JSON, "
+                 "or as text."),
+    click.option("--schemas", metavar="PATH", multiple=True,
+                 help="Where the schemas are, as for `kafkalog schemas` [_schemas in PATH or beside it]."),
+    click.option("--mask", "masks", metavar="FIELD", multiple=True,
+                 help="Hide fields of this name in keys and values, and what cannot be decoded; may be repeated."),
     click.option("--batches", "only_batches", is_flag=True, help="Print batches instead of records."),
     click.option("--metadata", "with_metadata", is_flag=True, help="Add what each record's batch says: producer, "
                  "epochs, compression, position."),

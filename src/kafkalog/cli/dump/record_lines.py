@@ -6,7 +6,7 @@ import json
 from binascii import b2a_base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, control_decoded
 from kafkalog.cli.dump.redaction import Redaction
@@ -16,6 +16,9 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.model import BatchHeader, Record, RecordBatch
 from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.words.escapes import escape_controls
+
+if TYPE_CHECKING:
+    from kafkalog.cli.dump.decoded_values import ShownValues
 
 __all__ = ["Checksum", "RecordText", "batch_line", "metadata_words", "record_object"]
 
@@ -150,6 +153,10 @@ def _put_text(target: Json, name: str, data: bytes | None) -> None:
 def _text_values(target: Json, record: Record) -> None:
     _put_text(target, "key", record.key)
     _put_text(target, "value", record.value)
+    _text_headers(target, record)
+
+
+def _text_headers(target: Json, record: Record) -> None:
     try:
         target["headers"] = [
             [header.key, None if header.value is None else header.value.decode("utf-8")] for header in record.headers
@@ -173,10 +180,12 @@ def record_object(
     decoder: Decoder | None = None,
     with_metadata: bool = False,
     redaction: Redaction | None = None,
+    values: ShownValues | None = None,
 ) -> Callable[[RecordBatch, Record], str]:
     """A function that makes a record's JSON line; `encoding` is `text` or `base64`.
 
-    With a `decoder` the line has what the data says as `decoded`; with metadata what its batch says.
+    With a `decoder` the line has what the data says as `decoded`; with metadata what its batch says; with
+    `values`, key and value are what they say.
     """
     put_values = _base64_values if encoding == "base64" else _text_values
 
@@ -188,7 +197,11 @@ def record_object(
             "timestamp": record.timestamp,
             "timestampType": record.timestamp_type.label,
         }
-        put_values(found, record if redaction is None else redaction.record(record))
+        if values is None or batch.header.is_control:
+            put_values(found, record if redaction is None else redaction.record(record))
+        else:
+            values.put(found, record, topic)
+            _text_headers(found, record)
         found["leaderEpoch"] = None if record.leader_epoch < 0 else record.leader_epoch
         if with_metadata:
             found.update(metadata_words(batch, record))

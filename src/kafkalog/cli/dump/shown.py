@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.decoders import decodes
@@ -16,6 +17,9 @@ from kafkalog.cli.output import LineWriter
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.log import Partition
+
+if TYPE_CHECKING:
+    from kafkalog.cli.dump.decoded_values import ShownValues
 
 __all__ = ["shown"]
 
@@ -41,15 +45,17 @@ def shown(
             yield show
     elif form is Form.JSON:
         decode = decode and options.encoding != "base64"
+        values = _values(options, walk, paths)
         sink: Sink = JsonSink(
-            writer, options.encoding, decode, options.show_secrets, options.with_metadata, redaction
+            writer, options.encoding, decode, options.show_secrets, options.with_metadata, redaction, values
         )  # fmt: skip
-        plain = not (options.with_metadata or options.redact)
+        plain = not (options.with_metadata or options.redact or values is not None)
 
         def show_json(partition: Partition, bounds: Bounds) -> None:
             fast = plain and not (decode and decodes(partition.topic))
             if not (fast and json_lines(walk, partition, bounds, writer, options.encoding)):
                 walk.records(partition, bounds, sink)
+                walk.findings += () if values is None else values.findings(partition)
 
         yield show_json
     elif form is Form.KCAT:
@@ -69,6 +75,14 @@ def shown(
                 walk.records(partition, bounds, text)
 
         yield show_text
+
+
+def _values(options: Options, walk: Walk, paths: Sequence[str]) -> ShownValues | None:
+    if options.values != "auto":
+        return None
+    from kafkalog.cli.dump.decoded_values import ShownValues
+
+    return ShownValues.of(options, paths, walk.findings)
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, decoder_of
+from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, decoder_of, decodes
 from kafkalog.cli.dump.record_lines import RecordText, record_object
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.output import LineWriter
@@ -15,6 +15,9 @@ from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.codec.names import FileKind, parse_kraft_snapshot_file
 from kafkalog.log import Partition, Segment
 from kafkalog.words.escapes import escape_controls
+
+if TYPE_CHECKING:
+    from kafkalog.cli.dump.decoded_values import ShownValues
 
 __all__ = ["JsonSink", "Sink", "TextSink", "heading_lines"]
 
@@ -85,6 +88,7 @@ class JsonSink:
     show_secrets: bool
     with_metadata: bool
     redaction: Redaction | None
+    values: ShownValues | None = None
 
     def begin(self, partition: Partition) -> None:
         """Choose what decodes the partition's records."""
@@ -95,6 +99,7 @@ class JsonSink:
             decoder=decoder_of(partition.topic, show_secrets=self.show_secrets) if self.decode else None,
             with_metadata=self.with_metadata,
             redaction=self.redaction,
+            values=None if decodes(partition.topic) else self.values,
         )
 
     def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:

@@ -1,0 +1,79 @@
+"""`--values auto`: keys and values as JSON values in a record's line, and what could not be decoded, counted."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.cli.dump.options import Options
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.model import Record
+from kafkalog.codec.wording import counted
+from kafkalog.log import Partition
+from kafkalog.values.decoding import DecodedValue, ValueDecoder
+from kafkalog.values.masking import masked
+from kafkalog.values.payloads import UndecodableError
+from kafkalog.values.sources import find_schemas, read_schemas
+
+__all__ = ["ShownValues"]
+
+
+_MOST_PROBLEMS = 50
+"""that are told apart in one partition"""
+_OTHERS = "for yet another reason, which its line says"
+
+
+@dataclass
+class _Problem:
+    first_offset: int
+    records: int = 0
+
+
+@dataclass
+class ShownValues:
+    """Puts what keys and values say into lines."""
+
+    decoder: ValueDecoder
+    masks: frozenset[str]
+    _problems: dict[str, _Problem] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, options: Options, paths: Sequence[str], findings: list[Finding]) -> ShownValues:
+        """By the schemas that the options name, else by those in or beside `paths`; `findings` takes the registry's."""
+        registry = read_schemas(*options.schemas) if options.schemas else find_schemas(paths, options.replica)
+        findings += registry.findings
+        return cls(ValueDecoder(registry), frozenset(options.masks))
+
+    def put(self, target: dict[str, object], record: Record, topic: str | None) -> None:
+        """Key and value of a record."""
+        key, value = self.decoder.key(record, topic), self.decoder.value(record, topic)
+        problems = [each for part, decoded in (("key", key), ("value", value))
+                    if (each := self._put(target, part, decoded)) is not None]  # fmt: skip
+        for each in problems:
+            known = each in self._problems or len(self._problems) < _MOST_PROBLEMS
+            self._problems.setdefault(each if known else _OTHERS, _Problem(record.offset)).records += 1
+        if problems:
+            target["finding"] = "; ".join(problems)
+
+    def _put(self, target: dict[str, object], part: str, decoded: DecodedValue) -> str | None:
+        problem, shown = decoded.problem, None
+        if problem is None:
+            try:
+                shown = masked(decoded.value, self.masks)
+            except UndecodableError as error:
+                problem = f"{part}: {error}"
+        target[part] = shown
+        target[f"{part}_schema"] = decoded.schema_words
+        if decoded.data is not None and not self.masks:
+            target[f"{part}_b64"] = b2a_base64(decoded.data, newline=False).decode("ascii")
+        return problem
+
+    def findings(self, partition: Partition) -> Iterator[Finding]:
+        """What did not decode since this was asked last, with how many records."""
+        problems, self._problems = self._problems, {}
+        for detail, each in problems.items():
+            told = f"{counted(each.records, 'record')} not decoded: {detail}"
+            yield Finding(
+                FindingCode.VALUE_UNDECODABLE, Severity.WARNING, None, each.first_offset, told, partition.path
+            )

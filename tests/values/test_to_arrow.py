@@ -1,0 +1,244 @@
+"""`to_arrow(values="auto")`: Arrow's own types, with the values that serializers were given."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import json
+import math
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import kafkalog
+from fixture_data import expected_values, unpack_values
+from kafkalog.codec.encode.batch import build_batch
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.model import Record, TimestampType
+from kafkalog.values import arrow_column
+from kafkalog.values.registry import Schema, SchemaRegistry
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack_values(tmp_path_factory.mktemp("values"))
+
+
+def said(value: Any, type: pa.DataType) -> Any:
+    """A value of Arrow's as the recording writes it."""
+    if value is None:
+        return None
+    if pa.types.is_struct(type):
+        names = [each.name for each in type]
+        if names and names[0] == "member0":
+            (found,) = [said(value[each.name], each.type) for each in type if value[each.name] is not None] or [None]
+            return found
+        return {each.name: said(value[each.name], each.type) for each in type}
+    if pa.types.is_list(type):
+        return [said(each, type.value_type) for each in value]
+    if pa.types.is_map(type):
+        return {name: said(each, type.item_type) for name, each in value}
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime.time):
+        return value.isoformat("milliseconds" if type.unit == "ms" else "microseconds")
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value.isoformat() if isinstance(value, datetime.date) else value
+
+
+def same(wanted: Any, found: Any) -> bool:
+    if isinstance(wanted, bool) or isinstance(found, bool):
+        return wanted is found
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return all(same(wanted.get(name), found.get(name)) for name in {*wanted, *found})
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(wanted) == len(found) and all(map(same, wanted, found))
+    if isinstance(wanted, str) and isinstance(found, str) and "T" in wanted and wanted[:4].isdigit():
+        return moment(wanted) == moment(found)
+    if isinstance(wanted, int) and isinstance(found, str):
+        return found == str(wanted)  # a number of an enum that has no name, among names
+    return bool(wanted == found)
+
+
+def moment(text: str) -> tuple[str, str]:
+    """A time to the nanosecond, whatever zeros it ends with."""
+    whole, _, digits = text.replace(" ", "T").replace("+00:00", "Z").removesuffix("Z").partition(".")
+    return whole, digits.rstrip("0")
+
+
+def rows(directory: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any], pa.Schema]]:
+    wanted = {(each["topic"], each["partition"], each["offset"]): each for each in expected_values()}
+    for partition in kafkalog.open(directory).partitions:
+        if partition.topic is None or partition.topic.startswith("_"):
+            continue
+        reader = partition.to_arrow(values="auto", findings=[])
+        for batch in reader:
+            names = [each for each in batch.schema.names if each not in ("timestamp", "headers")]
+            columns = {name: _pylist(batch.column(name)) for name in names}
+            for number in range(batch.num_rows):
+                row = {name: values[number] for name, values in columns.items()}
+                yield wanted.pop((row["topic"], row["partition"], row["offset"])), row, batch.schema
+    assert not wanted
+
+
+def _pylist(column: pa.Array) -> list[Any]:
+    """Times of nanoseconds as text: Python's own end at microseconds."""
+    return _without_nanoseconds(column).to_pylist()
+
+
+def _without_nanoseconds(column: pa.Array) -> pa.Array:
+    if not pa.types.is_struct(column.type):
+        if pa.types.is_timestamp(column.type) and column.type.unit == "ns":
+            return column.cast(pa.timestamp("ns")).cast(pa.string())
+        return column
+    fields = [_without_nanoseconds(column.field(n)) for n in range(column.type.num_fields)]
+    return pa.StructArray.from_arrays(fields, [each.name for each in column.type], mask=column.is_null())
+
+
+def test_every_recorded_key_and_value(recorded: Path) -> None:
+    decoded = 0
+    for wanted, row, schema in rows(recorded):
+        for part in ("key", "value"):
+            where = (wanted["topic"], wanted["offset"], part)
+            if row[part] is None and row[f"{part}_bytes"] is not None:
+                assert row["finding"], where
+                if not (wanted.get("any") or wanted.get(f"{part}_bad") or wanted.get("either")):
+                    raw = kafkalog.open(recorded)[wanted["topic"], wanted["partition"]]
+                    (record,) = raw.records(wanted["offset"], wanted["offset"] + 1)
+                    assert row[f"{part}_bytes"] == getattr(record, part), where
+                    assert "schema" in row["finding"] or "column" in row["finding"], where
+                    assert wanted["topic"] == "evolving-onyx", (where, row["finding"])
+                continue
+            if wanted.get("any") and part == "value":
+                continue
+            assert not wanted.get(f"{part}_bad"), where
+            type = schema.field(part).type
+            found = said(row[part], type)
+            if pa.types.is_string(type) and not isinstance(wanted[part], str | None):
+                found = json.loads(found)
+            expected = wanted[part]
+            if wanted["topic"] != "evolving-onyx" or part == "key":
+                assert same(expected, found), (where, expected, found)
+                decoded += 1
+            assert row[f"{part}_schema"] == wanted.get(f"{part}_schema"), where
+    assert decoded > 900
+
+
+def test_older_versions_are_read_as_the_latest_where_avro_has_a_way(recorded: Path) -> None:
+    """Of `Reading`, version 1 lacks a field that has no default, 2 has a double where 3 has a long."""
+    seen: dict[int, int] = {}
+    for wanted, row, schema in rows(recorded):
+        if wanted["topic"] != "evolving-onyx":
+            continue
+        assert schema.field("value").type == pa.struct(
+            [("sensor", pa.string()), ("value", pa.int64()), ("unit", pa.string())]
+        )
+        if wanted["value_schema"] is None:
+            continue
+        id = wanted["value_schema"]["id"]
+        seen[id] = seen.get(id, 0) + 1
+        if id == 165:
+            assert row["value"] is None
+            assert "cannot take" in row["finding"]
+        else:
+            assert row["value"] == {"unit": None, **wanted["value"]}
+    assert set(seen) == {164, 165, 166}
+
+
+def test_another_version_can_be_named(recorded: Path) -> None:
+    partition = kafkalog.open(recorded)["evolving-onyx", 0]
+    for named in (165, kafkalog.read_schemas(recorded).schemas["evolving-onyx-value", 2]):
+        type = partition.to_arrow(values="auto", values_schema=named).schema.field("value").type
+        assert [each.name for each in type] == ["sensor", "unit", "value", "tags"]
+    with pytest.raises(UsageError, match="no schema here has the subject 'nothing'"):
+        partition.to_arrow(values="auto", values_schema="nothing")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"values": "all"}, {"values_schema": 1}, {"values": "auto", "layout": "view"}, {"values": "auto", "schemas": 7}],
+)
+def test_what_makes_no_sense_is_refused(given: dict[str, Any], recorded: Path) -> None:
+    with pytest.raises(UsageError):
+        kafkalog.open(recorded)["evolving-onyx", 0].to_arrow(**given)
+
+
+TEN = {
+    "type": "record", "name": "Ten", "fields": [
+        {"name": "a", "type": "long"}, {"name": "b", "type": "string"}, {"name": "c", "type": ["null", "double"]},
+        {"name": "d", "type": "boolean"}, {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["X", "Y"]}},
+        {"name": "f", "type": {"type": "long", "logicalType": "timestamp-micros"}}, {"name": "g", "type": "float"},
+        {"name": "h", "type": {"type": "array", "items": "int"}},
+        {"name": "i", "type": {"type": "map", "values": "string"}},
+        {"name": "j", "type": {"type": "int", "logicalType": "date"}},
+    ],
+}  # fmt: skip
+
+
+def a_topic(folder: Path, values: list[bytes]) -> kafkalog.Partition:
+    partition = folder / "ten-0"
+    partition.mkdir(parents=True)
+    records = [
+        Record(n, 1000 + n, TimestampType.CREATE_TIME, None, b"\0\0\0\0\x07" + each) for n, each in enumerate(values)
+    ]
+    (partition / f"{0:020}.log").write_bytes(build_batch(records))
+    return kafkalog.open_partition(partition)
+
+
+def ten(n: int) -> bytes:
+    import io
+
+    import fastavro
+
+    out = io.BytesIO()
+    value = {
+        "a": n - 50, "b": f"text {n}", "c": None if n % 3 else n / 7, "d": n % 2 == 0, "e": "XY"[n % 2],
+        "f": n * 10**12, "g": n / 4, "h": list(range(n % 4)), "i": {str(n): "x"} if n % 5 else {}, "j": n,
+    }  # fmt: skip
+    fastavro.schemaless_writer(out, fastavro.parse_schema(TEN), value)
+    return out.getvalue()
+
+
+def test_together_or_one_by_one_the_answer_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With values that end early or late among them, which stop nothing."""
+    values = [ten(n) for n in range(300)]
+    schemas = SchemaRegistry(schemas={
+        ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO", text=json.dumps(TEN))
+    })  # fmt: skip
+    bad = {5: values[5][:-1], 77: values[77] + b"\0", 200: b"", 299: values[299][:3] + b"\xff" * 12}
+    for name, changed in (("whole", {}), ("bad", bad)):
+        partition = a_topic(tmp_path / name, [changed.get(n, each) for n, each in enumerate(values)])
+        answers = []
+        for together in (arrow_column._TOGETHER, 10**9):
+            monkeypatch.setattr(arrow_column, "_TOGETHER", together)
+            findings: list[Finding] = []
+            answers.append(partition.to_arrow(values="auto", schemas=schemas, findings=findings).read_all())
+            assert sum(each.code is FindingCode.VALUE_UNDECODABLE for each in findings) == bool(changed) * len(
+                set(answers[-1]["finding"].to_pylist()) - {None}
+            )
+            monkeypatch.undo()
+        assert answers[0].equals(answers[1])
+        lost = {n for n, each in enumerate(answers[0]["value_bytes"].to_pylist()) if each is not None}
+        assert lost == set(changed)
+        assert answers[0]["value"][3].as_py()["b"] == "text 3"
+
+
+def test_values_together_are_decoded_by_compiled_code() -> None:
+    from kafkalog.values.arrow_batches import batch_decoder
+    from kafkalog.values.arrow_types import arrow_type_of_avro
+
+    type = arrow_type_of_avro(TEN, {})
+    assert type is not None
+    found = batch_decoder(TEN, {}, type)
+    assert found is not None
+    assert found.decode([ten(1), ten(2)]).type == type
+    assert found.decode([ten(1), ten(2) + b"\0"]) is None
+    assert found.decode([ten(1), ten(2)[:-1]]) is None

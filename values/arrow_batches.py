@@ -1,0 +1,110 @@
+"""Many Avro values of one schema into Arrow at once, by pyruhvro, which is compiled and knows the plain types.
+
+It passes over bytes that are left behind a value.  So each value gets a field more, a number that nobody can guess:
+where that is not what comes out, the value ended before or behind its place.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalog.values.avro_schema import full_name, is_optional
+
+__all__ = ["BatchDecoder", "batch_decoder"]
+
+_PLAIN = {"boolean", "int", "long", "float", "double", "string"}
+"""of others it knows some, and stops the program at the rest"""
+_LOGICAL = {"date", "timestamp-millis", "timestamp-micros"}
+_END = "kafkalogEnd"
+_LENGTH = 9
+"""bytes of the number: nine bytes of seven bits"""
+
+
+def batch_decoder(schema: Any, references: Mapping[str, tuple[Any, str]], type: pa.DataType) -> BatchDecoder | None:
+    """For a schema whose values have an Arrow `type`; None where pyruhvro is missing or has no plain way."""
+    try:
+        import pyruhvro
+    except ModuleNotFoundError:
+        return None
+    made = None if isinstance(schema, str) else _record(schema, "", references, set())
+    if made is None or not made["fields"] or any(each["name"] == _END for each in made["fields"]):
+        return None
+    made["fields"].append({"name": _END, "type": "long"})
+    return BatchDecoder(pyruhvro.deserialize_array, json.dumps(made), type)
+
+
+def _record(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
+    if not isinstance(schema, dict) or schema.get("type") != "record" or not schema.get("fields"):
+        return None
+    full = full_name(schema["name"], str(schema.get("namespace") or namespace))
+    if full in seen:
+        return None
+    seen.add(full)
+    fields = []
+    for each in schema["fields"]:
+        made = _part(each["type"], full.rpartition(".")[0], references, seen)
+        if made is None:
+            return None
+        fields.append({"name": each["name"], "type": made})
+    return {"type": "record", "name": full, "fields": fields}
+
+
+def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
+    """The same schema if all of it is plain, with references put in; else None."""
+    if isinstance(schema, str):
+        if schema in _PLAIN:
+            return schema
+        found = references.get(full_name(schema, namespace)) or references.get(schema)
+        return None if found is None else _part(*found, references, seen)
+    if isinstance(schema, list):
+        if len(schema) != 2 or "null" not in schema or not is_optional(schema):
+            return None
+        inner = [each if each == "null" else _part(each, namespace, references, seen) for each in schema]
+        return None if None in inner else inner
+    kind, logical = schema.get("type"), schema.get("logicalType")
+    if not isinstance(kind, str):
+        return None
+    if kind in _PLAIN:
+        return kind if logical is None else ({"type": kind, "logicalType": logical} if logical in _LOGICAL else None)
+    if kind in ("array", "map"):
+        name = "items" if kind == "array" else "values"
+        made = _part(schema[name], namespace, references, seen)
+        return None if made is None else {"type": kind, name: made}
+    if kind == "enum":
+        full = full_name(schema["name"], str(schema.get("namespace") or namespace))
+        if full in seen:
+            return None
+        seen.add(full)
+        return {"type": "enum", "name": full, "symbols": schema["symbols"]}
+    return _record(schema, namespace, references, seen)
+
+
+class BatchDecoder:
+    """Decodes payloads of one schema together."""
+
+    def __init__(self, decode: Any, schema: str, type: pa.DataType) -> None:
+        self._decode, self._schema, self._type = decode, schema, type
+        encoded = bytearray(byte | 0x80 for byte in secrets.token_bytes(_LENGTH))
+        encoded[-1] = encoded[-1] & 0x7F | 0x40
+        self._end = bytes(encoded)
+        value = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(encoded))
+        self._number = (value >> 1) ^ -(value & 1)
+
+    def decode(self, payloads: Sequence[bytes]) -> pa.Array | None:
+        """The values; None where not every one is whole, or does not fit, and each has to be looked at."""
+        end = self._end
+        try:
+            found = self._decode([payload + end for payload in payloads], self._schema)
+            marks = found.column(found.num_columns - 1)
+            if marks.null_count or pc.min_max(marks).as_py() != {"min": self._number, "max": self._number}:
+                return None
+            names = found.schema.names[:-1]
+            return pa.StructArray.from_arrays(found.columns[:-1], names).cast(self._type)
+        except Exception:  # noqa: BLE001  errors of all kinds, and each value is looked at then
+            return None

@@ -1,0 +1,275 @@
+"""Keys or values of one topic as an Arrow column of one type, whatever schemas they were written with."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.model import Header
+from kafkalog.values.arrow_batches import BatchDecoder, batch_decoder
+from kafkalog.values.arrow_types import arrow_type_of_avro, arrow_type_of_protobuf
+from kafkalog.values.avro import AvroDecoder
+from kafkalog.values.avro_schema import names_in
+from kafkalog.values.decoding import ValueDecoder, avro_json
+from kafkalog.values.payloads import Framed, UndecodableError, framed
+from kafkalog.values.registry import Schema
+from kafkalog.values.resolving import resolver
+
+__all__ = ["SCHEMA_TYPE", "ColumnDecoder", "Decoded"]
+
+SCHEMA_TYPE = pa.struct([("id", pa.int32()), ("type", pa.string()), ("subject", pa.string())])
+_TOGETHER = 16
+"""values of a schema from which on they are decoded together"""
+_SECOND = timedelta(seconds=1)
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+
+
+class Decoded(NamedTuple):
+    """A batch of keys or values."""
+
+    values: pa.Array
+    schemas: pa.Array
+    problems: dict[int, str]
+    """row -> why it did not decode; its value is null then"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """How payloads of one schema become values of the column."""
+
+    one: Callable[[Framed], object]
+    many: BatchDecoder | None = None
+
+
+class ColumnDecoder:
+    """Decodes a column.
+
+    `reader` gives the type; without it, or where Arrow has none, values are text: JSON as it is written, strings as
+    they are.
+    """
+
+    def __init__(self, decoder: ValueDecoder, topic: str | None, part: str, reader: Schema | None, path: bytes) -> None:
+        self._decoder, self._topic, self._part, self._reader = decoder, topic, part, reader
+        self._ways: dict[Schema, _Way | UndecodableError] = {}
+        self._words: dict[Schema, dict[str, object]] = {}
+        self._path = path
+        found = None if reader is None else self._type_of(reader)
+        self.type: pa.DataType = found or pa.string()
+        self._is_text = found is None
+
+    def _type_of(self, reader: Schema) -> pa.DataType | None:
+        try:
+            if reader.type == "AVRO":
+                return arrow_type_of_avro(avro_json(reader.text), self._decoder.avro_references(reader))
+            if reader.type == "PROTOBUF":
+                return arrow_type_of_protobuf(self._protobuf(reader).message_of(self._path).DESCRIPTOR)
+        except UndecodableError as error:
+            raise UsageError(f"schema id {reader.id} of subject {reader.subject!r} gives no column: {error}") from None
+        return None
+
+    def _protobuf(self, schema: Schema) -> Any:
+        return self._decoder.decoder_of(schema)
+
+    def decode(self, data: Sequence[bytes | None], headers: Sequence[Sequence[Header]]) -> Decoded:
+        """One value for each, and why not."""
+        values: list[Any] = [None] * len(data)
+        schemas: list[Any] = [None] * len(data)
+        problems: dict[int, str] = {}
+        groups: defaultdict[Schema, list[tuple[int, Framed]]] = defaultdict(list)
+        for row, each in enumerate(data):
+            if each is None:
+                continue
+            try:
+                frame = None if self._is_text else framed(each, headers[row], self._part)
+                if frame is None:
+                    values[row], schemas[row] = self._loose(each, headers[row])
+                else:
+                    schema = self._decoder.schema_of(frame, self._topic, self._part)
+                    groups[schema].append((row, frame))
+            except UndecodableError as error:
+                problems[row] = f"{self._part}: {error}"
+        many: list[tuple[list[int], pa.Array]] = []
+        for schema, rows in groups.items():
+            words = self._words_of(schema)
+            for row, _ in rows:
+                schemas[row] = words
+            together = self._together(schema, rows)
+            if together is not None:
+                many.append(([row for row, _ in rows], together))
+                continue
+            for row, frame in rows:
+                try:
+                    values[row] = self._one(schema, frame)
+                except UndecodableError as error:
+                    problems[row] = f"{self._part}: {error} (schema id {schema.id})"
+        column = self._array(values, problems)
+        return Decoded(_placed(column, many), _schemas(schemas, problems), problems)
+
+    def _loose(self, data: bytes, headers: Sequence[Header]) -> tuple[object, object]:
+        """Without a frame, or for a column of text."""
+        found = self._decoder.decode(data, headers, self._topic, self._part)
+        if found.problem is not None:
+            raise UndecodableError(found.problem.removeprefix(f"{self._part}: "))
+        words = None if found.schema is None else self._words_of(found.schema)
+        if not self._is_text:
+            if pa.types.is_string(self.type) and isinstance(found.value, str):
+                return found.value, words
+            raise UndecodableError("it has no schema, and the column has one")
+        return found.value if isinstance(found.value, str) else _dumps(found.value), words
+
+    def _words_of(self, schema: Schema) -> dict[str, object]:
+        found = self._words.get(schema)
+        if found is None:
+            found = {"id": schema.id, "type": schema.type, "subject": schema.subject}
+            self._words[schema] = found
+        return found
+
+    def _way(self, schema: Schema) -> _Way:
+        found = self._ways.get(schema)
+        if found is None:
+            try:
+                found = self._made(schema)
+            except UndecodableError as error:
+                found = error
+            self._ways[schema] = found
+        if isinstance(found, UndecodableError):
+            raise UndecodableError(str(found))
+        return found
+
+    def _made(self, schema: Schema) -> _Way:
+        reader = self._reader
+        if reader is None or schema.type != reader.type:
+            raise UndecodableError("its schema is of another kind than that of the column")
+        if schema.type == "PROTOBUF":
+            decoder, name = self._protobuf(schema), self._protobuf(reader).message_of(self._path).DESCRIPTOR.full_name
+            typed = _typed(self.type) or (lambda value: value)
+
+            def one(frame: Framed) -> object:
+                if decoder.name_in(frame.payload, frame.path) != name:
+                    raise UndecodableError("it is another message than those of the column")
+                return typed(decoder.decode(frame.payload, frame.path))
+
+            return _Way(one)
+        text, references = avro_json(schema.text), self._decoder.avro_references(schema)
+        decode = AvroDecoder(text, references, typed=True).decode
+        if schema.text == reader.text and schema.references == reader.references:
+            return _Way(lambda frame: decode(frame.payload), batch_decoder(text, references, self.type))
+        change = resolver(
+            text, _all_names(text, references), avro_json(reader.text),
+            _all_names(avro_json(reader.text), self._decoder.avro_references(reader)),
+        )  # fmt: skip
+        if change is None:
+            return _Way(lambda frame: decode(frame.payload))
+        return _Way(lambda frame: change(decode(frame.payload)))
+
+    def _one(self, schema: Schema, frame: Framed) -> object:
+        return self._way(schema).one(frame)
+
+    def _together(self, schema: Schema, rows: Sequence[tuple[int, Framed]]) -> pa.Array | None:
+        if len(rows) < _TOGETHER:
+            return None
+        try:
+            many = self._way(schema).many
+        except UndecodableError:
+            return None
+        return None if many is None else many.decode([frame.payload for _, frame in rows])
+
+    def _array(self, values: list[Any], problems: dict[int, str]) -> pa.Array:
+        """The column; a value that does not fit its type is null, with a problem."""
+        try:
+            return pa.array(values, self.type)
+        except _MISFITS:
+            pass
+        return self._halves(values, problems, 0)
+
+    def _halves(self, values: list[Any], problems: dict[int, str], base: int) -> pa.Array:
+        parts, half = [], len(values) // 2
+        for begin, piece in ((base, values[:half]), (base + half, values[half:])):
+            try:
+                parts.append(pa.array(piece, self.type))
+            except _MISFITS:
+                if len(piece) == 1:
+                    problems[begin] = f"{self._part}: it does not fit the type of the column"
+                    parts.append(pa.nulls(1, self.type))
+                else:
+                    parts.append(self._halves(piece, problems, begin))
+        return pa.concat_arrays(parts)
+
+
+def _all_names(schema: Any, references: Any) -> dict[str, tuple[Any, str]]:
+    return {**references, **names_in(schema)}
+
+
+def _placed(column: pa.Array, many: list[tuple[list[int], pa.Array]]) -> pa.Array:
+    """A column with the values that were decoded together put into their rows."""
+    if not many:
+        return column
+    if len(many) == 1 and len(many[0][0]) == len(column):
+        return many[0][1]
+    whole = pa.concat_arrays([column, *(values for _, values in many)])
+    places, begin = list(range(len(column))), len(column)
+    for rows, values in many:
+        for number, row in enumerate(rows):
+            places[row] = begin + number
+        begin += len(values)
+    return whole.take(pa.array(places, pa.int64()))
+
+
+def _schemas(schemas: list[Any], problems: dict[int, str]) -> pa.Array:
+    return pa.array([None if row in problems else each for row, each in enumerate(schemas)], SCHEMA_TYPE)
+
+
+def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
+    """What makes of Protobuf's JSON what Arrow takes; None where it is that already."""
+    if pa.types.is_binary(type):
+        return lambda text: None if text is None else b64decode(text)
+    if pa.types.is_floating(type):
+        return lambda number: None if number is None else float(number)
+    if pa.types.is_timestamp(type):
+        return _nanoseconds
+    if pa.types.is_list(type):
+        return _each(_typed(type.value_type))
+    if pa.types.is_map(type):
+        return _each(_typed(type.item_type))
+    if pa.types.is_struct(type):
+        changes = {each.name: change for each in type if (change := _typed(each.type)) is not None}
+        return None if not changes else lambda found: _changed(found, changes)
+    if pa.types.is_string(type):
+        return lambda value: value if value is None or isinstance(value, str) else _dumps(value)
+    return None
+
+
+def _each(change: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """The same for everything in a list or a map."""
+    if change is None:
+        return None
+
+    def changed(found: Any) -> Any:
+        if isinstance(found, dict):
+            return {name: change(each) for name, each in found.items()}
+        return None if found is None else [change(each) for each in found]
+
+    return changed
+
+
+def _changed(found: Any, changes: dict[str, Callable[[Any], Any]]) -> Any:
+    if not isinstance(found, dict):
+        return found
+    return {name: changes[name](each) if name in changes else each for name, each in found.items()}
+
+
+def _nanoseconds(text: str | None) -> int | None:
+    if text is None:
+        return None
+    seconds, _, digits = text.removesuffix("Z").partition(".")
+    moment = datetime.strptime(seconds, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // _SECOND * 10**9 + int(digits.ljust(9, "0") or 0)

@@ -1,0 +1,234 @@
+"""An Avro schema made ready for fastavro: references put in, logical types our own, and limits where it has none.
+
+fastavro calls a function for each value of a logical type that it knows.  Ours give JSON at once, where its own make
+Python objects that cannot hold every value; and they count what takes no bytes: an array of nulls says its length in
+ten bytes, and records within records double with each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError
+
+__all__ = ["PREFIX", "PRIMITIVES", "Prepared", "full_name", "is_optional", "member", "names_in", "prepare"]
+
+PREFIX = "kafkalog."
+PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+_NAMED = {"record", "error", "enum", "fixed"}
+_INNER = {"array": "items", "map": "values"}
+_OURS = {"bytes": "bytes", "float": "number", "double": "number"}
+_SIZES = {"null": 0, "float": 4, "double": 8}
+_LOGICAL = {
+    "date": ("int",), "time-millis": ("int",), "time-micros": ("long",),
+    "timestamp-millis": ("long",), "timestamp-micros": ("long",), "timestamp-nanos": ("long",),
+    "local-timestamp-millis": ("long",), "local-timestamp-micros": ("long",), "local-timestamp-nanos": ("long",),
+    "decimal": ("bytes", "fixed"), "uuid": ("fixed",),
+}  # fmt: skip
+_MANY = 1_000_000_000
+_UUID = 16
+_FANS_OUT = 8
+"""values that a record has for each of its bytes before they are counted"""
+
+
+class Prepared(NamedTuple):
+    """What fastavro is given."""
+
+    schema: Any
+    is_recursive: bool
+
+
+class _Part(NamedTuple):
+    """A piece of a schema: the fewest bytes that a value takes, and how many values it is then."""
+
+    schema: Any
+    least_bytes: int
+    values: int
+
+
+def prepare(schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False) -> Prepared:
+    """A schema as JSON has it; `references`: full name -> definition and the namespace that it is in.
+
+    With `typed`, values are what Arrow takes in place of what JSON has, and one of a union of several types is an
+    object with the number of its branch: a record of one field has the bytes of that field.
+
+    Raises `UndecodableError` for what is not a schema.
+    """
+    walk = _Walk(references, typed)
+    try:
+        made = walk.part(schema, "", is_item=False)
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        raise UndecodableError("its Avro schema is not one") from None
+    return Prepared(made.schema, walk.is_recursive)
+
+
+def member(number: int) -> str:
+    """What one of a union of several types is called, as Spark calls it."""
+    return f"member{number}"
+
+
+def is_optional(branches: list[Any]) -> bool:
+    """Whether a union is of one type, or of one and null."""
+    return len([each for each in branches if each != "null"]) < 2
+
+
+def full_name(name: str, namespace: str) -> str:
+    """A name with the namespace that it is in, unless it has one of its own."""
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
+    """Full name -> definition and namespace, of all named types in a schema."""
+    found: dict[str, tuple[Any, str]] = {}
+    waiting = [(schema, namespace)]
+    while waiting:
+        each, within = waiting.pop()
+        if isinstance(each, list):
+            waiting += [(one, within) for one in each]
+        elif isinstance(each, dict):
+            if each.get("type") in _NAMED and isinstance(each.get("name"), str):
+                outer, within = within, str(each.get("namespace") or within)
+                name = full_name(each["name"], within)
+                found.setdefault(name, (each, outer))
+                within = name.rpartition(".")[0]
+            fields = each.get("fields")
+            inner = [each.get(one) for one in ("type", "items", "values")]
+            inner += [one.get("type") for one in fields if isinstance(one, dict)] if isinstance(fields, list) else []
+            waiting += [(one, within) for one in inner if isinstance(one, dict | list)]
+    return found
+
+
+@dataclass
+class _Walk:
+    references: Mapping[str, tuple[Any, str]]
+    typed: bool = False
+    is_recursive: bool = False
+    _made: dict[str, _Part] = field(default_factory=dict)
+    _open: dict[str, int] = field(default_factory=dict)
+    """records that are being made, and how many unions, arrays and maps each is in"""
+    _within: int = 0
+    _branches: int = 0
+
+    def part(self, schema: Any, namespace: str, *, is_item: bool) -> _Part:
+        """A schema; `is_item`: an array has many of it."""
+        if isinstance(schema, str):
+            return self._of_name(schema, namespace, is_item=is_item)
+        if isinstance(schema, list):
+            self._within += 1
+            branches = [self.part(each, namespace, is_item=False) for each in schema]
+            self._within -= 1
+            if not branches:
+                raise UndecodableError("its Avro schema has a union of nothing")
+            if self.typed and not is_optional(schema):
+                branches = [self._branch(number, each) for number, each in enumerate(branches)]
+            least = 1 + min(each.least_bytes for each in branches)
+            return _Part([each.schema for each in branches], least, max(each.values for each in branches))
+        kind = schema["type"]
+        if not isinstance(kind, str):
+            return self.part(kind, namespace, is_item=is_item)
+        if kind in PRIMITIVES:
+            return _primitive(kind, schema, is_item=is_item, typed=self.typed)
+        if kind in _INNER:
+            self._within += 1
+            inner = self.part(schema[_INNER[kind]], namespace, is_item=kind == "array")
+            self._within -= 1
+            return _Part({"type": kind, _INNER[kind]: inner.schema}, 1, 1)
+        if kind in _NAMED:
+            return self._named(kind, schema, namespace)
+        return self._of_name(kind, namespace, is_item=is_item)
+
+    def _branch(self, number: int, part: _Part) -> _Part:
+        self._branches += 1
+        fields = [{"name": member(number), "type": part.schema}]
+        return part._replace(schema={"type": "record", "name": f"kafkalog.Branch{self._branches}", "fields": fields})
+
+    def _of_name(self, name: str, namespace: str, *, is_item: bool) -> _Part:
+        if name in PRIMITIVES:
+            return _primitive(name, {}, is_item=is_item, typed=self.typed)
+        for full in (full_name(name, namespace), name):
+            if full in self._made:
+                return self._made[full]
+            if full in self._open:
+                if self._open[full] == self._within:
+                    raise UndecodableError("its Avro schema has a record that is always within itself")
+                self.is_recursive = True
+                return _Part(full, 1, 1)
+            if full in self.references:
+                definition, within = self.references[full]
+                return self.part(definition, within, is_item=is_item)
+        raise UndecodableError("its Avro schema uses a name that no reference defines")
+
+    def _named(self, kind: str, schema: Mapping[str, Any], namespace: str) -> _Part:
+        full = full_name(schema["name"], str(schema.get("namespace") or namespace))
+        if full in self._made or full in self._open:
+            raise UndecodableError("its Avro schema defines a name twice")
+        if kind == "enum":
+            symbols = [str(each) for each in schema["symbols"]]
+            made = _Part({"type": "int", "logicalType": f"{PREFIX}enum", "kafkalogSymbols": symbols}, 1, 1)
+        elif kind == "fixed":
+            made = _fixed(full, schema, typed=self.typed)
+        else:
+            made = self._record(full, schema)
+        # a type that fastavro knows by name is defined once; after that its name stands for it
+        self._made[full] = made if kind == "enum" else _Part(full, made.least_bytes, made.values)
+        return made
+
+    def _record(self, full: str, schema: Mapping[str, Any]) -> _Part:
+        self._open[full] = self._within
+        fields, least, values = [], 0, 1
+        for each in schema["fields"]:
+            made = self.part(each["type"], full.rpartition(".")[0], is_item=False)
+            fields.append({"name": each["name"], "type": made.schema})
+            least += made.least_bytes
+            values = min(values + made.values, _MANY)
+        del self._open[full]
+        record: dict[str, Any] = {"type": "record", "name": full, "fields": fields}
+        if not least or values > _FANS_OUT * least:
+            record |= {"logicalType": f"{PREFIX}counted", "kafkalogValues": len(fields) + 1}
+        return _Part(record, least, values)
+
+
+def _logical(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Our own logical type for one of Avro's, if it is valid; else the value is what it is without."""
+    name = schema.get("logicalType")
+    if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):
+        return None
+    if name == "decimal":
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
+        if type(precision) is not int or type(scale) is not int or not 0 <= scale <= precision or not precision:
+            return None
+        return {"logicalType": f"{PREFIX}decimal", "kafkalogScale": scale}
+    if name == "uuid" and schema.get("size") != _UUID:
+        return None
+    return {"logicalType": PREFIX + name}
+
+
+def _primitive(kind: str, schema: Mapping[str, Any], *, is_item: bool, typed: bool) -> _Part:
+    ours = _logical(kind, schema)
+    if ours is None and kind in _OURS:
+        ours = {"logicalType": PREFIX + _OURS[kind]}
+    if typed:
+        ours = _exact(ours)
+    if kind == "null" and is_item:
+        ours = {"logicalType": f"{PREFIX}counted"}
+    return _Part(kind if ours is None else {"type": kind} | ours, _SIZES.get(kind, 1), 1)
+
+
+def _exact(ours: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What is left of a logical type where Arrow takes the value beneath: a decimal, and a UUID, which is text."""
+    name = None if ours is None else ours["logicalType"]
+    if name == f"{PREFIX}decimal":
+        return {**(ours or {}), "logicalType": f"{PREFIX}exact"}
+    return ours if name == f"{PREFIX}uuid" else None
+
+
+def _fixed(full: str, schema: Mapping[str, Any], *, typed: bool) -> _Part:
+    size = schema["size"]
+    if type(size) is not int or not 0 <= size <= LARGEST_PAYLOAD:
+        raise UndecodableError("its Avro schema has a fixed type of an impossible size")
+    ours = _logical("fixed", schema) or {"logicalType": f"{PREFIX}bytes"}
+    if typed:
+        ours = _exact(ours) or {"logicalType": f"{PREFIX}counted", "kafkalogValues": 0 if size else 1}
+    return _Part({"type": "fixed", "name": full, "size": size} | ours, size, 1)

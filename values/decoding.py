@@ -1,0 +1,163 @@
+"""Keys and values as JSON values, whatever they hold; what does not decode keeps its bytes, and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.model import Header, Record
+from kafkalog.values.json_values import JsonDecoder, json_or_none
+from kafkalog.values.payloads import Framed, PayloadDecoder, UndecodableError, framed, plain_text
+from kafkalog.values.registry import Schema, SchemaRegistry
+from kafkalog.values.schema_log import loaded_json
+
+__all__ = ["DecodedValue", "ValueDecoder", "avro_json"]
+
+LARGEST_SCHEMA = 4 * 1024 * 1024
+_MOST_REFERENCES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedValue:
+    """A key or a value, decoded, or why not."""
+
+    value: object = None
+    """what JSON has for it; None for null, and where `problem` is not None"""
+    schema: Schema | None = None
+    """the one it was written with; None for JSON and text without one"""
+    problem: str | None = None
+    """why it does not decode, in words that give away nothing of it"""
+    data: bytes | None = None
+    """its bytes, where it does not decode"""
+
+    @property
+    def schema_words(self) -> dict[str, object] | None:
+        """Id, type and subject of the schema."""
+        if self.schema is None:
+            return None
+        return {"id": self.schema.id, "type": self.schema.type, "subject": self.schema.subject}
+
+
+class _Reference(NamedTuple):
+    name: str
+    schema: Schema
+
+
+class ValueDecoder:
+    """Decodes keys and values by the schemas of a registry; makes each schema's decoder when it is first needed."""
+
+    def __init__(self, registry: SchemaRegistry) -> None:
+        self._registry = registry
+        self._decoders: dict[Schema, PayloadDecoder | UndecodableError] = {}
+
+    def key(self, record: Record, topic: str | None) -> DecodedValue:
+        """The key of a record of a topic."""
+        return self.decode(record.key, record.headers, topic, "key")
+
+    def value(self, record: Record, topic: str | None) -> DecodedValue:
+        """The value of a record of a topic."""
+        return self.decode(record.value, record.headers, topic, "value")
+
+    def decode(
+        self, data: bytes | None, headers: Sequence[Header] = (), topic: str | None = None, part: str = "value"
+    ) -> DecodedValue:
+        """A `part` (`key` or `value`) of a record in `topic`; never raises for what is in it.
+
+        In this order: null; the GUID or id in a header; Confluent's wire format; an object or array in JSON; text.
+        """
+        if data is None:
+            return DecodedValue()
+        schema = None
+        try:
+            frame = framed(data, headers, part)
+            if frame is None:
+                found = json_or_none(data)
+                return DecodedValue(plain_text(data) if found is None else found)
+            schema = self.schema_of(frame, topic, part)
+            return DecodedValue(self.decoder_of(schema).decode(frame.payload, frame.path), schema)
+        except UndecodableError as error:
+            of = "" if schema is None else f" (schema id {schema.id})"
+            return DecodedValue(problem=f"{part}: {error}{of}", data=data)
+
+    @property
+    def registry(self) -> SchemaRegistry:
+        """Where the schemas are from."""
+        return self._registry
+
+    def schema_of(self, frame: Framed, topic: str | None, part: str) -> Schema:
+        """The schema that a frame names; raises `UndecodableError` where it is not here."""
+        if frame.guid is not None:
+            found = self._registry.by_guid(frame.guid, topic, part)
+            what = "the GUID in its header"
+        else:
+            found = self._registry.by_id(frame.id or 0, topic, part)
+            what = f"id {frame.id}"
+        if found is None:
+            raise UndecodableError(f"no schema here has {what}")
+        return found
+
+    def decoder_of(self, schema: Schema) -> PayloadDecoder:
+        """What decodes payloads of a schema; raises `UndecodableError` where nothing does."""
+        found = self._decoders.get(schema)
+        if found is None:
+            try:
+                found = self._made(schema)
+            except UndecodableError as error:
+                found = error
+            self._decoders[schema] = found
+        if isinstance(found, UndecodableError):
+            raise UndecodableError(str(found))
+        return found
+
+    def _made(self, schema: Schema) -> PayloadDecoder:
+        if len(schema.text) > LARGEST_SCHEMA:
+            raise UndecodableError(f"its schema is larger than {LARGEST_SCHEMA} characters")
+        if schema.type == "JSON":
+            return JsonDecoder()
+        if schema.type == "AVRO":
+            with needed("decoding Avro", "values"):
+                from kafkalog.values.avro import AvroDecoder
+
+            return AvroDecoder(avro_json(schema.text), self.avro_references(schema))
+        if schema.type == "PROTOBUF":
+            with needed("decoding Protobuf", "values"):
+                from kafkalog.values.protobuf import ProtobufDecoder
+
+            return ProtobufDecoder(schema.text, {each.name: each.schema.text for each in self._references(schema)})
+        raise UndecodableError("the type of its schema is unknown here")
+
+    def avro_references(self, schema: Schema) -> dict[str, tuple[Any, str]]:
+        """The definitions that the references of an Avro schema give names to."""
+        from kafkalog.values.avro_schema import names_in
+
+        found: dict[str, tuple[Any, str]] = {}
+        for each in self._references(schema):
+            for name, definition in names_in(avro_json(each.schema.text)).items():
+                found.setdefault(name, definition)
+        return found
+
+    def _references(self, schema: Schema) -> Iterator[_Reference]:
+        """The schemas that a schema refers to, and those that they do; raises `UndecodableError` for a missing one."""
+        waiting, seen = list(reversed(schema.references)), set[str]()
+        while waiting:
+            each = waiting.pop()
+            if each.name in seen:
+                continue
+            seen.add(each.name)
+            found = self._registry.schemas.get((each.subject, each.version))
+            if found is None or len(seen) > _MOST_REFERENCES or len(found.text) > LARGEST_SCHEMA:
+                raise UndecodableError("a schema that its schema refers to is not there")
+            yield _Reference(each.name, found)
+            waiting += reversed(found.references)
+
+
+def avro_json(text: str) -> Any:
+    """An Avro schema as JSON has it; raises `UndecodableError`."""
+    try:
+        return loaded_json(text)
+    except ValueError:
+        if text.strip().isidentifier():
+            return text.strip()  # a primitive type by its bare name
+        raise UndecodableError("its Avro schema is not JSON") from None

@@ -1,0 +1,92 @@
+"""Which way the bytes of a key or a value are to be read: framed with the id of a schema, as JSON, or as text.
+
+Confluent's wire format is a zero byte and four bytes of id before the payload; newer serializers put the id, or the
+GUID of a schema, into a header instead (`SchemaId`).  Protobuf has the path to its message in the same place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafkalog.codec.model import Header
+
+__all__ = ["HEADERS", "Framed", "PayloadDecoder", "UndecodableError", "check_levels", "framed", "plain_text"]
+
+HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
+LARGEST_PAYLOAD = 16 * 1024 * 1024
+"""bytes; a decoded value takes up to a hundred times as much memory"""
+MOST_LEVELS = 200
+"""of what lies within each other in a decoded value"""
+_FRAME = 5
+_IN_PAYLOAD, _IN_HEADER = 0, 1
+_GUID = 17
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+class UndecodableError(Exception):
+    """Why bytes are not decoded; says nothing of what is in them."""
+
+
+class PayloadDecoder(Protocol):
+    """What one schema says of payloads."""
+
+    def decode(self, payload: bytes, path: bytes = b"") -> object:
+        """The payload as a JSON value; `path` is what a header says of the message.  Raises `UndecodableError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framed:
+    """A payload and what names its schema: an id or a GUID."""
+
+    payload: bytes
+    id: int | None = None
+    guid: bytes | None = None
+    path: bytes = b""
+
+
+def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
+    """The frame of a key or value; None where there is none.  Raises `UndecodableError` for half of one."""
+    name = HEADERS[part]
+    for header in headers:
+        if header.key == name and header.value is not None:
+            value = header.value
+            if len(value) >= _GUID and value[0] == _IN_HEADER:
+                return Framed(data, guid=value[1:_GUID], path=value[_GUID:])
+            if len(value) >= _FRAME and value[0] == _IN_PAYLOAD:
+                return Framed(data, int.from_bytes(value[1:_FRAME], "big"), path=value[_FRAME:])
+            raise UndecodableError(f"the header {name} is not the id of a schema")
+    if not data or data[0] != _IN_PAYLOAD:
+        return None
+    if len(data) < _FRAME:
+        raise UndecodableError("it begins as with the id of a schema, and is too short for one")
+    return Framed(data[_FRAME:], int.from_bytes(data[1:_FRAME], "big"))
+
+
+def plain_text(data: bytes) -> str:
+    """UTF-8 without control characters; raises `UndecodableError` for anything else."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UndecodableError("no schema, no JSON and no text: not UTF-8") from None
+    if _CONTROLS.search(text):
+        raise UndecodableError("no schema, no JSON and no text: it has control characters")
+    return text
+
+
+def check_levels(value: object) -> None:
+    """Raises `UndecodableError` for what is nested too deep for others to take."""
+    level: list[object] = [value]
+    for _ in range(MOST_LEVELS):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return
+    raise UndecodableError(f"it is nested more than {MOST_LEVELS} levels deep")

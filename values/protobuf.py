@@ -1,0 +1,189 @@
+"""Protobuf, read by its own library with descriptors that are made while the program runs."""
+
+from __future__ import annotations
+
+import math
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError
+
+from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError, check_levels
+from kafkalog.values.protoc import MAIN, compiled
+
+__all__ = ["ProtobufDecoder"]
+
+MOST_VALUES = 2_000_000
+"""of one payload: a message of two bytes has all fields of its type at their defaults"""
+_MOST_INDEXES = 64
+_LONGEST_VARINT = 10
+_LONGEST_PATH = (_MOST_INDEXES + 1) * _LONGEST_VARINT
+_WELL_KNOWN = "google.protobuf."
+_WRAPPERS = {f"{_WELL_KNOWN}{kind}Value" for kind in (
+    "Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")}  # fmt: skip
+_SPECIAL = {f"{_WELL_KNOWN}{name}" for name in ("Timestamp", "Duration", "FieldMask", "Struct", "Value", "ListValue")}
+
+
+def _varints(data: bytes) -> Iterator[tuple[int, int]]:
+    """Zigzag varints and the position behind each; raises `UndecodableError` at the end of the bytes."""
+    position = 0
+    while True:
+        value = shift = 0
+        for shift in range(0, 7 * _LONGEST_VARINT, 7):
+            if position >= len(data):
+                raise UndecodableError("it ends within the path to its message")
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+        else:
+            raise UndecodableError("a number in the path to its message has no end")
+        yield (value >> 1) ^ -(value & 1), position
+
+
+def _path(data: bytes) -> tuple[tuple[int, ...], int]:
+    """Confluent's message indexes, and how many bytes they take; a single 0 is the first message."""
+    numbers = _varints(data)
+    count, position = next(numbers)
+    if not count:
+        return (0,), position
+    if not 0 < count <= _MOST_INDEXES:
+        raise UndecodableError("the path to its message is impossible")
+    indexes = []
+    for _ in range(count):
+        index, position = next(numbers)
+        indexes.append(index)
+    return tuple(indexes), position
+
+
+class ProtobufDecoder:
+    """Payloads of one Protobuf schema, whichever of its messages they are."""
+
+    def __init__(self, text: str, imports: Mapping[str, str]) -> None:
+        """`imports`: name of a file -> its text.  Raises `UndecodableError` for what is not a schema."""
+        files = descriptor_pb2.FileDescriptorSet.FromString(compiled({**imports, MAIN: text}))
+        self._pool = descriptor_pool.DescriptorPool()
+        try:
+            for file in files.file:
+                self._pool.AddSerializedFile(file.SerializeToString())
+        except TypeError:
+            raise UndecodableError("its Protobuf schema does not compile") from None
+        self._file = next(file for file in files.file if file.name == MAIN)
+        self._classes: dict[tuple[int, ...], Any] = {}
+        self._shapes: dict[str, list[tuple[Any, bool, Callable[[Any], object] | None]]] = {}
+        self._left = 0
+
+    def decode(self, payload: bytes, path: bytes = b"") -> object:
+        """As `PayloadDecoder` says."""
+        if len(payload) > LARGEST_PAYLOAD:
+            raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
+        if path:
+            indexes, _ = _path(path)
+        else:
+            indexes, begin = _path(payload)
+            payload = payload[begin:]
+        message = self._class(indexes)()
+        try:
+            message.ParseFromString(payload)
+        except (DecodeError, RecursionError):
+            raise UndecodableError("its bytes do not fit its Protobuf schema") from None
+        size = message.ByteSize()
+        message.DiscardUnknownFields()
+        if message.ByteSize() != size:
+            raise UndecodableError("it has fields that its Protobuf schema has not")
+        self._left = MOST_VALUES
+        found = self._object(message)
+        check_levels(found)
+        return found
+
+    def message_of(self, path: bytes) -> Any:
+        """The class of the message at a path, the first one if that is empty; raises `UndecodableError`."""
+        return self._class(_path(path)[0] if path else (0,))
+
+    def name_in(self, payload: bytes, path: bytes) -> str:
+        """The full name of a payload's message; raises `UndecodableError`."""
+        name: str = self.message_of(path or payload[:_LONGEST_PATH] or b"\x80").DESCRIPTOR.full_name
+        return name
+
+    def _class(self, indexes: tuple[int, ...]) -> Any:
+        found = self._classes.get(indexes)
+        if found is None:
+            within, names = self._file.message_type, [self._file.package] if self._file.package else []
+            for index in indexes:
+                own = [each for each in within if not each.options.map_entry]
+                if not 0 <= index < len(own):
+                    raise UndecodableError("the path to its message leads to none")
+                names.append(own[index].name)
+                within = own[index].nested_type
+            descriptor = self._pool.FindMessageTypeByName(".".join(names))
+            found = self._classes[indexes] = message_factory.GetMessageClass(descriptor)
+        return found
+
+    def _object(self, message: Any) -> object:
+        kind = message.DESCRIPTOR
+        if kind.full_name in _WRAPPERS:
+            return self._scalar(kind.fields_by_name["value"])(message.value)
+        if kind.full_name in _SPECIAL:
+            try:
+                return json_format.MessageToDict(message)
+            except (ValueError, TypeError, RecursionError, json_format.Error):
+                raise UndecodableError("a value of a type of Google's is out of its range") from None
+        found: dict[str, object] = {}
+        for field, has_presence, scalar in self._shape(kind):
+            self._left -= 1
+            if has_presence:
+                if message.HasField(field.name):
+                    value = getattr(message, field.name)
+                    found[field.name] = self._object(value) if scalar is None else scalar(value)
+                continue
+            value = getattr(message, field.name)
+            if not field.is_repeated:
+                found[field.name] = scalar(value) if scalar is not None else self._object(value)
+            elif field.message_type is not None and field.message_type.GetOptions().map_entry:
+                found[field.name] = self._map(field.message_type.fields_by_name["value"], value)
+            else:
+                self._left -= len(value)
+                found[field.name] = [self._object(each) if scalar is None else scalar(each) for each in value]
+            if self._left < 0:
+                raise UndecodableError("it has too many values")
+        return found
+
+    def _map(self, of: Any, value: Any) -> dict[str, object]:
+        self._left -= len(value)
+        scalar = None if of.message_type is not None else self._scalar(of)
+        return {
+            str(key).lower() if isinstance(key, bool) else str(key): self._object(value[key])
+            if scalar is None
+            else scalar(value[key])
+            for key in value
+        }
+
+    def _shape(self, kind: Any) -> list[tuple[Any, bool, Callable[[Any], object] | None]]:
+        found = self._shapes.get(kind.full_name)
+        if found is None:
+            found = self._shapes[kind.full_name] = [
+                (each, each.has_presence, None if each.message_type is not None else self._scalar(each))
+                for each in kind.fields
+            ]
+        return found
+
+    @staticmethod
+    def _scalar(field: Any) -> Callable[[Any], object]:
+        if field.enum_type is not None:
+            names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
+            return lambda number: names.get(number, number)
+        if field.type == FieldDescriptor.TYPE_BYTES:
+            return lambda data: b64encode(data).decode("ascii")
+        if field.type in (FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_DOUBLE):
+            return _number
+        return lambda value: value
+
+
+def _number(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -1,0 +1,199 @@
+"""A partition as Arrow batches whose keys and values are what they say, each column of one type.
+
+The type is that of the latest version of the topic's subject; values of other versions are read by Avro's rules for
+that.  What does not decode is null, with its bytes and the reason beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.columnar.schema import record_schema
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.model import Header
+from kafkalog.codec.wording import counted
+from kafkalog.values.decoding import ValueDecoder
+from kafkalog.values.payloads import Framed, UndecodableError, framed
+from kafkalog.values.registry import Schema, SchemaRegistry
+from kafkalog.values.sources import find_schemas
+
+if TYPE_CHECKING:
+    from kafkalog.log.directories.partition import Partition
+    from kafkalog.values.arrow_column import ColumnDecoder, Decoded
+
+__all__ = ["DecodedReader", "NamedSchema", "decoded_reader"]
+
+NamedSchema = str | int | Schema
+"""A subject (its latest version), an id, or a schema of a registry"""
+_LOOKED_AT = 1000
+"""records, where no subject has the topic's name"""
+_PARTS = ("key", "value")
+_MOST_PROBLEMS = 50
+
+
+def decoded_reader(
+    partition: Partition,
+    read: Callable[..., pa.RecordBatchReader],
+    columns: Iterable[str] | None = None,
+    findings: list[Finding] | None = None,
+    schemas: SchemaRegistry | None = None,
+    key_schema: NamedSchema | None = None,
+    values_schema: NamedSchema | None = None,
+) -> pa.RecordBatchReader:
+    """See `Partition.to_arrow`, with `values="auto"`; `read` gives the columns with bytes."""
+    if not isinstance(schemas, SchemaRegistry | None):
+        raise UsageError("schemas is what kafkalog.read_schemas gives")
+    decoder = ValueDecoder(find_schemas([partition.path]) if schemas is None else schemas)
+    names = record_schema(columns).names
+    with needed("to_arrow of decoded values", "values"):
+        made = {
+            part: _column(decoder, partition, part, named)
+            for part, named in zip(_PARTS, (key_schema, values_schema), strict=True)
+            if part in names
+        }
+    wanted = [*names, *(["headers"] if "headers" not in names and made else [])]
+    reader = DecodedReader(partition, read(wanted, findings=findings), names, made, findings)
+    return pa.RecordBatchReader.from_batches(reader.schema, iter(reader))
+
+
+def _column(decoder: ValueDecoder, partition: Partition, part: str, named: NamedSchema | None) -> ColumnDecoder:
+    from kafkalog.values.arrow_column import ColumnDecoder
+
+    frames = _frames(partition, part)
+    reader = _named(decoder.registry, named) if named is not None else _chosen(decoder, partition.topic, part, frames)
+    paths = [b""]
+    if reader is not None and reader.type == "PROTOBUF":
+        paths = _messages(decoder, frames, partition.topic, part, reader) or paths
+        if len(paths) > 1 and named is None:
+            reader = None  # several messages of one schema have no type in common
+    return ColumnDecoder(decoder, partition.topic, part, reader, paths[0])
+
+
+def _named(registry: SchemaRegistry, named: NamedSchema) -> Schema:
+    if not isinstance(named, str | int | Schema):
+        raise UsageError("a schema is named by its subject, its id, or one of a registry")
+    found = registry.latest(named) if isinstance(named, str) else (
+        registry.by_id(named) if isinstance(named, int) else named
+    )  # fmt: skip
+    if found is None:
+        raise UsageError(f"no schema here has the {'subject' if isinstance(named, str) else 'id'} {named!r}")
+    return found
+
+
+def _frames(partition: Partition, part: str) -> list[Framed]:
+    """The frames of the first keys or values that have one."""
+    found = []
+    for record in islice(partition.records(), _LOOKED_AT):
+        data = record.key if part == "key" else record.value
+        try:
+            frame = None if data is None else framed(data, record.headers, part)
+        except UndecodableError:
+            continue
+        if frame is not None:
+            found.append(frame)
+    return found
+
+
+def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequence[Framed]) -> Schema | None:
+    """The latest schema of the topic's own subject, or else of the only subject that its first records use."""
+    subjects = set()
+    for each in frames:
+        try:
+            subjects.add(decoder.schema_of(each, topic, part).subject)
+        except UndecodableError:
+            continue
+    return decoder.registry.latest(subjects.pop()) if len(subjects) == 1 else None
+
+
+def _messages(
+    decoder: ValueDecoder, frames: Sequence[Framed], topic: str | None, part: str, reader: Schema
+) -> list[bytes]:
+    """A path for each message of the reader's subject that the first records are."""
+    from kafkalog.values.protobuf import ProtobufDecoder
+
+    found: dict[str, bytes] = {}
+    for each in frames:
+        try:
+            schema = decoder.schema_of(each, topic, part)
+            made = decoder.decoder_of(schema)
+            if schema.subject == reader.subject and isinstance(made, ProtobufDecoder):
+                found.setdefault(made.name_in(each.payload, each.path), each.path or each.payload)
+        except UndecodableError:
+            continue
+    return list(found.values())
+
+
+class DecodedReader:
+    """Decodes Arrow batches one after the other."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        reader: pa.RecordBatchReader,
+        names: Sequence[str],
+        columns: dict[str, ColumnDecoder],
+        findings: list[Finding] | None,
+    ) -> None:
+        from kafkalog.values.arrow_column import SCHEMA_TYPE
+
+        self._reader, self._names, self._columns = reader, names, columns
+        self._findings, self._path = findings, partition.path
+        fields = [
+            pa.field(name, columns[name].type) if name in columns else reader.schema.field(name) for name in names
+        ]
+        for part in columns:
+            fields += [pa.field(f"{part}_schema", SCHEMA_TYPE), pa.field(f"{part}_bytes", pa.binary())]
+        if columns:
+            fields.append(pa.field("finding", pa.string()))
+        self.schema = pa.schema(fields, reader.schema.metadata)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        problems: dict[str, tuple[int, int | None]] = {}
+        for batch in self._reader:
+            yield self._decoded(batch, problems)
+        if self._findings is not None:
+            for detail, (count, offset) in problems.items():
+                told = f"{counted(count, 'record')} not decoded: {detail}"
+                self._findings.append(
+                    Finding(FindingCode.VALUE_UNDECODABLE, Severity.WARNING, None, offset, told, self._path)
+                )
+
+    def _decoded(self, batch: pa.RecordBatch, problems: dict[str, tuple[int, int | None]]) -> pa.RecordBatch:
+        headers = _headers(batch) if self._columns else []
+        made: dict[str, Decoded] = {}
+        for part, column in self._columns.items():
+            made[part] = column.decode(batch.column(part).to_pylist(), headers)
+        arrays = [made[name].values if name in made else batch.column(name) for name in self._names]
+        texts: list[str | None] = [None] * batch.num_rows
+        for part, found in made.items():
+            lost: list[bytes | None] = [None] * batch.num_rows
+            source = batch.column(part)
+            for row, problem in found.problems.items():
+                lost[row] = source[row].as_py()
+                texts[row] = problem if texts[row] is None else f"{texts[row]}; {problem}"
+                count, first = problems.get(problem, (0, None))
+                if count or len(problems) < _MOST_PROBLEMS:
+                    problems[problem] = count + 1, _offset(batch, row) if first is None else first
+            arrays += [found.schemas, pa.array(lost, pa.binary())]
+        if made:
+            arrays.append(pa.array(texts, pa.string()))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _offset(batch: pa.RecordBatch, row: int) -> int | None:
+    found: int | None = batch.column("offset")[row].as_py() if "offset" in batch.schema.names else None
+    return found
+
+
+def _headers(batch: pa.RecordBatch) -> Sequence[Sequence[Header]]:
+    """Headers of each row; nearly always there are none."""
+    column = batch.column("headers")
+    if column.null_count == len(column):
+        return [()] * len(column)
+    return [() if row is None else [Header(each["key"], each["value"]) for each in row] for row in column.to_pylist()]
