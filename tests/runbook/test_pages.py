@@ -21,8 +21,8 @@ RESULTS = {
     "one-broker-left": "controller", "power-cut": "merged", "lost-and-found": "repaired",
 }  # fmt: skip
 """New directories, and controllers'; the other pages put `data` itself right, and take it back at their end."""
-BY_OTHER_MEANS = {"lost-directory": "data"}
-"""Pages on which somebody else than kafkalog brings things back, and the directory that changes by that."""
+BY_OTHER_MEANS = {"lost-directory": "data", "offsets-before": ""}
+"""Pages on which somebody else than kafkalog brings things back, and the directory that changes by that, if any."""
 
 
 def test_there_is_a_page_for_each_scene_and_the_index_names_them_all() -> None:

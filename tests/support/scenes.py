@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import damage
+import kafkalog
 from broker_dirs import brokers, own_copy
 from fixture_data import unpack_replicas, unpack_tiered
 from quorums import copied, tear
@@ -112,6 +114,35 @@ def lost_and_found(directory: Path) -> None:
     log.rename(data / "lost+found" / "#131078")
     for each in partition.glob(f"{log.stem}.*"):
         each.unlink()
+
+
+def poison_record(directory: Path) -> None:
+    """A producer has written a batch that no consumer can decode; its checksum is right."""
+    data = _killed(directory)
+    log = _last_log(data / "metrics-22-0")
+    batch = list(kafkalog.open_segment(log).batches())[3]
+    whole = bytearray(log.read_bytes())
+    end = batch.position + batch.size
+    broken = damage.with_crc(bytes(whole[batch.position : end - 40]) + b"\xff" * 40)
+    whole[batch.position : end] = broken
+    log.write_bytes(whole)
+
+
+def retention_mistake(directory: Path) -> None:
+    """Somebody has shortened a topic's retention; the broker was stopped before it removed the segments."""
+    data = _stopped(directory)
+    shutil.rmtree(data / "__cluster_metadata-0")
+    partition = data / "stock-41-0"
+    for log in sorted(partition.glob("*.log"))[:3]:
+        for each in partition.glob(f"{log.stem}.*"):
+            each.rename(partition / f"{each.name}.deleted")
+    start = sorted(partition.glob("*.log"))[0].stem
+    (data / "log-start-offset-checkpoint").write_text(f"0\n1\nstock-41 0 {int(start)}\n")
+
+
+def offsets_before(directory: Path) -> None:
+    """Consumer groups as a broker left them."""
+    own_copy(brokers("4.1.1/groups")[0], directory / "data")
 
 
 def tiered(directory: Path) -> None:
@@ -232,6 +263,9 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "lost-directory": lost_directory,
     "lost-and-found": lost_and_found,
     "duplicated-partition": duplicated_partition,
+    "poison-record": poison_record,
+    "retention-mistake": retention_mistake,
+    "offsets-before": offsets_before,
     "deleted-topic": deleted_topic,
     "stray-partitions": stray_partitions,
     "dead-cluster": dead_cluster,
