@@ -1,0 +1,106 @@
+"""A real broker with two log directories: one is lost, loses its identity, or holds what the other holds."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import kafkalog
+from kafka_oracle import KafkaOracle
+from kafkalog.codec.text import decode_meta_properties
+from real_broker import BrokerError, RealBroker
+
+pytestmark = pytest.mark.interop
+PARTITIONS = 6
+COUNT = 120
+
+
+class TwoDirectories(RealBroker):
+    """The metadata log is in the first of them, and partitions are in both."""
+
+    @property
+    def second(self) -> Path:
+        return self.directory / "data-2"
+
+    def _configuration(self) -> dict[str, Any]:
+        return {**super()._configuration(), "log.dirs": f"{self.log_dir},{self.second}"}
+
+
+@pytest.fixture(params=["3.9.1", "4.4.0"])
+def broker(
+    request: pytest.FixtureRequest, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path
+) -> Iterator[TwoDirectories]:
+    """Stopped, with a topic whose partitions are in both directories."""
+    kafka_of(request.param)
+    with TwoDirectories(request.param, tmp_path / "broker", mode="kraft") as made:
+        made.start()
+        made.create("orders", PARTITIONS)
+        values = [base64.b64encode(b"order %d" % number).decode() for number in range(COUNT)]
+        made.client("produce", topic="orders", records=[
+            {"partition": number % PARTITIONS, "ts": 1_700_000_000_000 + number, "v": value}
+            for number, value in enumerate(values)
+        ])  # fmt: skip
+        made.stop()
+        yield made
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(each.name for each in directory.glob("orders-*"))
+
+
+def test_a_lost_directory_and_a_lost_identity(broker: TwoDirectories) -> None:
+    first, second = broker.log_dir, broker.second
+    there = names(second)
+    assert there
+    assert names(first)
+    identity = decode_meta_properties((second / "meta.properties").read_bytes())
+
+    kept = second.rename(second.with_name("unmounted"))
+    second.mkdir()
+    listed = kafkalog("ls", "--server-properties", broker.directory / "server.properties")
+    assert listed.code == 1
+    assert all(name in listed.err for name in there[:3])
+    assert "a broker with KRaft does not start" in listed.err
+    with pytest.raises(BrokerError, match=r"No `meta\.properties` found in"):
+        broker.start()
+
+    shutil.rmtree(second)
+    kept.rename(second)
+    (second / "meta.properties").unlink()
+    with pytest.raises(BrokerError, match=r"No `meta\.properties` found in"):
+        broker.start()
+    done = kafkalog("recover", "--meta-properties", "--yes", first, second)
+    assert done.code == 2
+    made = decode_meta_properties((second / "meta.properties").read_bytes())
+    assert (made.version, made.cluster_id, made.node_id, made.directory_id) == (
+        identity.version, identity.cluster_id, identity.node_id, identity.directory_id
+    )  # fmt: skip
+    assert kafkalog("verify", first, second).code == 0
+    broker.start()
+    found = broker.records("orders", PARTITIONS)
+    assert sum(len(each["records"]) for each in found.values()) == COUNT
+    assert names(second) == there
+    broker.stop()
+
+
+def test_a_partition_in_both(broker: TwoDirectories) -> None:
+    first, second = broker.log_dir, broker.second
+    copied = names(first)[0]
+    shutil.copytree(first / copied, second / copied)
+    planned = kafkalog("plan", "--server-properties", broker.directory / "server.properties")
+    assert planned.code == 3
+    assert f"Duplicate log directories for {copied} are found in both" in planned.out
+    with pytest.raises(BrokerError, match=f"Duplicate log directories for {copied} are found in both"):
+        broker.start()
+    topic, _, number = copied.rpartition("-")
+    words = ["--topic", topic, "--partition", number, "--accept-loss", "--yes"]
+    assert kafkalog("recover", "--mode", "set-aside", *words, second).code == 2
+    broker.start()
+    found = broker.records("orders", PARTITIONS)
+    assert sum(len(each["records"]) for each in found.values()) == COUNT
+    broker.stop()
