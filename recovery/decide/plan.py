@@ -18,11 +18,13 @@ from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
+    LOST_AND_FOUND,
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     FileKind,
     parse_partition_directory,
+    parse_segment_file,
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.log.storage.content import Content, Literal
@@ -204,7 +206,8 @@ def plan_of(
         partition.gaps = [] if own is None else own.lost.get(partition.name, [])
     findings = [] if own is None else own.findings()
     if outcomes.is_compared:
-        findings = _with_what_is_missing(found, rules.facts, choice, findings)
+        ends = {each.name: each.log_end_offset for each in (kafka if own is None else own).partitions}
+        findings = [*_with_what_is_missing(found, rules.facts, choice, findings), *_outside(found, ends)]
     declined = {**({} if own is None else own.refusals), **sentences_of_unreadable(found)}
     decided = Decided(
         found=found, rules=rules, kafka=kafka, own=own, actions=actions,
@@ -305,6 +308,24 @@ def _with_what_is_missing(
         *_lost_logs(found), *choice.missing,
         *_missing_partitions(found, topics),
     ]  # fmt: skip
+
+
+def _outside(found: Survey, ends: Mapping[str, int]) -> list[Finding]:
+    """Batches in files that are no partition's, before anything is called lost; their files are relative to the root."""
+    places = [os.path.join(found.root, LOST_AND_FOUND), os.path.join(os.path.dirname(found.root), LOST_AND_FOUND)]
+    names = (os.path.basename(path) for path in found.files if FileKind.LOG.value in path)
+    if not any(map(os.path.isdir, places)) and all(parse_segment_file(name) is not None for name in names):
+        return []
+    from kafkalog.log.directories.directory import is_log_dir, open_log_dir  # most directories have none of these
+    from kafkalog.recovery.checks.lost_and_found import batches_outside
+
+    if not is_log_dir(found.root):
+        return []
+    log_dir = open_log_dir(found.root, tolerant=True)
+    known = {os.path.join(log_dir.path, name): end for name, end in ends.items()}
+    return [
+        each.in_file(os.path.relpath(each.file or found.root, found.root)) for each in batches_outside(log_dir, known)
+    ]
 
 
 def _of_own_files(survey: Survey) -> list[Finding]:

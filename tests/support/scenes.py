@@ -136,7 +136,7 @@ def retention_mistake(directory: Path) -> None:
     for log in sorted(partition.glob("*.log"))[:3]:
         for each in partition.glob(f"{log.stem}.*"):
             each.rename(partition / f"{each.name}.deleted")
-    start = sorted(partition.glob("*.log"))[0].stem
+    start = min(partition.glob("*.log")).stem
     (data / "log-start-offset-checkpoint").write_text(f"0\n1\nstock-41 0 {int(start)}\n")
 
 
