@@ -537,3 +537,11 @@ def test_a_directory_beside_a_copy_of_itself_is_no_duplicate(tmp_path: Path) -> 
     assert "duplicate_partition" not in finished.out
     assert "identity_mismatch" not in finished.out
     assert finished.code == 0
+
+
+def test_what_is_missing_is_in_no_count_and_said_at_the_top(tmp_path: Path) -> None:
+    root, gone = own_copy(brokers("4.3.0/segments")[0], tmp_path / "data"), tmp_path / "gone"
+    finished = kafkalog("report", root, gone, "-o", "-", "--format", "md")
+    assert finished.code == 1
+    assert "Not counted: what is missing or cannot be read" in finished.out[: finished.out.index("### ")]
+    assert "log_directory_missing" in finished.out

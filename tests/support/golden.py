@@ -58,6 +58,7 @@ triage data
 quorum recover --standalone data --dry-run --at 2026-11-22T00:00:00Z
 quorum recover data --dry-run --endpoint 7=moved:9093 --at 2026-11-22T00:00:00Z
 index verify data
+schemas data
 serve data --topic nosuch
 replay data --bootstrap-server 127.0.0.1:1 --at 2026-11-22T00:00:00Z
 staging data

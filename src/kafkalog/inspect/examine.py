@@ -41,7 +41,7 @@ _OF_ONE_KIND = 5
 def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     """Read everything at `paths`, change nothing.  Raises `UsageError` for paths that hold nothing of Kafka's."""
     volumes = [path for path in paths if not _is_zookeeper(path)]
-    inventory = open_all(*(volumes or paths), tolerant=True, limits=asked.limits)
+    inventory = open_all(*(volumes or paths), tolerant=True, missing_too=True, limits=asked.limits)
     placed = list(_chosen(inventory, asked))
     size = sum(partition.size for _directory, partition in placed)
     whole = asked.chosen == ALL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts
 from kafkalog.recovery.decide.choice import ranges_text
@@ -15,6 +16,8 @@ from kafkalog.words.ways import label_of
 __all__ = ["summary_of"]
 
 _NAMED = 8
+_NOT_COUNTED = (FindingCode.UNREADABLE, FindingCode.LOG_DIRECTORY_MISSING, FindingCode.PARTITION_MISSING)
+"""What stands for records of which nobody knows how many there were."""
 
 
 def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
@@ -22,7 +25,12 @@ def summary_of(facts: ReportFacts) -> list[tuple[str, str]]:
     rows = [("Broker", _listed(dict.fromkeys(_brokers(facts)), "not told by any meta.properties"))]
     hurt = [each for each in facts.examined.partitions if each.words]
     rows.append(("Affected", _listed(dict.fromkeys(each.name for each in hurt), "no partition")))
-    return [*rows, *_losses(facts)]
+    missing = [each for each in facts.findings if each.code in _NOT_COUNTED]
+    rows += _losses(facts)
+    if missing:
+        places = dict.fromkeys(each.file or "" for each in missing)
+        rows.append(("Not counted", f"what is missing or cannot be read: {_listed(places, '')}"))
+    return rows
 
 
 def _listed(names: dict[str, None], nothing: str) -> str:
