@@ -2,7 +2,7 @@
 
 The cluster's metadata has the id of the log directory of each replica, so what is assigned to an id that no readable
 directory has was in one that is missing.  A broker with KRaft does not start where a directory lacks `meta.properties`
-(`KafkaRaftServer.initializeLogDirs`), and one with ZooKeeper creates the directory and begins its logs anew
+(`KafkaRaftServer.initializeLogDirs`), and one with ZooKeeper creates the directory and begins its logs again, empty
 (`LogManager.createAndValidateLogDirs`).  A directory that gives I/O errors goes offline, and the others start.
 """
 
@@ -94,5 +94,5 @@ def _start(finding: Finding, roots: Sequence[str]) -> str:
     if finding.code is FindingCode.UNREADABLE:
         return "a broker takes it offline and starts with the others, unless its metadata log is in it"
     if 0 in versions:
-        return "a broker with ZooKeeper starts on it, and begins the logs that were there anew"
+        return "a broker with ZooKeeper starts on it, and begins the logs that were there again, empty"
     return "a broker with KRaft does not start: it finds no meta.properties there"

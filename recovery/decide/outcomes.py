@@ -66,7 +66,7 @@ def find_out(
         workers.begin("what recovery would do", examining.sizes)
         own = examining.recovered(found.tree(), rules, workers, kafka)
     if own is not None and rules.identity is not None:
-        reason = "written anew, by the broker's other log directories and its metadata log"
+        reason = "rewritten, by the broker's other log directories and its metadata log"
         change = Change(META_PROPERTIES, reason, FindingCode.META_PROPERTIES_INVALID, Severity.ERROR)
         own.changes.append(change)
         own.tree.write(META_PROPERTIES, rules.identity)

@@ -121,7 +121,7 @@ class Plan:
 
     @property
     def note_of_identity(self) -> str | None:
-        """One sentence, where no broker may start whatever becomes of the logs, and the file is not written anew."""
+        """One sentence, where no broker may start whatever becomes of the logs, and the file is not rewritten."""
         if any(action.path == META_PROPERTIES for action in self.actions):
             return None
         for finding in self.findings:

@@ -43,7 +43,7 @@ class Rules:
     cluster_metadata: bool = False
     """the metadata log of KRaft too"""
     meta_properties: bool = False
-    """a `meta.properties` that is lost or cannot be read is written anew"""
+    """a `meta.properties` that is lost or cannot be read is rewritten"""
     identity: bytes | None = None
     """that file, once the rules are settled for a log directory; None: it stays as it is"""
     rebuild_indexes: bool = False

@@ -104,13 +104,13 @@ def test_a_directory_that_cannot_be_read(
 
 
 def test_without_the_clusters_metadata_nobody_knows(tmp_path: Path) -> None:
-    """A broker of ZooKeeper's time has none, and makes what it misses anew (`LogManager.createAndValidateLogDirs`)."""
+    """A broker of ZooKeeper's time has none, and makes what it misses again (`LogManager.createAndValidateLogDirs`)."""
     one = brokers("2.8.2/zkhist")[0]
     code, found = findings("ls", one, tmp_path / "gone")
     (finding,) = found[str(tmp_path / "gone")]
     assert code == 1
     assert "which partitions were in it is not known" in finding["detail"]
-    assert "starts on it, and begins the logs that were there anew" in finding["detail"]
+    assert "starts on it, and begins the logs that were there again, empty" in finding["detail"]
 
 
 @pytest.mark.parametrize("command", ["ls", "verify"])

@@ -1,4 +1,4 @@
-"""A lost meta.properties is written anew from what the broker's other directories and its metadata log know."""
+"""A lost meta.properties is rewritten from what the broker's other directories and its metadata log know."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_it_becomes_what_the_broker_had_written(content: bytes | None, disks: li
     before = [stamps(disk) for disk in disks]
     asked = kafkalog("recover", "--meta-properties", *disks)
     assert (asked.code, [stamps(disk) for disk in disks]) == (3, before)
-    assert "written anew" in asked.out
+    assert "rewritten" in asked.out
     assert "stays as it is" not in asked.out
     done = kafkalog("recover", "--meta-properties", "--yes", "--json", *disks)
     assert done.code == 2
