@@ -59,7 +59,8 @@ def batches_outside(log_dir: LogDir, ends: Mapping[str, int | None]) -> list[Fin
 
 def _lost(root: str) -> Iterator[str]:
     """Files of a lost+found in the log directory, or beside it where it is a directory of a larger file system."""
-    for place in (os.path.join(root, LOST_AND_FOUND), os.path.join(os.path.dirname(os.path.abspath(root)), LOST_AND_FOUND)):
+    for around in (root, os.path.dirname(os.path.abspath(root))):
+        place = os.path.join(around, LOST_AND_FOUND)
         if is_directory(place):
             yield from islice(_files(place), _MOST_FILES)
 

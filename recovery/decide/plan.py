@@ -311,7 +311,7 @@ def _with_what_is_missing(
 
 
 def _outside(found: Survey, ends: Mapping[str, int]) -> list[Finding]:
-    """Batches in files that are no partition's, before anything is called lost; their files are relative to the root."""
+    """Batches in files that are no partition's, before anything is called lost; files are relative to the root."""
     places = [os.path.join(found.root, LOST_AND_FOUND), os.path.join(os.path.dirname(found.root), LOST_AND_FOUND)]
     names = (os.path.basename(path) for path in found.files if FileKind.LOG.value in path)
     if not any(map(os.path.isdir, places)) and all(parse_segment_file(name) is not None for name in names):

@@ -34,8 +34,8 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
     known = [meta for each in others if (meta := meta_properties_of(each)) is not None and meta.node_id is not None]
     if not known:
         raise RecoveryRefused(
-            f"whose log directory {root} is cannot be told: give the broker's other log directories too, which name the "
-            f"cluster and the node in their {META_PROPERTIES}",
+            f"whose log directory {root} is cannot be told: give the broker's other log directories too, which name "
+            f"the cluster and the node in their {META_PROPERTIES}",
             reason="identity",
         )
     first, taken = known[0], {meta.directory_id for meta in known}
