@@ -272,7 +272,7 @@ def open_all(
 
 
 def is_missing(path: str) -> bool:
-    """Whether a log directory could have been here: nothing is there, or an empty directory, as of an unmounted disk."""
+    """Whether a log directory could have been here: nothing is there, or an empty directory, as of a lost mount."""
     if not exists(path):
         return True
     return is_directory(path) and not {entry.name for entry in scan_directory(path)} - {LOST_AND_FOUND}
