@@ -165,24 +165,28 @@ class DecodedReader:
                 )
 
     def _decoded(self, batch: pa.RecordBatch, problems: dict[str, tuple[int, int | None]]) -> pa.RecordBatch:
-        headers = _headers(batch) if self._columns else []
+        headers = _headers(batch) if self._columns else None
         made: dict[str, Decoded] = {}
         for part, column in self._columns.items():
-            made[part] = column.decode(batch.column(part).to_pylist(), headers)
+            made[part] = column.decode(batch.column(part), headers)
         arrays = [made[name].values if name in made else batch.column(name) for name in self._names]
-        texts: list[str | None] = [None] * batch.num_rows
+        texts: dict[int, str] = {}
         for part, found in made.items():
+            if not found.problems:
+                arrays += [found.schemas, pa.nulls(batch.num_rows, pa.binary())]
+                continue
             lost: list[bytes | None] = [None] * batch.num_rows
             source = batch.column(part)
             for row, problem in found.problems.items():
                 lost[row] = source[row].as_py()
-                texts[row] = problem if texts[row] is None else f"{texts[row]}; {problem}"
+                texts[row] = f"{texts[row]}; {problem}" if row in texts else problem
                 count, first = problems.get(problem, (0, None))
                 if count or len(problems) < _MOST_PROBLEMS:
                     problems[problem] = count + 1, _offset(batch, row) if first is None else first
             arrays += [found.schemas, pa.array(lost, pa.binary())]
         if made:
-            arrays.append(pa.array(texts, pa.string()))
+            told = [texts.get(row) for row in range(batch.num_rows)] if texts else None
+            arrays.append(pa.nulls(batch.num_rows, pa.string()) if told is None else pa.array(told, pa.string()))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -191,9 +195,9 @@ def _offset(batch: pa.RecordBatch, row: int) -> int | None:
     return found
 
 
-def _headers(batch: pa.RecordBatch) -> Sequence[Sequence[Header]]:
-    """Headers of each row; nearly always there are none."""
+def _headers(batch: pa.RecordBatch) -> Sequence[Sequence[Header]] | None:
+    """Headers of each row; None where no row has any, as nearly always."""
     column = batch.column("headers")
     if column.null_count == len(column):
-        return [()] * len(column)
+        return None
     return [() if row is None else [Header(each["key"], each["value"]) for each in row] for row in column.to_pylist()]
