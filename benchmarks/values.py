@@ -24,7 +24,8 @@ from kafkalog.values import arrow_column
 SCHEMA = {
     "type": "record", "name": "Order", "namespace": "bench", "fields": [
         {"name": "id", "type": "long"}, {"name": "customer", "type": "string"}, {"name": "amount", "type": "double"},
-        {"name": "paid", "type": "boolean"}, {"name": "count", "type": "int"}, {"name": "note", "type": ["null", "string"]},
+        {"name": "paid", "type": "boolean"}, {"name": "count", "type": "int"},
+        {"name": "note", "type": ["null", "string"]},
         {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["OPEN", "PAID", "SHIPPED"]}},
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
         {"name": "tags", "type": {"type": "array", "items": "string"}},
