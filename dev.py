@@ -37,7 +37,7 @@ ROOMS = ("codec", "log", "recovery", "cluster", "tiers", "values", "spark", "ser
 TYPED_PROGRAMS = (
     "dev.py", "fixtures/check.py", "examples/*.py", "benchmarks/results_page.py", "tests/conftest.py",
     "tests/test_*.py", "tests/*/test_*.py", "tests/support/*.py", "tests/sweep/*.py", "tests/interop/differences.py",
-    "tests/interop/spark_kafka/*.py",
+    "tests/interop/spark_kafka/*.py", "release/*.py",
 )  # fmt: skip
 
 LINTERS = (
@@ -140,6 +140,12 @@ def bundle() -> None:
     _run_all({"bundle": _bundle})
 
 
+def release() -> None:
+    """Pack the command with a Python of its own into one file for Linux on x86-64, and run that"""
+    _ensure_venv()
+    _run_all({"release": _release})
+
+
 def ci() -> None:
     """Recorded cases, wheel, bundle, then what fits of interop and sweep into 45 minutes"""
     started = float(os.environ.get(STARTED) or time.time())
@@ -162,7 +168,7 @@ def ci() -> None:
 
 COMMANDS: dict[str, Callable[..., None]] = {
     command.__name__: command
-    for command in (setup, demo, test, lint, types, sweep, interop, trials, bench, wheel, bundle, ci)
+    for command in (setup, demo, test, lint, types, sweep, interop, trials, bench, wheel, bundle, release, ci)
 }
 
 
@@ -509,6 +515,12 @@ def _bundle() -> None:
         dist.mkdir(exist_ok=True)
         shutil.copy(made, dist / made.name)
         print(f"dist/{made.name}: {made.stat().st_size} bytes")
+
+
+def _release() -> None:
+    with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
+        _, archive = _built(Path(temporary))
+        _call([_python(), str(ROOT / "release" / "one_file.py"), str(archive), str(REQUIREMENTS / "dev.txt")])
 
 
 def _output(command: Sequence[str]) -> str:

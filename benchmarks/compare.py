@@ -16,13 +16,12 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from support import peers, timing
-from support.corpora import CACHE, KAFKA, KAFKALOG, MIB, START_MS, Shape, partition
+from support.corpora import KAFKA, KAFKALOG, MIB, START_MS, Shape, partition, scratch_directory
 from support.jvm import Jvms
 from support.machine import machine
 from support.rows import OURS, Row, table
@@ -402,7 +401,7 @@ def main() -> None:
     thresholds.ENOUGH_BATCHES = 0  # everybody is warm, so that what loading takes does not count
     if arguments.quick:
         thresholds.ENOUGH_BYTES = 0  # so that the compiled executions are what is tried
-    with Jvms(quick=arguments.quick) as java, tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+    with Jvms(quick=arguments.quick) as java, scratch_directory() as scratch:
         if java.why_not is not None:
             print(f"Java is not measured: {java.why_not}")
         seconds = "processor time of the working thread (processes: of all threads)" if arguments.cpu else "wall clock"

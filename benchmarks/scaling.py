@@ -17,14 +17,13 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from support.broker_directory import broker_directory, one_partition
-from support.corpora import CACHE, MIB, Shape, partition
+from support.corpora import CACHE, MIB, Shape, partition, scratch_directory
 from support.machine import machine
 
 import kafkalog
@@ -62,7 +61,7 @@ def _verify(path: Path, threads: int) -> int:
 
 
 def _recover(path: Path, threads: int) -> int:
-    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+    with scratch_directory() as scratch:
         root = Path(scratch) / "data"
         _copy(path, root / path.name)
         start = time.perf_counter()
@@ -73,7 +72,7 @@ def _recover(path: Path, threads: int) -> int:
 
 def _recover_all(path: Path, threads: int) -> int:
     """Partitions; a directory that recovery declines (a topic id that nobody can know) took as long as that."""
-    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+    with scratch_directory() as scratch:
         root = Path(scratch) / "data"
         _copy(path, root)
         start = time.perf_counter()
@@ -155,7 +154,7 @@ def _typed(*words: str) -> int:
 
 
 def _recover_command(path: Path, threads: int) -> int:
-    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+    with scratch_directory() as scratch:
         root = Path(scratch) / "data"
         _copy(path, root)
         start, used = time.perf_counter(), _processor_seconds()
@@ -184,7 +183,7 @@ def _first_trigger(path: Path, threads: int) -> int:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = local_session()
     try:
-        with tempfile.TemporaryDirectory(dir=CACHE) as checkpoints:
+        with scratch_directory() as checkpoints:
             options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "1000"}
             frame = spark.readStream.format("kafkalog").options(**options).load(str(path))
             writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoints)

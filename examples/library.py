@@ -91,6 +91,7 @@ def repair(place: Path, copy: Path) -> None:
     kafkalog.undo(place, done.run_id)
     (again,) = kafkalog.recover_all([place], kafkalog.RecoveryOptions(accept_loss=True))
     rebuilt = kafkalog.rebuild_indexes(place)
+    assert not kafkalog.rebuild_all_indexes([place])[0].changed
     assert kafkalog.verify(place).is_clean
     kept = [run_id for run_id in (again.run_id, rebuilt.run_id) if run_id is not None]
     print("forgotten:", len(kafkalog.purge(place, kept).purged), "runs")
@@ -102,6 +103,7 @@ def clean(place: Path) -> None:
     names = kafkalog.Selection.of(["names"])
     expected = kafkalog.plan_compaction(place, config=config, select=names)
     kafkalog.compact(place, config=config, select=names, expected=expected)
+    assert [done.changed for done in kafkalog.compact_all([place], config=config, select=names)] == [False]
 
 
 def bring_back(place: Path) -> None:
@@ -112,7 +114,10 @@ def bring_back(place: Path) -> None:
     print("deleted:", [each.path for each in remains])
     kafkalog.undelete_into(place, place.parent / "taken-out", "names")
     expected = kafkalog.plan_undelete(place, "names")
-    kafkalog.undelete(place, "names", expected=expected)
+    done = kafkalog.undelete(place, "names", expected=expected)
+    kafkalog.undo(place, done.run_id)
+    planned = kafkalog.plan_undelete_all([place], "names")
+    kafkalog.undelete_all([place], "names", expected=planned)
 
 
 def lead(controller: Path) -> None:

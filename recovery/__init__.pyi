@@ -24,10 +24,10 @@ from kafkalog.recovery.run import recover as recover
 from kafkalog.recovery.undeleting.remains import Remains as Remains
 from kafkalog.recovery.undeleting.remains import RemainsKind as RemainsKind
 from kafkalog.recovery.undeleting.remains import deleted as deleted
+from kafkalog.recovery.undeleting.results import UndeleteResult as UndeleteResult
+from kafkalog.recovery.undeleting.results import Undeletion as Undeletion
 from kafkalog.recovery.undeleting.taking_out import TakenOut as TakenOut
 from kafkalog.recovery.undeleting.taking_out import undelete_into as undelete_into
-from kafkalog.recovery.undeleting.undeletion import UndeleteResult as UndeleteResult
-from kafkalog.recovery.undeleting.undeletion import Undeletion as Undeletion
 from kafkalog.recovery.undeleting.undeletion import plan_undelete as plan_undelete
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo

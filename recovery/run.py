@@ -18,15 +18,24 @@ from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.decide.closed_in_order import checks_of
+from kafkalog.recovery.decide.closed_in_order import checks_of, left_by
 from kafkalog.recovery.decide.outcomes import find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.duplicates import refuse_duplicates
+from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.modes import Mode
-from kafkalog.recovery.facts.places import PathLike, by_log_directory, chosen_directories, holding, root_of
+from kafkalog.recovery.facts.own_identity import lost_identity
+from kafkalog.recovery.facts.places import (
+    PathLike,
+    by_log_directory,
+    chosen_directories,
+    holding,
+    log_directories,
+    root_of,
+)
 from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.facts.survey import Survey, survey
-from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.facts.workers import OnProgress, Workers
 from kafkalog.recovery.results import RecoveryResult, nothing_done, refuse_declined
@@ -36,11 +45,10 @@ from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = [
     "RecoveryOptions",
-    "known_topics",
     "log_directory_of",
+    "options_for_each",
     "plan",
     "plan_one",
-    "rebuild_indexes",
     "recover",
     "recover_all",
     "recover_into",
@@ -89,14 +97,11 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
         made = plan_with(checks, readable, at_work)
         if checks is no_checks or rules.mode is Mode.SET_ASIDE or not made.actions:
             return made
-        return plan_with(no_checks, readable, at_work)
+        made = plan_with(no_checks, readable, at_work)
+        left = left_by(made.actions, readable, rules.facts.tiering) if compare else ()
+        return replace(made, findings=[*made.findings, *left])
 
     return around_unreadable(found.without(options.lacking), make, workers)
-
-
-def known_topics(paths: Sequence[PathLike]) -> TopicFacts:
-    """What the metadata log in one of several log directories of a broker says of the topics in all of them."""
-    return read_topic_facts(root_of(path)[0] for path in paths)
 
 
 @checked
@@ -175,6 +180,22 @@ def plan_one(
     options = replace(options, rules=options.rules.settled([root]))
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
         return _plan(found, workers, options)
+
+
+def options_for_each(options: RecoveryOptions, roots: Sequence[str]) -> Mapping[str, RecoveryOptions]:
+    """What is asked for of each log directory, with one time to treat as now, and with what its broker knew."""
+    rules = options.rules
+    facts = dict.fromkeys(roots, rules.topics) if rules.topics is not None else facts_of_each(roots)
+    settled = replace(rules, topics=NO_FACTS).settled(())
+    if rules.meta_properties and (options.select != ALL or rules.mode is Mode.KAFKA):
+        raise UsageError("meta.properties is written in a whole log directory, and not in mode kafka")
+
+    def identity_of(root: str) -> bytes | None:
+        return lost_identity(root, roots, facts[root]) if rules.meta_properties else None
+
+    return {
+        root: replace(options, rules=replace(settled, topics=facts[root], identity=identity_of(root))) for root in roots
+    }
 
 
 def _refuse_copies(options: RecoveryOptions) -> None:
@@ -265,14 +286,16 @@ def recover_all(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
 ) -> list[RecoveryResult]:
-    """Recover several log directories of one broker: all locks are taken before the first is examined.
+    """Recover several log directories, of one broker or of several: all locks are taken before the first is examined.
+
+    What a broker's metadata log says, in whichever of its directories it is, decides about all of them.
 
     Every directory is planned for before the first is changed, so that a refusal changes none; it names all that were
     declined, and has the reports of all.  A partition that is live in two of them is refused: a broker would not
     start on that.  Several paths of one log directory are one piece of work: results and `expected` plans are those of
     `by_log_directory`.  `on_plan` is told of each plan before the first is carried out.
 
-    * `paths`: log directories or partition directories
+    * `paths`: log directories, their parents, or partition directories
     * `options`: what is asked for (`RecoveryOptions`)
     * `quarantine`: where removed bytes are kept, if not beside each directory
     * `expected`: earlier plans, one for each directory: if one has changed since, nothing is done
@@ -281,7 +304,7 @@ def recover_all(
     """
     _refuse_copies(options)
     holding(paths, options.select)
-    places = [chosen_directories(each, options.select) for each in by_log_directory(paths)]
+    places = [chosen_directories(each, options.select) for each in by_log_directory(log_directories(paths))]
     workers = Workers(jobs, on_progress)
     wanted = list(expected) if expected is not None else [None] * len(places)
     if options.mark_clean:
@@ -295,11 +318,11 @@ def recover_all(
                 at.refuse_foreign(options.complete)
             opened.append((at, only))
         refuse_duplicates([root for root, _only in places])
-        options = replace(options, rules=options.rules.settled(root for root, _only in places))
+        settled = options_for_each(options, [root for root, _only in places])
         directories: list[_Directory] = []
         refused: list[RecoveryRefused] = []
         for (at, only), before in zip(opened, wanted, strict=True):
-            directory = _Directory(at, only, options, workers)
+            directory = _Directory(at, only, settled[at.root], workers)
             stack.callback(directory.close)
             directories.append(directory)
             try:
@@ -425,31 +448,6 @@ def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOpti
     with survey(root, only=only, on_read=workers.read, tolerant=True) as found:
         again = replace(options, rules=replace(options.rules, full=True), mark_clean=False)
         return why_not_clean(found, _plan(found, workers, again, compare=False), options.rules, workers)
-
-
-@checked
-def rebuild_indexes(
-    path: PathLike,
-    *,
-    config: Mapping[str, str] | None = None,
-    at: int | None = None,
-    cluster_metadata: bool = False,
-    jobs: int = 1,
-    on_progress: OnProgress | None = None,
-) -> RecoveryResult:
-    """Rebuild every index, snapshot and leader epoch of sound logs; `RecoveryRefused` if a log is damaged.
-
-    KRaft's metadata log is left out unless `cluster_metadata` is given.
-
-    * `path`: the log directory
-    * `config`: settings under Kafka's names
-    * `at`: the time in ms to treat as now
-    * `jobs`: how many partitions are examined at a time, each in its own process
-    * `on_progress`: called with a `ProgressState` now and then
-    """
-    rules = Rules(config=config or {}, at=at, cluster_metadata=cluster_metadata, rebuild_indexes=True)
-    options = RecoveryOptions(rules=rules)
-    return recover_all([path], options, jobs=jobs, on_progress=on_progress)[0]
 
 
 @checked

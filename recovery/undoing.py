@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.arguments import checked
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import exists
+from kafkalog.recovery.act.history import runs_of_each
 from kafkalog.recovery.act.quarantine import Runs
 from kafkalog.recovery.act.transaction import Keeping, transaction
 from kafkalog.recovery.facts.places import PathLike
 
-__all__ = ["UndoResult", "refuse_without_run", "undo"]
+__all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,39 @@ def refuse_without_run(
 ) -> None:
     """As `undo` where there is nothing to undo; only looks, so that nobody is asked for nothing."""
     Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved).undoable(run_id)
+
+
+def runs_to_undo(
+    paths: Sequence[str], run_ids: Sequence[str] = (), *, quarantine: PathLike | None = None, moved: bool = False
+) -> list[tuple[str, str | None]]:
+    """Each log directory and the run to undo on it, the latest first; None: the latest, where only one has any.
+
+    `RecoveryRefused` where several directories have runs that can be undone, and none is named: a run on one has
+    nothing to do with what was done to another some other day.
+    """
+    if len(paths) == 1:
+        return [(paths[0], run_id) for run_id in run_ids or (None,)]
+    if run_ids:
+        found = runs_of_each(paths, run_ids, quarantine)
+        each = sorted(((run_id, os.fspath(path)) for path, named in found.items() for run_id in named), reverse=True)
+        return [(path, run_id) for run_id, path in each]
+    latest = [(path, run_id) for path in paths if (run_id := _latest(path, quarantine, moved=moved)) is not None]
+    if len(latest) > 1:
+        named = "; ".join(f"{run_id} on {path}" for path, run_id in latest)
+        raise RecoveryRefused(
+            f"the latest runs on these directories are {named}: say which one to undo",
+            reason="several_runs",
+            advice=[Advice("{} undoes it", Ask.UNDO, {"run": run_id}) for _path, run_id in latest],
+        )
+    return [(path, run_id) for path, run_id in latest] or [(paths[0], None)]
+
+
+def _latest(path: str, quarantine: PathLike | None, *, moved: bool) -> str | None:
+    try:
+        kept = Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved)
+        return kept.undoable(None).run_id
+    except RecoveryRefused:
+        return None
 
 
 @checked

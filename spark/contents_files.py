@@ -25,6 +25,7 @@ from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.partition import verify_partition
 from kafkalog.recovery.checks.verify import broker_start
+from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_rows import Row
 
 __all__ = [
@@ -183,7 +184,8 @@ def finding_rows(place: Place) -> Iterator[Row]:
         found: Iterable[Finding] = place.known
         if place.path:
             log_dir = open_log_dir(place.path)
-            found = [*log_dir.findings, *missing_partitions_of(log_dir), *broker_start(log_dir)[1]]
+            facts = read_topic_facts([log_dir.path])
+            found = [*log_dir.findings, *missing_partitions_of(log_dir, facts), *broker_start(log_dir)[1]]
         yield from (finding.as_dict() for finding in found)
         return
     partition = reopened(place)

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from kafkalog.codec.errors import StorageError
+from kafkalog.codec.limits import KIB
 from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     PARTITION_METADATA,
@@ -30,6 +31,7 @@ from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.files import FileSource, MissingFileError, absolute, is_directory, scan_directory, status_of
 from kafkalog.log.disk.remote import RemoteEntry, RemoteFile, mount
 from kafkalog.tiers.bucket import epochs_of, newest_topic_ids, segments_of
+from kafkalog.tiers.identity import Identity
 from kafkalog.tiers.lineage import RemoteStretch, lineage
 from kafkalog.tiers.metadata import RemoteMetadata
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteObject, RemoteTier
@@ -39,6 +41,9 @@ __all__ = ["BothTiers"]
 
 _SCHEME = "tiered"
 _DIGEST = 12
+_SMALL = 64 * KIB
+_KEPT = 256
+"""of files that are not larger"""
 _KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 """what a broker reads of a remote segment; its producer snapshot is for one that is rebuilt"""
 
@@ -60,6 +65,8 @@ class _Held:
     """of a log, how many bytes the events say were copied"""
     newest: int | None = None
     """of a log, the largest timestamp by the events"""
+    identity: Identity | None = None
+    """of a log of which no event tells, what says whether it is this one"""
 
 
 @dataclass
@@ -80,6 +87,9 @@ class BothTiers:
         told = "\0".join([absolute(self.local) if self.local else "", self.tier.layout, self.tier.place])
         self.path = f"{_SCHEME}://{hashlib.sha256(told.encode()).hexdigest()[:_DIGEST]}"
         self._listed: dict[str, dict[str, _Held]] = {}
+        self._segments: dict[Key, list[RemoteSegment]] = {}
+        self._small: dict[str, _Bytes] = {}
+        self._identified: dict[str, tuple[str | None, int | None]] = {}
         mount(self.path, self)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -137,9 +147,13 @@ class BothTiers:
 
     def segments(self, key: Key) -> list[RemoteSegment]:
         """Of one partition, by the events, or else by the listing."""
+        if key not in self._segments:
+            self._segments[key] = self._by_events(key) or segments_of(self.tier, self.listed.get(key, []))
+        return self._segments[key]
+
+    def _by_events(self, key: Key) -> list[RemoteSegment]:
         listed = self.listed.get(key, [])
-        known = self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
-        return known or segments_of(self.tier, listed)
+        return self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
 
     def copied(self, key: Key) -> list[RemoteStretch]:
         """What is remote of a log, local or not."""
@@ -177,7 +191,7 @@ class BothTiers:
         key = name.topic, name.partition
         yield from self._remote_files(key)
         if PartitionName(*key) not in self._local_partitions and key in self.listed:
-            yield from self._side_files(self.listed[key])
+            yield from self._side_files(key)
 
     def _remote_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
         objects = {each.id: each for each in self.listed.get(key, ())}
@@ -191,16 +205,51 @@ class BothTiers:
                     item = RemoteObject(f"{self.tier.place}: segment {segment.id}", segment.size, 0)  # it is missing
                 if item is not None:
                     is_log = kind is FileKind.LOG
+                    identity = self._identity(key, segment) if is_log else None
                     held = _Held(item.size, item.modified_ns, item=item, until=stretch.until if is_log else None,
                                  copied=segment.size if is_log else None,
-                                 newest=newest if is_log else None)  # fmt: skip
+                                 newest=newest if is_log else None, identity=identity)  # fmt: skip
                     is_snapshot = kind is FileKind.PRODUCER_SNAPSHOT  # of the producers at the segment's end
                     base = segment.end_offset + 1 if is_snapshot else segment.start_offset
                     yield segment_file(base, kind), held
 
-    def _side_files(self, listed: Sequence[ListedSegment]) -> Iterator[tuple[str, _Held]]:
+    def _identity(self, key: Key, segment: RemoteSegment) -> Identity | None:
+        """What tells whether a log is the one of its name; None where the events do."""
+        if self._by_events(key):
+            return None
+        segments = self.segments(key)
+        number = segments.index(segment)
+        objects = {each.id: each for each in self.listed[key]}
+        local = self._local_partitions.get(PartitionName(*key))
+        epochs = local.leader_epochs if local is not None and local.leader_epochs else self.epochs(key)
+        return self._identity_of(
+            objects[segment.id], segment.end_offset if number + 1 < len(segments) else None, epochs,
+            objects[segments[number - 1].id] if number else None,
+        )  # fmt: skip
+
+    def _identity_of(
+        self,
+        listed: ListedSegment,
+        last_offset: int | None,
+        epochs: Sequence[LeaderEpoch],
+        before: ListedSegment | None = None,
+    ) -> Identity:
+        def beside(kind: FileKind, of: ListedSegment | None = listed) -> RemoteFile | None:
+            item = None if of is None else of.objects.get(kind)
+            return None if item is None else self._opened(_Held(item.size, item.modified_ns, item=item), item)
+
+        snapshot = FileKind.PRODUCER_SNAPSHOT
+        return Identity(listed.base_offset, last_offset, epochs, beside, lambda: beside(snapshot, before))
+
+    def identify(self, listed: ListedSegment) -> None:
+        """Raises `StorageError` where a segment's log may be another one, by what lies beside it alone."""
+        item = listed.objects[FileKind.LOG]
+        identity = self._identity_of(listed, None, epochs_of(self.tier, listed))
+        self._opened(_Held(item.size, item.modified_ns, item=item, identity=identity, copied=item.size), item).close()
+
+    def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
         """What a partition directory would have, where there is none."""
-        last = max(listed, key=lambda each: each.base_offset)
+        last = self._last(key) or self.listed[key][-1]
         if last.epochs is not None:
             item = last.epochs
             yield LEADER_EPOCH_CHECKPOINT, _Held(item.size, item.modified_ns, item=item)
@@ -276,7 +325,8 @@ class BothTiers:
         if item is None:
             place = f"{self.tier.place}: segment {stretch.segment.id}"
             raise MissingFileError(2, "the remote segment has no log object", place)
-        held = _Held(item.size, item.modified_ns, item=item, copied=stretch.segment.size)
+        held = _Held(item.size, item.modified_ns, item=item, copied=stretch.segment.size,
+                     identity=self._identity(key, stretch.segment))  # fmt: skip
         file = self._opened(held, item)
         if stretch.until is None:
             return file, item
@@ -285,9 +335,13 @@ class BothTiers:
 
     def epochs(self, key: Key) -> tuple[LeaderEpoch, ...]:
         """Of a log that is not local: as they lie beside the last remote segment."""
-        listed = {each.id: each for each in self.listed.get(key, ())}
-        last = next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
+        last = self._last(key)
         return () if last is None else epochs_of(self.tier, last)
+
+    def _last(self, key: Key) -> ListedSegment | None:
+        """The last segment that is listed of those that are read."""
+        listed = {each.id: each for each in self.listed.get(key, ())}
+        return next((listed[each.segment.id] for each in reversed(self.copied(key)) if each.segment.id in listed), None)
 
     def open(self, path: str) -> RemoteFile:
         """A file, for reading."""
@@ -303,11 +357,44 @@ class BothTiers:
         return self._opened(held, held.item)
 
     def _opened(self, held: _Held, item: RemoteObject) -> RemoteFile:
+        if held.copied is None and item.size <= _SMALL:
+            return self._whole(item)
         file = self.tier.open(item)
-        if held.copied is not None and file.size != held.copied:
+        size = held.size
+        try:
+            if held.copied is not None and file.size != held.copied:
+                raise StorageError(None, f"{file.size} bytes, and {held.copied} were copied", item.path)
+            if held.identity is not None:
+                size = min(size, self._proven(held.identity, file, item))
+        except BaseException:
             file.close()
-            raise StorageError(None, f"{file.size} bytes, and {held.copied} were copied", item.path)
-        return file if held.size >= file.size else _First(file, held.size)
+            raise
+        return file if size >= file.size else _First(file, size)
+
+    def _proven(self, identity: Identity, log: RemoteFile, item: RemoteObject) -> int:
+        """How many bytes of a log are of this segment; `StorageError` where it may be another one."""
+        if item.path not in self._identified:
+            self._identified[item.path] = identity.doubt(log), identity.until
+        doubt, until = self._identified[item.path]
+        if doubt is not None:
+            raise StorageError(None, f"this may be the log of another segment: {doubt}", item.path)
+        return log.size if until is None else until
+
+    def _whole(self, item: RemoteObject) -> RemoteFile:
+        """A small file beside a log, which several look-ups ask for; the last ones are kept."""
+        kept = self._small.pop(item.path, None)
+        if kept is None:
+            file = self.tier.open(item)
+            if file.size > _SMALL:
+                return file
+            try:
+                kept = _Bytes(file.read(0, file.size))
+            finally:
+                file.close()
+        self._small[item.path] = kept
+        if len(self._small) > _KEPT:
+            del self._small[next(iter(self._small))]
+        return kept
 
 
 class _Bytes:

@@ -12,12 +12,12 @@ from kafkalog.codec.names import FileKind
 from kafkalog.codec.scan import Scanner
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.log.disk.files import MissingFileError
+from kafkalog.tiers.lineage import leads_to
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState
 
 __all__ = ["epochs_of", "last_offset_of", "newest_topic_ids", "segments_of"]
 
-_NS_IN_MS = 1_000_000
 _UNKNOWN = -1
 
 
@@ -51,23 +51,57 @@ def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...
 def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[RemoteSegment]:
     """The segments of one partition; each ends before the next one begins, the last where its log does.
 
-    Of several copies of one segment the largest counts.  Reads the epochs and the end of the last one, nothing else.
+    One whose log object is missing is among them if there are others before and after it: then it was neither deleted
+    nor is it being copied.  Of several copies of one segment that one counts which the log's leader epochs lead to, or
+    else the largest.  Reads the epochs and the end of the last one, and of those that are in question, nothing else.
     """
-    by_base: dict[int, list[ListedSegment]] = defaultdict(list)
-    for each in listed:
-        if FileKind.LOG in each.objects:
-            by_base[each.base_offset].append(each)
-    chosen = [max(by_base[base], key=lambda each: each.objects[FileKind.LOG].size) for base in sorted(by_base)]
+    chosen, epochs = _chosen(tier, listed)
     if not chosen:
         return []
-    epochs = epochs_of(tier, chosen[-1])
     ends = [each.base_offset - 1 for each in chosen[1:]] + [last_offset_of(tier, chosen[-1])]
     return [_made(each, end, epochs) for each, end in zip(chosen, ends, strict=True)]
 
 
+def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[ListedSegment], tuple[LeaderEpoch, ...]]:
+    """One segment for each base offset, and the epochs of the log that they are of."""
+    by_base: dict[int, list[ListedSegment]] = defaultdict(list)
+    for each in listed:
+        by_base[each.base_offset].append(each)
+    with_log = [base for base, found in by_base.items() if any(FileKind.LOG in each.objects for each in found)]
+    bases = sorted(base for base in by_base if with_log and min(with_log) <= base <= max(with_log))
+    if not bases:
+        return [], ()
+    newest = max(listed, key=lambda each: max((item.modified_ns for item in each.objects.values()), default=0))
+    asked = [newest, *(each for base in bases[-2:] for each in by_base[base])]
+    last = max((epochs_of(tier, each) for each in asked), key=_reach)
+    while len(bases) > 1 and not any(_leads(tier, each, last) for each in by_base[bases[-1]]):
+        bases.pop()  # of a log that was truncated
+    chosen = []
+    for base in bases:
+        found = by_base[base]
+        belonging = [each for each in found if _leads(tier, each, last, to_end=True)] if len(found) > 1 else found
+        chosen.append(max(belonging or found, key=_size))
+    return chosen, last
+
+
+def _size(listed: ListedSegment) -> int:
+    log = listed.objects.get(FileKind.LOG)
+    return 0 if log is None else log.size
+
+
+def _reach(epochs: Sequence[LeaderEpoch]) -> tuple[int, int]:
+    """The larger, the later a log with these epochs was led."""
+    return (epochs[-1].epoch, len(epochs)) if epochs else (-1, 0)
+
+
+def _leads(tier: RemoteTier, listed: ListedSegment, epochs: Sequence[LeaderEpoch], *, to_end: bool = False) -> bool:
+    offsets = [listed.base_offset]
+    if to_end and FileKind.LOG in listed.objects:
+        offsets.append(last_offset_of(tier, listed))
+    return leads_to(epochs_of(tier, listed), epochs, *offsets)
+
+
 def _made(listed: ListedSegment, end: int, epochs: Sequence[LeaderEpoch]) -> RemoteSegment:
-    log = listed.objects[FileKind.LOG]
-    modified = log.modified_ns // _NS_IN_MS
     own = [each for each in epochs if each.start_offset <= end]
     while len(own) > 1 and own[1].start_offset <= listed.base_offset:
         own.pop(0)
@@ -79,11 +113,11 @@ def _made(listed: ListedSegment, end: int, epochs: Sequence[LeaderEpoch]) -> Rem
         start_offset=listed.base_offset,
         end_offset=end,
         max_timestamp=_UNKNOWN,
-        size=log.size,
+        size=_size(listed),
         leader_epochs=tuple(own) or (LeaderEpoch(0, listed.base_offset),),
         has_transaction_index=FileKind.TRANSACTION_INDEX in listed.objects,
         custom_metadata=None,
-        events=(RemoteSegmentEvent(RemoteSegmentState.COPY_SEGMENT_FINISHED, modified, _UNKNOWN, _UNKNOWN, _UNKNOWN),),
+        events=(RemoteSegmentEvent(RemoteSegmentState.COPY_SEGMENT_FINISHED, _UNKNOWN, _UNKNOWN, _UNKNOWN, _UNKNOWN),),
     )
 
 

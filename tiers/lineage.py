@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.tiers.segments import RemoteSegment
 
-__all__ = ["RemoteStretch", "lineage", "reaches"]
+__all__ = ["RemoteStretch", "epoch_at", "leads_to", "lineage", "reaches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,19 @@ def reaches(segments: Iterable[RemoteSegment], start: int) -> int:
             break
         reached = max(reached, each.end_offset + 1)
     return reached
+
+
+def epoch_at(epochs: Sequence[LeaderEpoch], offset: int) -> int | None:
+    """The leader epoch that an offset was written in; None below the first of them."""
+    number = bisect_right(epochs, offset, key=lambda each: each.start_offset) - 1
+    return epochs[number].epoch if number >= 0 else None
+
+
+def leads_to(own: Sequence[LeaderEpoch], epochs: Sequence[LeaderEpoch], *offsets: int) -> bool:
+    """Whether a log with these epochs can have had `own` before, up to these offsets; what its start lost aside."""
+    begins = epochs[0].start_offset if epochs else 0
+    asked = {*(each.start_offset for each in own), *offsets}
+    return all(epoch_at(epochs, offset) == epoch_at(own, offset) for offset in asked if own and offset >= begins)
 
 
 def epoch_ends(segment: RemoteSegment) -> list[tuple[int, int, int]]:

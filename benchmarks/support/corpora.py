@@ -7,6 +7,7 @@ import random
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,13 @@ MIB = 1 << 20
 START_MS = 1_700_000_000_000
 KAFKA, KAFKALOG = "Kafka", "kafkalog"
 _SIZE = struct.Struct(">i")
+
+
+def scratch_directory() -> tempfile.TemporaryDirectory[str]:
+    """A directory beside the corpora that goes when it is left."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(dir=CACHE)
+
 
 
 @dataclass(frozen=True)

@@ -82,9 +82,7 @@ def consecutive_messages(headers: Any, expected: int, highest: int, end: int, lo
         offset = headers[MessageColumn.OFFSET, number]
         if offset < 0 or offset > highest or offset < low or offset >= end:
             return number
-        # a wrapper's offset is that of the last message inside, so that only of a bare one it tells of a gap
-        is_bare = headers[MessageColumn.ATTRIBUTES, number] & CODEC_MASK == 0
-        if is_bare and offset != low and (number + 1 == count or headers[MessageColumn.OFFSET, number + 1] <= offset):
+        if offset != low and (number + 1 == count or headers[MessageColumn.OFFSET, number + 1] <= offset):
             return number
         lows[number] = low
         low = offset + 1

@@ -62,6 +62,7 @@ __all__ = [
     "is_log_dir",
     "is_partition_dir",
     "log_directory_around",
+    "log_dirs_at",
     "new_directory",
     "open_log_dir",
     "refuse_inside",
@@ -327,6 +328,11 @@ def log_dirs_inside(path: PathLike, on_error: Callable[[StorageError, str], None
             if on_error is not None:
                 on_error(error, entry.path)
     return found
+
+
+def log_dirs_at(path: PathLike, on_error: Callable[[StorageError, str], None] | None = None) -> list[str]:
+    """The log directories that a directory means: itself, or those directly inside; none where it is neither."""
+    return [os.fspath(path)] if is_log_dir(path) else log_dirs_inside(path, on_error)
 
 
 def log_directory_around(place: str) -> str | None:

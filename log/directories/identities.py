@@ -19,7 +19,7 @@ from kafkalog.codec.text import MetaProperties
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.disk.files import absolute
 
-__all__ = ["RefusedId", "identity_findings", "refused_id"]
+__all__ = ["RefusedId", "are_copies_of_one", "identity_findings", "refused_id"]
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
 _UUID_BYTES, _LONGEST_UUID, _RESERVED_IDS = 16, 24, 100
@@ -36,6 +36,20 @@ def identity_findings(log_dirs: Iterable[LogDir]) -> list[Finding]:
     found += _nodes(known)
     found += _directory_ids(known)
     return found
+
+
+def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:
+    """Whether they are one log directory at several times, such as before and after: they share its id.
+
+    Before there were such ids: all that is live in one of them is live in each other, and that is more than one.
+    """
+    ids = {None if each.meta_properties is None else each.meta_properties.directory_id for each in log_dirs}
+    if len(log_dirs) < 2 or len(ids) > 1:
+        return False
+    if ids != {None}:
+        return True
+    smallest, *others = sorted((set(each) for each in log_dirs), key=len)
+    return len(smallest) > 1 and all(smallest <= other for other in others)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
-from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
-from kafkalog.log.directories.identities import identity_findings
+from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, PartitionName, parse_partition_directory
+from kafkalog.log.directories.directory import LogDir, is_partition_dir, log_dirs_at, open_log_dir
+from kafkalog.log.directories.identities import are_copies_of_one, identity_findings
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
 from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
 
-__all__ = ["LONGEST", "Inventory", "chosen_replica", "open_all"]
+__all__ = ["LONGEST", "Inventory", "chosen_replica", "is_missing", "missing_directory", "open_all"]
 
 LONGEST = "longest"
 """A choice of replica: the one whose log ends last."""
@@ -85,9 +85,11 @@ class Inventory:
                 continue  # two names for one partition, which its directory speaks of
             brokers = [self._broker(directory) for directory in copies]
             known = [broker for broker in brokers if broker is not None]
-            severity = Severity.INFO if len(set(known)) == len(known) else Severity.WARNING
+            is_copied = are_copies_of_one([each for each in self.log_dirs if absolute(each.path) in copies])
+            severity = Severity.INFO if len(set(known)) == len(known) or is_copied else Severity.WARNING
             paths = " and ".join(sorted(each.path for each in copies.values()))
             own = "" if severity is Severity.INFO else ", volumes of one broker, which would not start"
+            own = ", copies of one log directory" if is_copied else own
             detail = f"{name} is in {paths}{own}"
             code = FindingCode.DUPLICATE_PARTITION
             found += [Finding(code, severity, None, None, detail, each.path) for each in reversed(copies.values())]
@@ -180,6 +182,21 @@ class _Opened:
         self.log_dirs: dict[str, LogDir] = {}
         self.standalone: list[Partition] = []
         self.unreadable: list[Finding] = []
+        self._nothing: list[tuple[str, UsageError]] = []
+
+    def take(self, paths: Sequence[str], *, missing_too: bool) -> None:
+        """All of the paths; a finding for each that holds nothing beside log directories, where that is asked for."""
+        for path in paths:
+            try:
+                self.add(path)
+            except UsageError as error:
+                if not missing_too or not is_missing(path):
+                    raise
+                self._nothing.append((path, error))
+        for path, slip in self._nothing:
+            if not self.log_dirs:
+                raise slip
+            self.unreadable.append(missing_directory(path))
 
     def add(self, path: str) -> None:
         """Take in one path."""
@@ -221,7 +238,7 @@ class _Opened:
 
     def _log_dirs(self, path: str) -> None:
         before = len(self.unreadable)
-        directories = [path] if is_log_dir(path) else log_dirs_inside(path, self._without)
+        directories = log_dirs_at(path, self._without)
         if not directories and len(self.unreadable) == before:
             raise UsageError(_nothing_here(path))
         for directory in directories:
@@ -231,8 +248,12 @@ class _Opened:
 
 
 @checked
-def open_all(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> Inventory:
+def open_all(
+    *paths: PathLike, tolerant: bool = False, missing_too: bool = False, limits: Limits = DEFAULT_LIMITS
+) -> Inventory:
     """Everything at `paths`; a path without Kafka data is a `UsageError` that says what it is instead.
+
+    With `missing_too`, beside log directories one that is not there, or empty, is a finding among `unreadable`.
 
     A file or directory that cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
 
@@ -241,14 +262,26 @@ def open_all(*paths: PathLike, tolerant: bool = False, limits: Limits = DEFAULT_
     if not paths:
         raise UsageError("no path was given")
     opened = _Opened(limits, tolerant)
-    for path in _distinct(paths):
-        opened.add(path)
+    opened.take(_distinct(paths), missing_too=missing_too)
     return Inventory(
         tuple(os.fspath(path) for path in paths),
         tuple(opened.log_dirs.values()),
         tuple(opened.apart()),
         tuple(opened.unreadable),
     )
+
+
+def is_missing(path: str) -> bool:
+    """Whether a log directory could have been here: there is nothing, or an empty directory, as of an unmounted disk."""
+    if not exists(path):
+        return True
+    return is_directory(path) and not {entry.name for entry in scan_directory(path)} - {LOST_AND_FOUND}
+
+
+def missing_directory(path: str) -> Finding:
+    """The finding that a log directory is not there."""
+    detail = "the directory is empty: perhaps its disk is not mounted" if exists(path) else "there is no such directory"
+    return Finding(FindingCode.LOG_DIRECTORY_MISSING, Severity.ERROR, None, None, detail, path)
 
 
 def _nothing_here(path: str) -> str:

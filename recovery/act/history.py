@@ -35,7 +35,7 @@ from kafkalog.recovery.act.quarantine import KeptRun, Runs, document_of, read_ru
 from kafkalog.recovery.act.quick_undo_check import why_not_undoable
 from kafkalog.recovery.decide.actions import ActionKind
 
-__all__ = ["RunInfo", "RunOriginal", "RunState", "list_runs", "root_of_runs", "runs"]
+__all__ = ["RunInfo", "RunOriginal", "RunState", "list_runs", "root_of_runs", "runs", "runs_of_each"]
 
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 
@@ -175,6 +175,22 @@ def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, .
     * `path`: the log directory
     """
     return list_runs(Runs(root_of_runs(path), None if quarantine is None else os.fspath(quarantine)))
+
+
+def runs_of_each(
+    paths: Sequence[PathLike], run_ids: Sequence[str], quarantine: PathLike | None = None
+) -> dict[PathLike, tuple[str, ...]]:
+    """Of several log directories those that the named runs were on, each with its runs.
+
+    A run that is on none of them is looked for in the first, which says that it is not there.
+    """
+    there = {path: {each.run_id for each in runs(path, quarantine)} for path in paths}
+    found: dict[PathLike, tuple[str, ...]] = {}
+    for run_id in dict.fromkeys(run_ids):
+        holders = [path for path, known in there.items() if run_id in known] or list(paths[:1])
+        for path in holders:
+            found[path] = (*found.get(path, ()), run_id)
+    return found
 
 
 def list_runs(kept: Runs) -> tuple[RunInfo, ...]:

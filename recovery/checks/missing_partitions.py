@@ -16,7 +16,7 @@ from kafkalog.codec.names import (
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.missing_partitions import missing_directories
 from kafkalog.log.disk.files import scan_directory
-from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, read_topic_facts
+from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 
 __all__ = ["missing_partitions", "missing_partitions_of"]
 
@@ -26,15 +26,14 @@ _MOST = 1000
 Offsets = Mapping[tuple[str, int], int]
 
 
-def missing_partitions_of(log_dir: LogDir) -> list[Finding]:
-    """Findings of a log directory, their files whole paths."""
+def missing_partitions_of(log_dir: LogDir, facts: TopicFacts) -> list[Finding]:
+    """Findings of a log directory, their files whole paths; `facts` are what its broker's metadata says."""
     checkpoints = {
         RECOVERY_POINT_CHECKPOINT: log_dir.recovery_points,
         LOG_START_OFFSET_CHECKPOINT: log_dir.log_start_offsets,
         REPLICATION_OFFSET_CHECKPOINT: log_dir.high_watermarks,
     }
     names = {entry.name: entry.is_dir() for entry in scan_directory(log_dir.path)}
-    facts = read_topic_facts([log_dir.path])
     return [
         finding.in_file(os.path.join(log_dir.path, finding.file or ""))
         for finding in missing_partitions(log_dir.path, names, checkpoints, facts)

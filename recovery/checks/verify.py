@@ -25,9 +25,12 @@ from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.checks.lost_and_found import batches_outside
+from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
 from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
+from kafkalog.recovery.facts.brokers import brothers_of, facts_of_each
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
@@ -43,19 +46,9 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = ()) -> Beside:
     """What is beside the partitions of a log directory; `log_dirs` may be others of the same broker."""
     names = [entry.name for entry in scan_directory(log_dir.path)]
     begin_late = any(each.segments and each.segments[0].base_offset for each in log_dir.partitions)
-    roots = [log_dir.path, *_beside_it(log_dir, log_dirs)]
+    roots = brothers_of(log_dir.path, [each.path for each in log_dirs])
     tiering = read_topic_facts(roots).tiering if begin_late else NO_TIERING
     return Beside(names, log_dir.log_start_offsets, log_dir.high_watermarks, tiering)
-
-
-def _beside_it(log_dir: LogDir, log_dirs: Sequence[LogDir]) -> list[str]:
-    """The other log directories of the same broker."""
-    own = log_dir.meta_properties
-    if own is None or own.node_id is None:
-        return []
-    known = (own.cluster_id, own.node_id)
-    others = [(each.path, each.meta_properties) for each in log_dirs if each is not log_dir]
-    return [path for path, meta in others if meta is not None and (meta.cluster_id, meta.node_id) == known]
 
 
 def broker_start(
@@ -105,7 +98,7 @@ def verify(
     * `paths`: log directories, partition directories or segments
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
-    inventory = open_all(*paths, tolerant=True, limits=limits)
+    inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
     select.check(inventory.names)
 
     def meant(partitions: Sequence[Partition]) -> list[Partition]:
@@ -124,15 +117,20 @@ def verify(
         one = partial(check, beside=beside)
         return list(in_order(partitions, one, size=lambda each: each.size, jobs=jobs, on_read=on_read))
 
-    directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in inventory.unreadable]
+    unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
+    directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in unusable]
     together = inventory.findings_together()
+    known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     for log_dir in inventory.log_dirs:
         partitions = meant(log_dir.partitions)
         if log_dir.partitions and not partitions:
             continue
         reports = checked_all(partitions, beside_of(log_dir, inventory.log_dirs))
         found = [*findings_of_half_done(log_dir.path), *log_dir.findings, *_among(together, partitions)]
-        found += missing_partitions_of(log_dir) if select == ALL else []
+        if select == ALL:
+            facts = known[real(log_dir.path)]
+            found += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
+            found += batches_outside(log_dir, {each.path: each.log_end_offset for each in reports if each.is_log_read})
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
         start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,19 +14,26 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.act.transaction import Keeping, transaction
+from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.compaction.cleaning import Compaction, CompactionRules, plan_directory
 from kafkalog.recovery.decide.refusals import refuse_unsafe
+from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig
-from kafkalog.recovery.facts.places import PathLike, chosen_directories
+from kafkalog.recovery.facts.places import (
+    PathLike,
+    by_log_directory,
+    chosen_directories,
+    log_directories,
+    root_of,
+)
 from kafkalog.recovery.facts.scratch import Scratch
 from kafkalog.recovery.facts.survey import Survey, survey
-from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.facts.workers import OnProgress, Workers
 
-__all__ = ["CompactionResult", "compact", "plan_compaction"]
+__all__ = ["CompactionResult", "compact", "compact_all", "plan_compaction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +71,10 @@ class _Wanted:
     select: Selection
     lacking: Mapping[str, StorageError] = field(default_factory=dict)
 
-    def rules(self, root: str) -> CompactionRules:
+    def rules(self, topics: TopicFacts) -> CompactionRules:
         CleanerConfig.from_names(self.config)
         now = time.time_ns() // 1_000_000 if self.at is None else self.at
-        return CompactionRules(topics=read_topic_facts([root]), now_ms=now, config=self.config)
+        return CompactionRules(topics=topics, now_ms=now, config=self.config)
 
 
 @checked
@@ -77,6 +84,8 @@ def plan_compaction(
     config: Mapping[str, str] | None = None,
     at: int | None = None,
     select: Selection = ALL,
+    also: Sequence[PathLike] = (),
+    beside: Sequence[PathLike] = (),
     on_progress: OnProgress | None = None,
 ) -> Compaction:
     """What `compact` would do; only reads.  Arguments and errors are those of `compact`.
@@ -87,11 +96,14 @@ def plan_compaction(
     * `config`: settings under Kafka's names
     * `at`: the time in ms to treat as now
     * `select`: the topic-partitions to take; all of them without it
+    * `also`: more partition directories of the same log directory
+    * `beside`: other log directories; those of the same broker may hold its metadata log
     * `on_progress`: called with a `ProgressState` now and then
     """
     wanted = _Wanted(config or {}, at, select)
-    root, only = chosen_directories([path], wanted.select)
-    made = _plan(root, only, wanted, Workers(1, on_progress))
+    root, only = chosen_directories([path, *also], wanted.select)
+    facts = facts_of_each([root, *(root_of(each)[0] for each in log_directories(beside))])[root]
+    made = _plan(root, only, wanted, facts, Workers(1, on_progress))
     made.survey.close()
     return made
 
@@ -132,45 +144,87 @@ def compact(
     wanted = _Wanted(config or {}, at, select)
     kept = None if quarantine is None else os.fspath(quarantine)
     if into is None:
-        root, only = chosen_directories([path], wanted.select)
-        return _compact(root, only, wanted, kept, expected, on_progress, on_plan)
+        return _compact([path], wanted, kept, [expected], on_progress, on_plan)[0]
 
     def in_copy(destination: str, lacking: Mapping[str, StorageError]) -> CompactionResult:
-        root, only = chosen_directories([destination], wanted.select)
-        return _compact(root, only, replace(wanted, lacking=lacking), kept, None, on_progress, on_plan)
+        return _compact([destination], replace(wanted, lacking=lacking), kept, [None], on_progress, on_plan)[0]
 
     return copy_for(path, into, in_copy)
 
 
+@checked
+def compact_all(
+    paths: Sequence[PathLike],
+    *,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    select: Selection = ALL,
+    quarantine: PathLike | None = None,
+    expected: Sequence[Compaction | None] | None = None,
+    on_progress: OnProgress | None = None,
+    on_plan: Callable[[Compaction], None] | None = None,
+) -> list[CompactionResult]:
+    """As `compact`, of several log directories: all locks are taken first, and a refusal changes none of them.
+
+    The metadata log of a broker counts for all its directories.  Results and `expected` plans are those of
+    `by_log_directory`.
+
+    * `paths`: log directories, their parents, or partition directories
+    * `config`: settings under Kafka's names
+    * `at`: the time in ms to treat as now
+    * `select`: the topic-partitions to take; all of them without it
+    * `quarantine`: where the old files are kept, if not beside each directory
+    * `expected`: earlier plans, one for each directory: if one has changed since, nothing is done
+    * `on_progress`: called with a `ProgressState` now and then
+    * `on_plan`: called with each plan before anything is changed
+    """
+    kept = None if quarantine is None else os.fspath(quarantine)
+    return _compact(paths, _Wanted(config or {}, at, select), kept, expected, on_progress, on_plan)
+
+
 def _compact(
-    root: str,
-    only: frozenset[str] | None,
+    paths: Sequence[PathLike],
     wanted: _Wanted,
     quarantine: str | None,
-    expected: Compaction | None,
+    expected: Sequence[Compaction | None] | None,
     on_progress: OnProgress | None,
     on_plan: Callable[[Compaction], None] | None,
-) -> CompactionResult:
+) -> list[CompactionResult]:
     workers = Workers(1, on_progress)
     CleanerConfig.from_names(wanted.config)
+    places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(paths))]
+    before = [None] * len(places) if expected is None else expected
     with ExitStack() as stack:
-        at = stack.enter_context(transaction(root, Keeping(quarantine)))
-        at.refuse_unfinished()
-        made = _plan(root, only, wanted, workers)
-        stack.callback(made.survey.close)
-        at.refuse_changed(None if expected is None else expected.survey, made.survey)
-        if on_plan is not None:
-            on_plan(made)
-        at.refuse_place(made)
-        earlier = at.settle()
-        if not made.changes:
-            return CompactionResult(made, None, None, earlier)
-        done = at.act(made, lambda: survey(root, only=only, tolerant=True), workers=workers)
-        return CompactionResult(made, done.run_id, os.path.join(done.place, done.run_id), earlier)
+        opened = [stack.enter_context(transaction(root, Keeping(quarantine))) for root, _only in places]
+        for at in opened:
+            at.refuse_unfinished()
+        facts = facts_of_each([root for root, _only in places])
+        planned = []
+        for at, (root, only), agreed in zip(opened, places, before, strict=True):
+            made = _plan(root, only, wanted, facts[root], workers)
+            stack.callback(made.survey.close)
+            at.refuse_changed(None if agreed is None else agreed.survey, made.survey)
+            if on_plan is not None:
+                on_plan(made)
+            at.refuse_place(made)
+            planned.append(made)
+        return [
+            _done(at, made, only, workers) for at, made, (_root, only) in zip(opened, planned, places, strict=True)
+        ]
 
 
-def _plan(root: str, only: frozenset[str] | None, wanted: _Wanted, workers: Workers) -> Compaction:
-    rules = wanted.rules(root)
+def _done(at: Transaction, made: Compaction, only: frozenset[str] | None, workers: Workers) -> CompactionResult:
+    earlier = at.settle()
+    if not made.changes:
+        return CompactionResult(made, None, None, earlier)
+    done = at.act(made, lambda: survey(at.root, only=only, tolerant=True), workers=workers)
+    return CompactionResult(made, done.run_id, os.path.join(done.place, done.run_id), earlier)
+
+
+def _plan(
+    root: str, only: frozenset[str] | None, wanted: _Wanted, facts: TopicFacts, workers: Workers
+) -> Compaction:
+    rules = wanted.rules(facts)
     names = [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
     found = survey(root, only=only, on_read=workers.read, tolerant=True)
     found.scratch = Scratch()

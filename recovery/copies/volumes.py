@@ -24,6 +24,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.log.directories.directory import LogDir, is_log_dir, is_partition_dir, log_dirs_inside, open_log_dir
+from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory
@@ -308,7 +309,11 @@ def _same_broker(copies: list[Copy]) -> list[Finding]:
         other = first.setdefault((copy.cluster_id, copy.node_id), copy)
         if other is not copy:
             detail = f"{copy.name} is in {other.path} too, on the same broker {copy.node_id}"
-            found.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.ERROR, None, None, detail, copy.path))
+            places = [each for each in (other.log_dir, copy.log_dir) if each is not None]
+            severity = Severity.ERROR
+            if are_copies_of_one(places):
+                severity, detail = Severity.INFO, f"{detail}, in a copy of the same log directory"
+            found.append(Finding(FindingCode.DUPLICATE_PARTITION, severity, None, None, detail, copy.path))
     return found
 
 

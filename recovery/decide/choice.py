@@ -47,9 +47,9 @@ def sentence_of_loss(comparison: RecoveryChoice) -> str:
     own = comparison.own
     hurt = {name: each for name, each in comparison.own_by_partition.items() if each.sound_lost or each.markers_lost}
     name, worst = max(hurt.items(), key=lambda item: (item[1].sound_lost, item[1].markers_lost))
-    where = f"{name}: {ranges_text(worst.lost) or 'no record'}" + (
-        f", and {len(hurt) - 1} more partitions" if len(hurt) > 1 else ""
-    )
+    ranges = ranges_text(worst.lost)
+    others = f", and {counted(len(hurt) - 1, 'more partition')}" if len(hurt) > 1 else ""
+    where = f"{name}: {ranges}{others}" if ranges else name + others
     what = []
     if own.sound_lost:
         what.append(f"{counted(own.sound_lost, 'record')} that can still be read")

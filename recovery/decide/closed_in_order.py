@@ -8,12 +8,12 @@ index or a snapshot that says the same in other bytes, does not justify changing
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import KafkaLogError, StorageError
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, FileKind, parse_partition_directory
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.recovery.decide.counting import are_counted
@@ -24,8 +24,15 @@ from kafkalog.tiers.tiering import Tiering
 
 if TYPE_CHECKING:
     from kafkalog.recovery.checks.partition import Beside
+    from kafkalog.recovery.decide.actions import RecoveryAction
 
-__all__ = ["checks_of", "told_by_checks"]
+__all__ = ["checks_of", "left_by", "told_by_checks"]
+
+_OF_INDEXES = frozenset({
+    FindingCode.INDEX_MISSING, FindingCode.INDEX_SIZE_INVALID, FindingCode.INDEX_NOT_INCREASING,
+    FindingCode.INDEX_ENTRY_MISMATCH, FindingCode.TXN_INDEX_MISMATCH,
+})  # fmt: skip
+_STAYS = "; below the recovery point, where only a full examination changes anything"
 
 
 class _Checks:
@@ -87,6 +94,30 @@ def told_by_checks(found: Survey, tiering: Tiering) -> Iterator[Finding]:
         return
     for each in _worse_than_info([*_of_directory(found), *_of_partitions(found, checks)]):
         yield replace(each, file=None if each.file is None else os.path.relpath(each.file, found.root))
+
+
+def left_by(actions: Iterable[RecoveryAction], found: Survey, tiering: Tiering) -> Iterator[Finding]:
+    """What is wrong before a plan and after it: in files that it does not change.
+
+    A start examines a log from its recovery point on; what is wrong before stays, and is for `--full` or a copy.
+    """
+    changed = {path for action in actions for path in (action.path, action.target) if path is not None}
+    for each in told_by_checks(found, tiering):
+        if each.file is not None and _is_mended(each, each.file, changed):
+            continue
+        yield replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
+
+
+def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
+    """Whether what a finding is about, which may be a file beside the log that it names, is changed."""
+    directory, (stem, _) = os.path.dirname(file), os.path.splitext(file)
+    match finding.code:
+        case FindingCode.TXN_INDEX_MISMATCH:
+            return stem + FileKind.TRANSACTION_INDEX in changed
+        case FindingCode.INDEX_MISSING:
+            return not changed.isdisjoint((stem + FileKind.OFFSET_INDEX, stem + FileKind.TIME_INDEX))
+        case _:
+            return not changed.isdisjoint((file, directory))
 
 
 def _of_directory(found: Survey) -> Iterator[Finding]:

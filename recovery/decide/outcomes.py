@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
@@ -21,7 +22,7 @@ from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.workers import Workers
-from kafkalog.recovery.safe.normalize import topic_ids
+from kafkalog.recovery.safe.normalize import Change, topic_ids
 from kafkalog.recovery.safe.recovery import InOrder, recover_safely
 from kafkalog.recovery.safe.result import SafeResult
 
@@ -64,6 +65,11 @@ def find_out(
     if own is None and rules.mode is not Mode.KAFKA:
         workers.begin("what recovery would do", examining.sizes)
         own = examining.recovered(found.tree(), rules, workers, kafka)
+    if own is not None and rules.identity is not None:
+        reason = "written anew, by the broker's other log directories and its metadata log"
+        change = Change(META_PROPERTIES, reason, FindingCode.META_PROPERTIES_INVALID, Severity.ERROR)
+        own.changes.append(change)
+        own.tree.write(META_PROPERTIES, rules.identity)
     if not compare:
         return Outcomes(kafka, own, RecoveryChoice(), is_compared=False)
     counted = None if examined is None else examined.counted

@@ -1,4 +1,4 @@
-"""What log directory, and which of its partition directories, a path means that somebody gives."""
+"""What log directories, and which of their partition directories, the paths mean that somebody gives."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeVar
 
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.codec.names import parse_partition_directory
-from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
+from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log_dirs_at
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import exists, scan_directory
 
-__all__ = ["PathLike", "by_log_directory", "chosen_directories", "holding", "root_of"]
+__all__ = ["PathLike", "by_log_directory", "chosen_directories", "holding", "log_directories", "root_of"]
 
 PathLike = str | os.PathLike[str]
 Path = TypeVar("Path", bound=PathLike)
@@ -53,6 +53,28 @@ def _refuse_linked_partition(given: str, real: str) -> None:
         )
 
 
+def log_directories(paths: Sequence[PathLike]) -> list[str]:
+    """The paths, and in place of a directory around several log directories (volumes, brokers) those inside it.
+
+    One inside that cannot be listed is among them, and so is a path that means nothing: who acts on it says why.
+    """
+    found: dict[str, str] = {}
+    for path in [os.fspath(each) for each in paths]:
+        for each in _inside(path) or [path]:
+            found.setdefault(os.path.realpath(each) if "\0" not in each else each, each)
+    return list(found.values())
+
+
+def _inside(path: str) -> list[str]:
+    unlisted: list[str] = []
+    try:
+        if "\0" in path or not os.path.isdir(path) or is_partition_dir(path):
+            return []
+        return [*log_dirs_at(path, lambda _error, place: unlisted.append(place)), *unlisted]
+    except KafkaLogError:
+        return []
+
+
 def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
     """The topic-partitions that a path means; None if unknown: who acts on it will say so."""
     try:
@@ -64,13 +86,14 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
     return [(name.topic, name.partition) for name in parsed if name is not None]
 
 
-def holding(paths: Sequence[Path], select: Selection) -> list[Path]:
-    """Of several paths those that hold some of what is chosen, and those of which that cannot be told.
+def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
+    """Of the log directories that several paths mean, those that hold some of what is chosen.
 
-    `UnknownName` for a topic or partition that is in none of them.
+    Those of which that cannot be told are among them.  `UnknownName` for a topic or partition that is in none of them.
     """
+    paths = log_directories(given)
     if select == ALL:
-        return list(paths)
+        return paths
     found = [_partitions_at(path) for path in paths]
     if all(keys is not None for keys in found):
         select.check(key for keys in found for key in keys or ())

@@ -42,6 +42,10 @@ class Rules:
     """for partitions that have lost theirs, where nothing else tells it"""
     cluster_metadata: bool = False
     """the metadata log of KRaft too"""
+    meta_properties: bool = False
+    """a `meta.properties` that is lost or cannot be read is written anew"""
+    identity: bytes | None = None
+    """that file, once the rules are settled for a log directory; None: it stays as it is"""
     rebuild_indexes: bool = False
     """rebuild every index of sound logs, and cut nothing"""
     looks_inside: bool | None = None

@@ -41,6 +41,8 @@ __all__ = [
     "TAILS",
     "TopicFacts",
     "directory_id_of",
+    "identity_of",
+    "meta_properties_of",
     "node_id_of",
     "read_topic_facts",
 ]
@@ -202,17 +204,24 @@ def _problem(path: str, state: MetadataState) -> str | None:
 
 def node_id_of(root: str) -> int | None:
     """The broker of a log directory, as its own `meta.properties` says; None if it does not."""
-    meta = _meta_properties(root)
+    meta = meta_properties_of(root)
     return None if meta is None else meta.node_id
+
+
+def identity_of(root: str) -> tuple[str | None, int] | None:
+    """Cluster and broker of a log directory, as its own `meta.properties` says; None if it names no broker."""
+    meta = meta_properties_of(root)
+    return None if meta is None or meta.node_id is None else (meta.cluster_id, meta.node_id)
 
 
 def directory_id_of(root: str) -> str | None:
     """The id of a log directory, as its own `meta.properties` says; None if it does not."""
-    meta = _meta_properties(root)
+    meta = meta_properties_of(root)
     return None if meta is None else meta.directory_id
 
 
-def _meta_properties(root: str) -> MetaProperties | None:
+def meta_properties_of(root: str) -> MetaProperties | None:
+    """The `meta.properties` of a log directory; None without one that can be read."""
     try:
         return decode_meta_properties(read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes))
     except (FileNotFoundError, KafkaLogError):

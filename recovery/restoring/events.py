@@ -28,6 +28,7 @@ from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.partitioners import partition_for_key
 from kafkalog.log.writing.writer import Log
+from kafkalog.tiers.both import BothTiers
 from kafkalog.tiers.bucket import epochs_of, last_offset_of
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
 from kafkalog.tiers.segments import RemoteSegmentState
@@ -95,12 +96,13 @@ def rebuild_remote_metadata(
     """
     now = time.time_ns() // 1_000_000 if at is None else at
     root = new_directory(target, beside=os.path.join(tier.place, ""))
+    both = BothTiers(None, tier)
     done = RebuiltEvents(root)
     events: dict[int, list[bytes]] = defaultdict(list)
     for listed in tier.segments():
         if on_segment is not None:
             on_segment(listed)
-        fields = _fields(tier, listed, broker_id, now, done.findings)
+        fields = _fields(both, listed, broker_id, now, done.findings)
         if fields is None:
             continue
         number = metadata_partition(listed.topic_id, listed.partition, partitions)
@@ -125,14 +127,16 @@ def rebuild_remote_metadata(
 
 
 def _fields(
-    tier: RemoteTier, listed: ListedSegment, broker_id: int, now: int, findings: list[Finding]
+    both: BothTiers, listed: ListedSegment, broker_id: int, now: int, findings: list[Finding]
 ) -> dict[str, Any] | None:
     """What the first event of a segment says; None where it cannot be told."""
+    tier = both.tier
     gone = [kind.value for kind in _NEEDED if kind not in listed.objects]
     epochs = epochs_of(tier, listed)
     why = f"lacks {', '.join(gone)}" if gone else "" if epochs else "has no leader epochs that can be read"
     if not why:
         try:
+            both.identify(listed)
             end, newest = last_offset_of(tier, listed), _newest(tier, listed)
         except StorageError as error:
             why = f"cannot be read: {error.strerror or error}"

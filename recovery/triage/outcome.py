@@ -103,7 +103,9 @@ class PartitionTriage:
     up: frozenset[int]
     """brokers that are started and have a log of it"""
     best: tuple[int, ...] = ()
-    """whose copies go furthest"""
+    """whose copies go furthest, and of these have the fewest flaws"""
+    flaws: Mapping[int, int] = field(default_factory=dict)
+    """broker -> places that consumers do not read in its copy, where several go furthest and they differ"""
     outcomes: dict[int, dict[int, int]] = field(default_factory=dict)
     """leader -> broker -> log end offset after following"""
     losses: dict[int, dict[int, FollowerLoss]] = field(default_factory=dict)
@@ -133,9 +135,15 @@ class PartitionTriage:
         return any(each != NO_LEADER and each not in self.best for each in self.leaders)
 
     @property
+    def flawed_leaders(self) -> tuple[int, ...]:
+        """Possible leaders with damage that the best copies do not have: nothing is cut, and it is not read."""
+        least = min((self.flaws.get(each, 0) for each in self.best), default=0)
+        return tuple(each for each in self.leaders if self.flaws.get(each, 0) > least)
+
+    @property
     def is_clean(self) -> bool:
-        """Somebody leads, and nobody loses anything."""
-        return not self.may_lose and not self.may_have_none
+        """Somebody leads whose copy has no more flaws than another one, and nobody loses anything."""
+        return not self.may_lose and not self.may_have_none and not self.flawed_leaders
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON; keys of objects are strings there."""
@@ -158,14 +166,14 @@ class PartitionTriage:
             "elr": list(self.known.elr),
             "last_known_elr": list(self.known.last_known_elr),
             "leader": self.known.leader,
-            "logs": [_log(each, self.best) for _, each in sorted(self.logs.items())],
+            "logs": [_log(each, self.best, self.flaws) for _, each in sorted(self.logs.items())],
             "best": list(self.best),
             "better_copy": self.may_be_led_worse,
             "advice": self.advice.as_dict(),
         }
 
 
-def _log(log: ReplicaLog, best: Collection[int]) -> dict[str, Any]:
+def _log(log: ReplicaLog, best: Collection[int], flaws: Mapping[int, int]) -> dict[str, Any]:
     return {
         "node": log.node,
         "path": log.path,
@@ -174,6 +182,7 @@ def _log(log: ReplicaLog, best: Collection[int]) -> dict[str, Any]:
         "last_epoch": log.lineage.last_epoch,
         "high_watermark": log.high_watermark,
         "best": log.node in best,
+        "flaws": flaws.get(log.node),
     }
 
 
@@ -184,9 +193,13 @@ def judged(
     leaders: frozenset[int] | None,
     logs: Mapping[int, ReplicaLog],
     up: frozenset[int],
+    flaws_of: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]] = lambda logs: {},
 ) -> PartitionTriage:
-    """What each of the possible leaders means."""
+    """What each of the possible leaders means; `flaws_of` is asked about the copies that go furthest."""
     assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
+    furthest = _furthest(logs.values())
+    flaws = flaws_of({node: logs[node] for node in furthest}) if len(furthest) > 1 else {}
+    least = min(flaws.values(), default=0)
     found = PartitionTriage(
         topic=topic,
         partition=partition,
@@ -195,7 +208,8 @@ def judged(
         is_foreseen=leaders is not None,
         logs=dict(logs),
         up=up,
-        best=_best(logs.values()),
+        best=tuple(node for node in furthest if flaws.get(node, 0) == least),
+        flaws=flaws,
     )
     for leader in found.leaders:
         if leader == NO_LEADER or leader not in logs:
@@ -208,7 +222,7 @@ def judged(
     return found
 
 
-def _best(logs: Iterable[ReplicaLog]) -> tuple[int, ...]:
+def _furthest(logs: Iterable[ReplicaLog]) -> tuple[int, ...]:
     ranked = list(logs)
     furthest = max((each.rank for each in ranked), default=None)
     return tuple(sorted(each.node for each in ranked if each.rank == furthest))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from kafkalog.recovery.act.lock import refuse_if_locked
 from kafkalog.recovery.copies.common_history import Lineage
 from kafkalog.recovery.copies.volumes import Shelf, gather
 from kafkalog.recovery.facts.workers import OnProgress
+from kafkalog.recovery.triage.flaws import flaws_of
 from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers, unread
 from kafkalog.recovery.triage.memory import KnownReplicas, Memory
 from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
@@ -140,7 +141,8 @@ def triage(
     memory.begin(disks)
     up = [node for node, each in disks.items() if each.is_up]
     wanted = {key: each for key, each in known.items() if select.takes(*key)}
-    found = [_judged(key, each, memory, disks, order) for key, each in wanted.items()]
+    flaws = partial(flaws_of, limits=limits)
+    found = [_judged(key, each, memory, disks, order, flaws) for key, each in wanted.items()]
     best, left = _best_order(found, memory, disks, up)
     for each in found:
         key = each.topic, each.partition
@@ -294,12 +296,17 @@ def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -
 
 
 def _judged(
-    key: Key, known: KnownReplicas, memory: Memory, disks: Mapping[int, BrokerDisks], order: tuple[int, ...] | None
+    key: Key,
+    known: KnownReplicas,
+    memory: Memory,
+    disks: Mapping[int, BrokerDisks],
+    order: tuple[int, ...] | None,
+    flaws: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]],
 ) -> PartitionTriage:
     logs = _logs_of(key, known, disks)
     started = disks.keys() if order is None else set(order)
     up = frozenset(node for node in logs if node in started and disks[node].is_up)
-    return judged(*key, known, memory.leaders(key, order), logs, up)
+    return judged(*key, known, memory.leaders(key, order), logs, up, flaws)
 
 
 def _best_order(

@@ -40,8 +40,8 @@ from kafkalog.recovery.act.operations import FILES
 from kafkalog.recovery.act.quarantine import Runs
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.damage.soundness import with_next
+from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.survey import Survey, survey
-from kafkalog.recovery.facts.topic_facts import read_topic_facts
 
 __all__ = [
     "OnUnreadable",
@@ -188,6 +188,7 @@ def deleted(
     partitions: Sequence[int] = (),
     quarantine: PathLike | None = None,
     on_unreadable: OnUnreadable | None = None,
+    beside: Sequence[PathLike] = (),
 ) -> tuple[Remains, ...]:
     """Deleted data of a log directory that is still on disk, by topic and partition; examines every batch.
 
@@ -200,6 +201,7 @@ def deleted(
     * `topic`: name of the deleted topic
     * `partitions`: numbers of partitions; none: all
     * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `beside`: other log directories; those of the same broker may hold its metadata log
     """
     with ExitStack() as stack:
         found = [
@@ -207,7 +209,8 @@ def deleted(
             for place, run_id in each_place(stack, path, quarantine, on_unreadable)
             for each in remains_in(place, run_id, topic, partitions, on_unreadable)
         ]
-        facts = read_topic_facts([root_of_runs(path)])
+        root = root_of_runs(path)
+        facts = facts_of_each([root, *map(root_of_runs, beside)])[root]
     if facts.source is not None and facts.problem is None:
         found = [_with_cluster(each, each.topic in facts.topic_ids) for each in found]
     return tuple(sorted(found, key=lambda each: (each.topic, each.partition, each.run_id or "", each.directory)))

@@ -30,13 +30,14 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem
 from kafkalog.recovery.damage.census import census
 from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS
 from kafkalog.recovery.safe.recovery import recover_safely
 from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.recovery.undeleting.remains import Remains, each_place, remains_in
-from kafkalog.recovery.undeleting.undeletion import PutBack
+from kafkalog.recovery.undeleting.results import PutBack
 from kafkalog.recovery.undeleting.wanted import Wanted
 
 __all__ = ["TakenOut", "undelete_into"]
@@ -80,6 +81,7 @@ def undelete_into(
     config: Mapping[str, str] | None = None,
     at: int | None = None,
     quarantine: PathLike | None = None,
+    also: Sequence[PathLike] = (),
 ) -> TakenOut:
     """Write what was deleted of a topic into `target`, which must be new or empty; `path` is only read.
 
@@ -93,13 +95,18 @@ def undelete_into(
     * `config`: settings under Kafka's names
     * `at`: the time in ms to treat as now
     * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `also`: more log directories that the topic's partitions may be in
     """
     wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at).checked()
-    destination = new_directory(target, beside=os.path.realpath(path))
+    roots = log_directories([path, *also])
+    for root in roots:
+        destination = new_directory(target, beside=os.path.realpath(root))
     rules = Rules(mode=Mode.SALVAGE, looks_inside=False, config=config or {}, at=at, topics=NO_FACTS).settled(())
     with ExitStack() as stack:
         unreadable: dict[str, StorageError] = {}
-        places = list(each_place(stack, path, quarantine, unreadable.__setitem__))
+        places = [
+            place for root in roots for place in each_place(stack, root, quarantine, unreadable.__setitem__)
+        ]
         chosen = _chosen(places, wanted, unreadable)
         assembled = _Assembled(wanted)
         for found, remains in chosen:

@@ -13,8 +13,7 @@ from command import kafkalog
 from kafkalog import Log, LogConfig, NewRecord, UsageError
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_log_dir
-from kafkalog.recovery.facts.topic_facts import NO_FACTS
-from kafkalog.recovery.run import known_topics
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, read_topic_facts
 
 HOUR = 3_600_000
 START = 1_700_000_000_000
@@ -78,7 +77,7 @@ def test_a_compacted_topic_loses_nothing_to_its_age(tmp_path: Path) -> None:
 
 def test_settings_are_those_of_the_cluster_unless_others_are_tried() -> None:
     (directory,) = brokers("4.1.1/segments")
-    facts = known_topics([directory])
+    facts = read_topic_facts([str(directory)])
     by_topic = {
         each.topic: each for each in foresee_retention(open_log_dir(directory), at=START, facts=facts, instead={})
     }

@@ -26,7 +26,7 @@ from kafka_oracle import KafkaOracle
 from kafkalog import Log, LogConfig, ProducerState
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.model import Record, TimestampType
-from kafkalog.replay.target import Target
+from kafkalog.replay.target import PROGRESS_SETTINGS, Target
 from mock_cluster import committed as committed_offset
 from mock_cluster import consumed
 from real_broker import RealBroker
@@ -249,9 +249,13 @@ def test_the_earlier_one_of_two_is_told_that_it_has_ended(broker: RealBroker) ->
     first, second = (Target(broker.bootstrap, "same", {}, compression="none", batch_bytes=1 << 20) for _ in range(2))
     record = Record(0, int(time.time() * 1000), TimestampType.CREATE_TIME, b"k", b"v")
     with first, second:
+        first.create(first.progress_topic, 1, 1, PROGRESS_SETTINGS)
         first.begin()
         second.begin()
         with pytest.raises(RecoveryRefused, match="another process has gone on with the replay same"):
             first.write("fenced", 0, [record]).commit(1)
         second.write("fenced", 0, [record]).commit(1)
-    assert len(read(broker, "fenced", 0)) == 1
+    until = time.monotonic() + 10  # the marker is written after the answer to the commit
+    while not (found := read(broker, "fenced", 0)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert len(found) == 1

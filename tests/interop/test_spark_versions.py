@@ -13,7 +13,15 @@ from kafka_needed import kafka_needed
 
 TESTS = [
     f"tests/spark/test_{name}.py"
-    for name in ("contents_queries", "source", "spark_errors", "stream_queries", "uri_queries", "writing_queries")
+    for name in (
+        "contents_queries",
+        "damaged_logs",
+        "source",
+        "spark_errors",
+        "stream_queries",
+        "uri_queries",
+        "writing_queries",
+    )
 ]
 """Of each kind of query; what the versions have in common is in the others."""
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,7 +18,7 @@ from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery import recover
-from kafkalog.recovery.run import rebuild_indexes
+from kafkalog.recovery.rebuilding import rebuild_indexes
 from recovery_settings import given
 from stopping import Stopped, failing_at
 from trees import contents, copy_tree, first_difference, stamps

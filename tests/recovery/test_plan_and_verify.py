@@ -27,6 +27,7 @@ from fixture_data import (
     unpack_replicas,
     unpack_tiered,
 )
+from kafkalog.codec.findings import FindingCode
 from kafkalog.log.directories.directory import is_log_dir
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.checks.verify import verify
@@ -93,6 +94,39 @@ def test_on_what_brokers_wrote(version: str, tmp_path: Path, compared: Callable[
 def test_on_damaged_directories(family: str, each: int, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
     cases = recovery_cases([family])[::each]
     compare(((case.id, case.unpack_before(tmp_path / case.name), given(case)) for case in cases), compared)
+
+
+FOLLOWS_DAMAGE = {FindingCode.OFFSET_GAP, FindingCode.SEGMENT_MISSING, FindingCode.INDEX_ENTRY_MISMATCH}
+MARKED_ALWAYS = ("txn_index", "epoch_file")
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(each, marks=[] if each in MARKED_ALWAYS else pytest.mark.sweep)
+               for each in recovery_families()]
+)  # fmt: skip
+def test_what_is_wrong_beyond_a_recovery_was_told_by_its_plan(
+    family: str, tmp_path: Path, compared: Callable[[str, int], None]
+) -> None:
+    """An aborted transaction that no index lists below the recovery point: a run renewed a snapshot and said no more,
+    and consumers would have been given the aborted records.
+    """
+    count, silent = 0, []
+    for case in recovery_cases([family]):
+        root = case.unpack_before(tmp_path / case.name)
+        if not (root / MARKER).is_file() or plan(root, **given(case)).refusal is not None:
+            continue
+        is_damaged = any(each.severity == "error" or each.code in FOLLOWS_DAMAGE for each in verify(root).findings)
+        made = recover(root, accept_loss=True, **given(case)).plan
+        told = {each.code for each in made.findings}
+        if any(each.is_cut_below_high_watermark for each in made.partitions):
+            told.add(FindingCode.LOG_END_BELOW_HIGH_WATERMARK)
+        if is_damaged:
+            told |= FOLLOWS_DAMAGE
+        left = {each.code for each in verify(root).findings if each.severity != "info"}
+        silent += [f"{case.id}: {sorted(left - told)}"] if left - told else []
+        count += 1
+    assert silent == []
+    compared("recoveries of what was closed in order, after which a check finds nothing that was not told", count)
 
 
 def test_on_volumes_that_went_apart(tmp_path: Path, compared: Callable[[str, int], None]) -> None:

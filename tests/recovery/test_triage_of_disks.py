@@ -10,8 +10,11 @@ import pytest
 from broker_dirs import brokers
 from command import kafkalog
 from fixture_data import REPLICA_VERSIONS, replica_roles, unpack_replicas
+from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.model import BATCH, RecordBatch
+from kafkalog.codec.scan import scan
 from kafkalog.log import open_partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.triage.outcome import PartitionTriage
@@ -230,3 +233,42 @@ def test_with_zookeeper_only_who_is_in_the_isr_leads(case_id: str) -> None:
     for each in told.partitions:
         assert set(each.leaders) <= {*each.known.isr, -1}, "unclean elections are off since 0.11"
         assert {*each.outcomes} == {*each.leaders}
+
+
+def broken(log: Path, at: int) -> None:
+    """Content that no single bit explains, with the checksum as it was."""
+    data = bytearray(log.read_bytes())
+    data[at : at + 4] = bytes(each ^ 0xA5 for each in data[at : at + 4])
+    log.write_bytes(data)
+
+
+def poisoned(log: Path, batch: RecordBatch) -> None:
+    """Its first record says that it is longer than the batch, and the checksum is that of these bytes."""
+    data = bytearray(log.read_bytes())
+    first, end = batch.position + BATCH.size, batch.position + batch.size
+    data[first : first + 2] = b"\xfe\x7f"
+    data[batch.position + 17 : batch.position + 21] = crc32c(bytes(data[batch.position + 21 : end])).to_bytes(4, "big")
+    log.write_bytes(data)
+
+
+@pytest.mark.parametrize("how", ["damage", "poison"])
+def test_of_logs_that_end_alike_the_one_without_flaws_is_the_best(how: str, disks: Path) -> None:
+    """An election looks at none of them, and whoever follows fetches nothing below its own end."""
+    before = partition(of(disks), "equal")
+    assert len(before.best) > 1
+    assert before.flawed_leaders == ()
+    (node,) = set(before.best).intersection(before.leaders)
+    end = before.logs[node].end
+    root = disks / f"broker-{node}"
+    (root / "recovery-point-offset-checkpoint").write_text(f"0\n1\nequal 0 {end}\n")
+    log = root / "equal-0" / "00000000000000000000.log"  # not the last, which a start after a crash examines
+    batch = scan(log.read_bytes()).batches[1]
+    if how == "damage":
+        broken(log, batch.position + BATCH.size + 2)
+    else:
+        poisoned(log, batch)
+    found = partition(of(disks), "equal")
+    assert (set(found.best), found.flaws[node]) == (set(before.best) - {node}, 1)
+    assert (found.leaders, found.flawed_leaders, found.is_clean) == ((node,), (node,), False)
+    shown = kafkalog("triage", *(disks / name for name in NAMES))
+    assert f"{node} is damaged in 1 place" in " ".join(shown.out.split())

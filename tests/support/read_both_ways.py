@@ -17,7 +17,6 @@ from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.source import BufferSource
-from kafkalog.log.reading.consumer_view import TOLD
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 
 SCHEMAS = {layout: record_schema(TYPES, layout) for layout in (COPY, VIEW)}
@@ -49,11 +48,13 @@ def _read(path: Path, schema: pa.Schema, kernel: bool, tolerant: bool, low: int,
     part = Slice(str(path), 0, path.stat().st_size, 0, low, high, is_last=True)
     reader = SliceReader(part, assembler, tolerant=tolerant)
     damage: list[tuple[int, Finding]] = []
+    told: list[tuple[int, Finding]] = []
+    """of headers that are read past; between which rows, is not a promise"""
     pieces: list[pa.RecordBatch] = []
     for piece in reader:
-        if isinstance(piece, Damage):
-            if piece.goes_on and piece.finding.code in TOLD:  # of one header alone, where compiled code passes many
-                continue
+        if isinstance(piece, Damage) and piece.goes_on:
+            told.append((-1, piece.finding))
+        elif isinstance(piece, Damage):
             damage.append((sum(each.num_rows for each in pieces), piece.finding))
         else:
             pieces.append(piece)
@@ -66,8 +67,9 @@ def _read(path: Path, schema: pa.Schema, kernel: bool, tolerant: bool, low: int,
         times = pa.int64()
         rows += zip(*[(each.cast(times) if each.type == schema.field("timestamp").type else each).to_pylist()
                       for each in piece.columns], strict=True)  # fmt: skip
-    # where damage ends the reading, how far the walk was ahead of it is not a promise
-    return rows, damage, reader.next_offset if tolerant or not damage else -1
+    if tolerant or not damage:
+        return rows, damage + told, reader.next_offset
+    return rows, damage, -1  # where damage ends the reading, how far the walk was ahead of it is not a promise
 
 
 def each_column_by_itself(path: Path, low: int, high: int) -> list[int]:

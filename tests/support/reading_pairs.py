@@ -451,19 +451,23 @@ def same(expected: Answer, given: Given, name: str) -> str:
     return ""
 
 
+def damaged_log(choose: random.Random, root: Path) -> tuple[Path, int, str]:
+    """A partition directory, the end that its log had when it was whole, and what was done to it."""
+    original = random_log(choose, "t-0")
+    original.write(root)
+    directory = root / "t-0"
+    done = [f"{kind}: {DAMAGES[kind](choose, directory)}"
+            for kind in choose.choices(sorted(DAMAGES), k=choose.choice([0, 1, 1, 1, 2, 3]))]  # fmt: skip
+    for path in directory.iterdir():
+        os.utime(path, (TIME // 1000, TIME // 1000))  # nobody is writing to it
+    return directory, original.end, "; ".join(done)
+
+
 def pairs(seed: int, readers_each: int = 4) -> Iterator[tuple[str, str]]:
     """Pairs of one damaged directory: each as a line, and what is wrong with it."""
     choose = random.Random(f"pairs {seed}")
     with tempfile.TemporaryDirectory() as made:
-        root = Path(made)
-        original = random_log(choose, "t-0")
-        original.write(root)
-        whole = original.end
-        directory = root / "t-0"
-        done = [f"{kind}: {DAMAGES[kind](choose, directory)}"
-                for kind in choose.choices(sorted(DAMAGES), k=choose.choice([0, 1, 1, 1, 2, 3]))]  # fmt: skip
-        for path in directory.iterdir():
-            os.utime(path, (TIME // 1000, TIME // 1000))  # nobody is writing to it
+        directory, whole, done = damaged_log(choose, Path(made))
         log = as_log(directory)
         for _ in range(readers_each):
             level = choose.choice(LEVELS)
@@ -475,7 +479,7 @@ def pairs(seed: int, readers_each: int = 4) -> Iterator[tuple[str, str]]:
                 start, end = 0, NO_END
             if name == "Spark" and end != NO_END and end > walked(log).reached:
                 end = NO_END  # which is an error of its own
-            line = f"seed={seed} commit={commit()} {name} {level} end={end} [{'; '.join(done)}]"
+            line = f"seed={seed} commit={commit()} {name} {level} end={end} [{done}]"
             enough = choose.choice([0, thresholds.ENOUGH_BYTES])
             line += " compiled" if enough == 0 else ""
             expected = answer(log, start, end, committed=level == LEVELS[1])

@@ -1,6 +1,7 @@
-"""Try the command that was packed into one file: a bare Python, an empty home, a directory that has nothing of ours.
+"""Try the command that was packed into one file: an empty home, a directory that has nothing of ours.
 
-A program: `try_bundle.py FILE`.  ls, verify, plan, recover and undo run on a fixture; the end is the beginning.
+A program: `try_bundle.py FILE`, which a bare Python runs, or which brings its own.  ls, verify, plan, recover and undo
+run on a fixture; the end is the beginning.
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ class Bundle:
     """The file, run as a stranger would."""
 
     def __init__(self, file: Path, folder: Path) -> None:
-        self._file = file
+        python = Path(sys.executable).resolve()  # the one that the virtual environment was made of
+        needs_python = file.suffix == ".pyz"
+        self._command = [str(python), "-I", "-S", str(file)] if needs_python else [str(file)]
+        self.variable, self.kept = ("SHIV_ROOT", ".shiv") if needs_python else ("KAFKALOG_HOME", ".cache")
         self._folder = folder
         self.home = folder / "home"
         self.home.mkdir()
@@ -37,10 +41,9 @@ class Bundle:
     def _finished(
         self, arguments: Sequence[object], code: int, more: Mapping[str, str]
     ) -> subprocess.CompletedProcess[str]:
-        python = Path(sys.executable).resolve()  # the one that the virtual environment was made of
         variables = {"HOME": str(self.home), "PATH": os.defpath, "LANG": "C.UTF-8", **more}
         answer = subprocess.run(
-            [str(python), "-I", "-S", str(self._file), *map(str, arguments)],
+            [*self._command, *map(str, arguments)],
             cwd=self._folder, env=variables, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if answer.returncode != code or "Traceback" in answer.stderr:
@@ -71,12 +74,12 @@ def main(file: Path) -> None:
         if stamps(data) != before:
             raise SystemExit("undo has not put everything back")
         kept = {path.name for path in bundle.home.iterdir()}
-        if kept != {".shiv"}:
+        if kept != {bundle.kept}:
             raise SystemExit(f"the home holds {kept}, and not only what was unpacked")
         bundle.run("build", "--help", code=0)
         for place in (file, file / "below", Path("/proc/none")):  # not even root may write there
-            said = bundle.complaint("--version", code=4, SHIV_ROOT=str(place))
-            if len(said.splitlines()) != 1 or "set SHIV_ROOT" not in said:
+            said = bundle.complaint("--version", code=4, **{bundle.variable: str(place)})
+            if len(said.splitlines()) != 1 or f"set {bundle.variable}" not in said:
                 raise SystemExit(f"where it cannot unpack itself it says {said}")
 
 

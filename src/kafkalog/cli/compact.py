@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import click
 
 from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
-from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, settings_in
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import LineWriter, print_json
@@ -20,10 +21,10 @@ from kafkalog.codec.names import CLEANED, DELETED, SWAP
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.compaction.cleaning import CompactedPartition, Compaction
-from kafkalog.recovery.compaction.run import CompactionResult, compact, plan_compaction
+from kafkalog.recovery.compaction.run import CompactionResult, compact, compact_all, plan_compaction
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.facts.cleaner_settings import known_settings
-from kafkalog.recovery.facts.places import holding
+from kafkalog.recovery.facts.places import by_log_directory, holding
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome, outcome_of_change
@@ -137,10 +138,10 @@ def _outcome_of_plan(made: Compaction) -> Outcome:
     return Outcome.FINDINGS if made.has_findings else Outcome.CLEAN
 
 
-def _question(made: Compaction) -> str:
-    without_key = sum(each.records_without_key for each in made.partitions)
+def _question(planned: Sequence[Compaction]) -> str:
+    without_key = sum(each.records_without_key for made in planned for each in made.partitions)
     warning = f"{_without_key(without_key)}. " if without_key else ""
-    return f"{warning}Do this to {escape_controls(made.root)}?"
+    return f"{warning}Do this to {', '.join(escape_controls(made.root) for made in planned)}?"
 
 
 def _reports(error: Declined, plans: Sequence[Compaction]) -> list[dict[str, object]]:
@@ -149,7 +150,7 @@ def _reports(error: Declined, plans: Sequence[Compaction]) -> list[dict[str, obj
 
 
 @click.command(name="compact")
-@PATH
+@PATHS
 @YES
 @click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
 @click.option("--into", metavar="DIR", help="Compact a copy in DIR; the original is not touched.")
@@ -160,7 +161,7 @@ def _reports(error: Declined, plans: Sequence[Compaction]) -> list[dict[str, obj
 @QUARANTINE
 @JSON
 def command(
-    path: str,
+    paths: tuple[str, ...],
     yes: bool,
     dry_run: bool,
     into: str | None,
@@ -173,51 +174,61 @@ def command(
     quarantine: str | None,
     as_json: bool,
 ) -> int:
-    """Compact a log directory as one pass of the log cleaner would, under the broker's lock.
+    """Compact log directories as one pass of the log cleaner would, under the broker's lock.
 
-    Topic settings from the metadata log in DIR, or else --config and --server-properties, decide which topics are
-    compacted and how. The result is what a broker leaves once its delayed deletions are done. A damaged log is
-    reported and left as it is: cleaning would hide the damage.
+    Topic settings from the metadata log in one of a broker's directories, or else --config and --server-properties,
+    decide which topics are compacted and how. The result is what a broker leaves once its delayed deletions are done.
+    A damaged log is reported and left as it is: cleaning would hide the damage.
 
     Prints the plan first. With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
     `undo` reverses it. Exit code 0 if there was nothing to do, or if DIR was written; 2 if something was changed in
     place, 1 if nothing was and a partition was left as it is, 3 if it refused, 4 if something could not be read.
     """
     settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
-    holding([path], chosen_of(topics, numbers, excluded))
+    chosen = chosen_of(topics, numbers, excluded)
+    paths = tuple(holding(paths, chosen))
     acting = Acting(yes=yes, as_json=as_json, show=_print_plan, reports=_reports)
     if dry_run and (into is not None or yes or quarantine is not None):
         raise UsageError("--dry-run changes nothing: --into, --yes and --quarantine cannot be used with it")
-    acted_on = path if into is None else into
-    with acting.on([acted_on], quarantine), RecoveryProgress("compacting") as progress:
-        made = None
-        if dry_run or (not yes and into is None):
-            made = plan_compaction(
-                path,
-                config=settings,
-                at=at,
-                select=chosen_of(topics, numbers, excluded),
-                on_progress=progress.update,
-            )
+    if into is not None and len(paths) != 1:
+        raise UsageError(f"--into works on a copy of one log directory, and {len(paths)} are meant: {', '.join(paths)}")
+    with acting.on(paths if into is None else (into,), quarantine), RecoveryProgress("compacting") as progress:
+        if into is not None:
+            result = compact(
+                paths[0], config=settings, at=at, select=chosen, into=into, quarantine=quarantine,
+                on_progress=progress.update, on_plan=progress.paused(acting.planned),
+            )  # fmt: skip
+            return _show([result], acting, progress, is_new=True)
+        planned: list[Compaction] | None = None
+        if dry_run or not yes:
+            planned = [
+                plan_compaction(
+                    path, config=settings, at=at, select=chosen, also=also, beside=paths,
+                    on_progress=progress.update,
+                )
+                for path, *also in by_log_directory(paths)
+            ]
             progress.pause()
-            acting.planned(made)
+            for made in planned:
+                acting.planned(made)
             if dry_run:
-                if as_json:
+                for made in planned if as_json else ():
                     print_json({**made.as_dict(), **_NOTHING_DONE})
-                return _outcome_of_plan(made)
-            if made.changes:
-                acting.agree(_question(made))
-        result = compact(
-            path,
-            config=settings,
-            at=at,
-            select=chosen_of(topics, numbers, excluded),
-            into=into,
-            quarantine=quarantine,
-            expected=made,
-            on_progress=progress.update,
-            on_plan=progress.paused(acting.planned) if made is None else None,
-        )
-        progress.pause()
-        acting.tell(result.as_dict(), lambda: _print_result(result))
-        return _outcome(result, is_new=into is not None)
+                return max(map(_outcome_of_plan, planned))
+            if any(made.changes for made in planned):
+                acting.agree(_question([made for made in planned if made.changes]))
+        results = compact_all(
+            paths, config=settings, at=at, select=chosen, quarantine=quarantine, expected=planned,
+            on_progress=progress.update, on_plan=progress.paused(acting.planned) if planned is None else None,
+        )  # fmt: skip
+        return _show(results, acting, progress, is_new=False)
+
+
+def _show(
+    results: Sequence[CompactionResult], acting: Acting[Compaction], progress: RecoveryProgress, *, is_new: bool
+) -> Outcome:
+    """Tell what was done; the worst exit code."""
+    progress.pause()
+    for result in results:
+        acting.tell(result.as_dict(), partial(_print_result, result))
+    return max(_outcome(result, is_new=is_new) for result in results)

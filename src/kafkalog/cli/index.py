@@ -9,7 +9,7 @@ import click
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.lines import finish
 from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES, job_count
-from kafkalog.cli.options.paths import PATH, PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json
@@ -18,10 +18,11 @@ from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings, total_bytes
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
-from kafkalog.recovery import Plan
+from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.broker_settings import LogSettings
-from kafkalog.recovery.run import rebuild_indexes
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.rebuilding import rebuild_all_indexes
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome
 from kafkalog.words.ways import with_needs
@@ -81,7 +82,7 @@ def _of_indexes(findings: Iterable[Finding]) -> list[Finding]:
 
 
 @command.command(name="rebuild")
-@PATH
+@PATHS
 @CONFIG
 @SERVER_PROPERTIES
 @AT
@@ -90,7 +91,7 @@ def _of_indexes(findings: Iterable[Finding]) -> list[Finding]:
 @YES
 @JSON
 def rebuild_command(
-    path: str,
+    paths: tuple[str, ...],
     config: tuple[str, ...],
     server_properties: str | None,
     at: int | None,
@@ -106,17 +107,27 @@ def rebuild_command(
     """
     settings = {**LogSettings.from_server_properties(settings_in(server_properties)), **parse_settings(config)}
     acting = Acting[Plan](yes=yes, as_json=as_json)
-    with acting.on([path]):
-        acting.agree(f"Rebuild all indexes in {escape_controls(path)}?")
+    paths = tuple(log_directories(paths))
+    with acting.on(paths):
+        acting.agree(f"Rebuild all indexes in {', '.join(map(escape_controls, paths))}?")
         with RecoveryProgress("rebuilding") as progress:
-            result = rebuild_indexes(
-                path,
+            results = rebuild_all_indexes(
+                paths,
                 config=settings,
                 at=at,
                 cluster_metadata=cluster_metadata,
                 jobs=job_count(jobs),
                 on_progress=progress.update,
             )
+    for result in results:
+        _tell(result, acting, cluster_metadata=cluster_metadata)
+    if any(result.plan.is_unreadable for result in results):
+        return Outcome.IO_ERROR
+    return Outcome.CHANGED if any(result.changed for result in results) else Outcome.CLEAN
+
+
+def _tell(result: RecoveryResult, acting: Acting[Plan], *, cluster_metadata: bool) -> None:
+    """What was rebuilt in a log directory, and what was left out."""
     if not cluster_metadata and CLUSTER_METADATA_DIRECTORY in result.plan.survey.directories:
         click.echo(
             f"kafkalog: {CLUSTER_METADATA_DIRECTORY} was left out, which `index verify` examines: add "
@@ -124,8 +135,5 @@ def rebuild_command(
             err=True,
         )
     acting.tell(with_needs(result.as_dict()), lambda: print_plan(result.plan))
-    if result.run_id is not None and not as_json:
+    if result.run_id is not None and not acting.as_json:
         acting.write(f"what was there is in {result.quarantine}")
-    if result.plan.is_unreadable:
-        return Outcome.IO_ERROR
-    return Outcome.CHANGED if result.changed else Outcome.CLEAN

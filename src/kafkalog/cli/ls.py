@@ -172,15 +172,15 @@ def _print_partitions(title: str, summaries: list[PartitionHealth], *, each_of_m
                 each.partition.topic,
                 each.partition.partition,
                 each.partition.state.value,
-                len(each.segments),
-                each.log_start_offset,
+                len(each.segments) if each.is_listed else _UNKNOWN,
+                each.log_start_offset if each.is_listed else _UNKNOWN,
                 each.local_log_start_offset,
                 _UNKNOWN if each.is_unknown else each.first_offset,
                 _UNKNOWN if each.is_unknown else each.last_offset,
                 _UNKNOWN if each.log_end_offset is None else each.log_end_offset,
                 each.first_timestamp,
                 each.last_timestamp,
-                each.partition.size,
+                each.partition.size if each.is_listed else None,
                 _codecs(each.codecs),
                 _health_text(each),
             ]
@@ -195,6 +195,8 @@ class _Sum(NamedTuple):
 
     partitions: int
     hurt: int
+    unlisted: int
+    """whose directory could not be listed: no total includes them"""
     segments: int
     size: int
     first_timestamp: int | None
@@ -205,6 +207,7 @@ class _Sum(NamedTuple):
         return cls(
             len(summaries),
             sum(not each.is_sound for each in summaries),
+            sum(not each.is_listed for each in summaries),
             sum(len(each.segments) for each in summaries),
             sum(each.partition.size for each in summaries),
             min((each.first_timestamp for each in summaries if each.first_timestamp is not None), default=None),
@@ -214,6 +217,7 @@ class _Sum(NamedTuple):
     def cells(self) -> list[object]:
         """The last row of the table of partitions."""
         health = f"{self.hurt} not ok" if self.hurt else "ok"
+        health += f", {self.unlisted} not counted" if self.unlisted else ""
         times = (self.first_timestamp, self.last_timestamp)
         return ["total", self.partitions, "", self.segments, "", "", "", "", "", *times, self.size, "", health]
 
@@ -328,7 +332,7 @@ def command(
     if as_json and (damage_first or each_of_many):
         raise UsageError(f"{'--damage-first' if damage_first else '--all'} is for the table; --json lists everything")
     chosen = chosen_of(topics, numbers, excluded)
-    inventory = open_all(*paths, tolerant=True)
+    inventory = open_all(*paths, tolerant=True, missing_too=True)
     wanted = selected(chosen, inventory.partitions, inventory.all_unreadable)
     with ByteProgress("reading", sum(partition.size for partition in wanted)) as progress:
         listed = health_of(inventory, chosen, wanted, job_count(jobs), progress.advance)

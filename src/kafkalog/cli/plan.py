@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -16,12 +15,16 @@ from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
 from kafkalog.cli.settings import given_words, options_of, planning_options
 from kafkalog.cli.unplanned import Unplanned
-from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log.directories.inventory import is_missing, missing_directory
+from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery import Plan
 from kafkalog.recovery.act.unfinished_business import Standing, standing
+from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding
-from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
+from kafkalog.recovery.run import RecoveryOptions, log_directory_of, options_for_each, plan_one
 from kafkalog.words.advice import in_options
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls
@@ -41,21 +44,33 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
             if isinstance(error, UsageError) and len(paths) == 1:
                 raise
             failed[path] = error
-    topics = known_topics([path for path in paths if path not in failed])
-    options = replace(options, rules=replace(options.rules, topics=topics))
+    usable = [log_directory_of(path) for path in paths if path not in failed]
+    asked, lost = options_for_each(options, usable), _lost(failed, usable)
     plans: list[Plan | Unplanned] = []
     with RecoveryProgress("planning") as progress:
         for path, *also in by_log_directory(paths):
             try:
                 if path in failed:
                     raise failed[path]
-                plans.append(plan_one(path, options, also=also, jobs=jobs, on_progress=progress.update))
+                wanted = asked[log_directory_of(path)]
+                plans.append(plan_one(path, wanted, also=also, jobs=jobs, on_progress=progress.update))
             except (StorageError, RecoveryRefused, UsageError) as error:
                 if isinstance(error, UsageError) and path not in failed:
                     raise
-                plans.append(Unplanned(os.path.realpath(path), error))
+                plans.append(Unplanned(os.path.realpath(path), error, lost.get(path)))
     told = iter(tell_duplicates([made for made in plans if isinstance(made, Plan)]))
     return [next(told) if isinstance(made, Plan) else made for made in plans]
+
+
+def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[str, Finding]:
+    """Of the directories that cannot be planned for those that are missing or cannot be read, beside others."""
+    found = {}
+    for path, error in failed.items():
+        if isinstance(error, StorageError):
+            found[path] = unreadable(error, path)
+        elif usable and is_missing(path):
+            found[path] = missing_directory(path)
+    return dict(zip(found, with_what_was_there(found.values(), usable), strict=True))
 
 
 def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Given = NOTHING_GIVEN) -> int:
@@ -84,7 +99,9 @@ def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
     if made.is_unreadable:
         return Outcome.IO_ERROR
     if isinstance(made, Unplanned):
-        return Outcome.USAGE if isinstance(made.error, UsageError) else Outcome.REFUSED
+        if not isinstance(made.error, UsageError):
+            return Outcome.REFUSED
+        return Outcome.USAGE if made.finding is None else Outcome.FINDINGS
     is_halfway = made.refusal is not None and made.refusal.startswith(tuple(run.detail for run in stands.unfinished))
     if made.refusal is not None and not is_halfway:
         return Outcome.REFUSED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 
@@ -19,7 +20,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_all
 from kafkalog.log.directories.selection import unreadable_names
-from kafkalog.recovery.run import known_topics
+from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.words.times import time_text
 
 __all__ = ["command"]
@@ -55,12 +56,13 @@ def command(
     chosen = chosen_of(topics, numbers, excluded)
     keys = [key for each in inventory.log_dirs for key in each]
     chosen.check([*keys, *unreadable_names(inventory.all_unreadable)])
-    facts = known_topics([each.path for each in inventory.log_dirs])
+    known = facts_of_each([each.path for each in inventory.log_dirs])
     now = time.time_ns() // 1_000_000 if at is None else at
     given, instead = settings_in(server_properties), parse_settings(config)
     found = [
         foreseen
         for each in inventory.log_dirs
+        for facts in [known[os.path.realpath(each.path)]]
         for foreseen in foresee_retention(each, at=now, facts=facts, given=given, instead=instead, select=chosen)
     ]
     if as_json:

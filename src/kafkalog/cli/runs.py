@@ -15,8 +15,9 @@ from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs
+from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs, runs_of_each
 from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
+from kafkalog.recovery.facts.places import log_directories
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome
 
@@ -122,11 +123,11 @@ def _purge(
     acting: Acting[RunInfo],
 ) -> int:
     as_json = acting.as_json
-    if run_ids and len(paths) != 1:
-        raise UsageError("--purge takes one PATH")
+    named = runs_of_each(paths, run_ids, quarantine) if run_ids else {}
+    meant = {path: named.get(path, ()) for path in paths if days is not None or path in named}
     chosen = [
-        (path, root_of_runs(path), *purgeable(path, run_ids, older_than_days=days, quarantine=quarantine))
-        for path in paths
+        (path, root_of_runs(path), *purgeable(path, wanted, older_than_days=days, quarantine=quarantine))
+        for path, wanted in meant.items()
     ]
     if not as_json:
         for _path, root, found, _left in chosen:
@@ -184,6 +185,7 @@ def command(
     Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it refused.
     """
     properties_only_for(ctx)
+    paths = tuple(log_directories(paths))
     if run_ids or days is not None:
         acting = Acting[RunInfo](yes=yes, as_json=as_json)
         with acting.on(paths, quarantine):

@@ -50,6 +50,11 @@ def planning_options(function: Function) -> Function:
             help="Correct a single flipped bit if the proof is at least this strong.",
         ),
         CLUSTER_METADATA,
+        click.option(
+            "--meta-properties",
+            is_flag=True,
+            help="Also write a lost meta.properties, by the broker's other log directories and its metadata log.",
+        ),
         JOBS,
         click.option(
             "--copy",
@@ -86,6 +91,7 @@ def options_of(given: Mapping[str, Any]) -> RecoveryOptions:
         repair_bits=None if proof is None else Proof[proof.upper()],
         topic_id=given["topic_id"],
         cluster_metadata=given["cluster_metadata"],
+        meta_properties=given["meta_properties"],
     )
     chosen = chosen_of(given["topics"], given["numbers"], given["excluded"])
     return RecoveryOptions(rules=rules, select=chosen, copies=given["copies"])
@@ -95,7 +101,7 @@ _REPEATED = {"config": "--config", "topics": "--topic", "numbers": "--partition"
 _SINGLE = {"at": "--at", "server_properties": "--server-properties", "topic_id": "--topic-id"}
 
 
-_FLAGS = {"full": "--full", "cluster_metadata": "--cluster-metadata"}
+_FLAGS = {"full": "--full", "cluster_metadata": "--cluster-metadata", "meta_properties": "--meta-properties"}
 _OF_ACTING = {"into": "--into", "quarantine": "--quarantine"}
 
 

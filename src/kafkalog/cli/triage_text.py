@@ -31,6 +31,7 @@ def _losses(each: PartitionTriage) -> str:
             continue
         lost = ", ".join(f"{node} loses {loss.start}-{loss.end - 1}" for node, loss in sorted(losses.items()))
         told.append(lost if len(each.leaders) == 1 else f"under {leader}: {lost}")
+    told += [f"{leader} is damaged in {counted(each.flaws[leader], 'place')}" for leader in each.flawed_leaders]
     return "; ".join(told)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import click
 
@@ -11,7 +13,7 @@ from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import CONFIG, JSON, YES
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.numbers import PARTITION
-from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.settings import parse_settings
@@ -20,10 +22,12 @@ from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.selection import is_glob, matcher
-from kafkalog.recovery import Remains, deleted, plan_undelete, undelete_into
+from kafkalog.recovery import Remains, deleted, undelete_into
 from kafkalog.recovery.act.history import root_of_runs
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.undeleting.results import PutBack, UndeleteResult, Undeletion
 from kafkalog.recovery.undeleting.taking_out import TakenOut
-from kafkalog.recovery.undeleting.undeletion import PutBack, UndeleteResult, Undeletion, undelete
+from kafkalog.recovery.undeleting.undeletion import plan_undelete_all, undelete_all
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome
@@ -32,62 +36,79 @@ __all__ = ["command"]
 
 
 def _remains(
-    path: str,
+    paths: Sequence[str],
     patterns: Sequence[str],
     numbers: Sequence[int],
     quarantine: str | None,
     unreadable: dict[str, StorageError],
-) -> Sequence[Remains]:
-    """What was deleted of the topics that are named; `UnknownName` for a name or pattern of which nothing was.
+) -> dict[str, Sequence[Remains]]:
+    """What was deleted of the topics that are named, by path; `UnknownName` for a topic of which nothing was.
 
     Where something cannot be read, nobody knows what was deleted of it.
     """
+    found: dict[str, Sequence[Remains]] = {}
+    look = partial(deleted, quarantine=quarantine, on_unreadable=unreadable.__setitem__, beside=paths)
     if len(patterns) == 1 and not is_glob(patterns[0]):  # the others need not be read then
-        found = deleted(path, topic=patterns[0], partitions=numbers, quarantine=quarantine,
-                        on_unreadable=unreadable.__setitem__)  # fmt: skip
-        if found or unreadable:
+        found = {path: look(path, topic=patterns[0], partitions=numbers) for path in paths}
+        if any(found.values()) or unreadable:
             return found
-    everything = deleted(path, quarantine=quarantine, on_unreadable=unreadable.__setitem__)
-    names = {each.topic for each in everything}
+    everything = {path: look(path) for path in paths}
+    names = {each.topic for several in everything.values() for each in several}
     is_meant = (
         matcher(frozenset(patterns)) if unreadable and patterns else chosen_names("deleted topic", patterns, names)
     )
-    return [each for each in everything if is_meant(each.topic) and (not numbers or each.partition in numbers)]
+    return {
+        path: [each for each in several if is_meant(each.topic) and (not numbers or each.partition in numbers)]
+        for path, several in everything.items()
+    }
 
 
 @contextmanager
-def _nearest_name(path: str, patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
+def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
     """A topic of which nothing was deleted at all is `UnknownName`, as everywhere, and no refusal to put it back."""
     try:
         yield
     except RecoveryRefused as refused:
         if refused.reason == "nothing":
-            _remains(path, patterns, (), quarantine, {})
+            _remains(paths, patterns, (), quarantine, {})
         raise
 
 
-def _topics(path: str, patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None) -> list[str]:
+def _topics(paths: Sequence[str], patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None) -> list[str]:
     """The topics to put back: names as they are, which the recovery itself looks for, and what patterns stand for."""
     if not any(map(is_glob, patterns)):
         return list(dict.fromkeys(patterns))
-    found = _remains(path, patterns, numbers, quarantine, {})
-    return list(dict.fromkeys(each.topic for each in found))
+    found = _remains(paths, patterns, numbers, quarantine, {})
+    return list(dict.fromkeys(each.topic for several in found.values() for each in several))
 
 
-def _list(path: str, patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None, as_json: bool) -> int:
-    root = root_of_runs(path)
+def _list(
+    paths: Sequence[str], patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None, as_json: bool
+) -> int:
     unreadable: dict[str, StorageError] = {}
-    found = _remains(path, patterns, numbers, quarantine, unreadable)
+    found = _remains(paths, patterns, numbers, quarantine, unreadable)
     reasons = [(place, str(error)) for place, error in sorted(unreadable.items())]
     outcome = _told_unreadable(reasons)
-    if as_json:
-        line = {"path": root, "remains": [each.as_dict() for each in found], "changed": False}
-        print_json({**line, "unreadable": [{"path": place, "reason": reason} for place, reason in reasons]})
-        return outcome
+    for path, several in found.items():
+        root = root_of_runs(path)
+        own = reasons if len(paths) == 1 else [each for each in reasons if _is_of(each[0], root)]
+        if as_json:
+            line = {"path": root, "remains": [each.as_dict() for each in several], "changed": False}
+            print_json({**line, "unreadable": [{"path": place, "reason": reason} for place, reason in own]})
+        else:
+            _print_remains(root, several, "in what can be read" if own else "")
+    return outcome
+
+
+def _is_of(place: str, root: str) -> bool:
+    """Whether it is in a log directory or in what its runs keep; relative places are of the directory itself."""
+    return not os.path.isabs(place) or place == root or place.startswith((f"{root}/", f"{root}."))
+
+
+def _print_remains(root: str, found: Sequence[Remains], rest: str) -> None:
     if not found:
-        rest = " in what can be read" if reasons else ""
-        _print(f"{escape_controls(root)}: no deleted data is still on disk{rest}")
-        return outcome
+        _print(f"{escape_controls(root)}: no deleted data is still on disk{' ' if rest else ''}{rest}")
+        return
     print_table(
         escape_controls(root),
         [
@@ -117,7 +138,6 @@ def _list(path: str, patterns: Sequence[str], numbers: Sequence[int], quarantine
         ],
     )
     _print(*(_outcome(each) for each in found), *_damage(found))
-    return outcome
 
 
 def _damage(found: Sequence[Remains]) -> Iterator[str]:
@@ -192,7 +212,7 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
 
 
 @click.command(name="undelete")
-@PATH
+@PATHS
 @SERVER_PROPERTIES
 @click.option("-t", "--topic", "patterns", metavar="TOPIC", multiple=True,
               help="Restore this topic: a name or a pattern with *, ? and [...]; may be repeated. Without it, or with "
@@ -214,7 +234,7 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
 @click.pass_context
 def command(
     ctx: click.Context,
-    path: str,
+    paths: tuple[str, ...],
     server_properties: str | None,
     patterns: tuple[str, ...],
     numbers: tuple[int, ...],
@@ -230,7 +250,7 @@ def command(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """List what was deleted from a log directory and is still on disk, or restore it.
+    """List what was deleted from log directories and is still on disk, or restore it.
 
     Covers deleted partitions (-delete and -stray directories), deleted segments (.deleted), and what recoveries keep.
     A topic is restored under the broker's lock and with a journal; `undo` reverses that.  A broker removes what it
@@ -243,6 +263,7 @@ def command(
     something could not be read; the list and --into still cover the rest.
     """
     properties_only_for(ctx)
+    paths = tuple(log_directories(paths))
     if not patterns or only_list:
         only_to_restore = {
             "--into": into, "--as": as_topic, "--source": source, "--topic-id": topic_id, "--config": config,
@@ -253,34 +274,39 @@ def command(
             raise UsageError(f"--list only shows what there is: {meant[0]} cannot be used with it")
         if meant:
             raise UsageError(f"{meant[0]} is for restoring a topic: name it with --topic")
-        return _list(path, patterns, numbers, quarantine, as_json)
+        return _list(paths, patterns, numbers, quarantine, as_json)
     if hold and (into is not None or as_topic is not None or topic_id is not None):
         raise UsageError("--hold only renames directories: --into, --as and --topic-id cannot be used with it")
     settings = parse_settings(config)
-    topics = _topics(path, patterns, numbers, quarantine)
+    topics = _topics(paths, patterns, numbers, quarantine)
     if len(topics) > 1 and (into is not None or as_topic is not None or topic_id is not None):
         raise UsageError(
             f"--into, --as and --topic-id take one topic, and {len(topics)} are meant: {', '.join(topics)}"
         )
     acting = Acting(yes=yes, as_json=as_json, show=_show_plan)
-    with acting.on([path], quarantine), _nearest_name(path, patterns, quarantine):
+    with acting.on(paths, quarantine), _nearest_name(paths, patterns, quarantine):
         if into is not None:
             taken = undelete_into(
-                path, into, topics[0], partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
-                config=settings, at=at, quarantine=quarantine,
+                paths[0], into, topics[0], partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
+                config=settings, at=at, quarantine=quarantine, also=paths[1:],
             )  # fmt: skip
             _show_taken(taken, as_json)
             return _told_unreadable(taken.unreadable)
+        planned: list[list[Undeletion]] = []
         for topic in topics:  # all of them before the first is put back: a refusal changes nothing
-            acting.planned(plan_undelete(
-                path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
+            planned.append(plan_undelete_all(
+                paths, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
                 at=at, hold=hold,
             ))  # fmt: skip
-        acting.agree(f"Put {escape_controls(', '.join(topics))} back in {escape_controls(acting.plans[0].root)}?")
+            for made in planned[-1]:
+                acting.planned(made)
+        places = ", ".join(dict.fromkeys(escape_controls(made.root) for made in acting.plans))
+        acting.agree(f"Put {escape_controls(', '.join(topics))} back in {places}?")
         for number, topic in enumerate(topics):
-            result = undelete(
-                path, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
-                at=at, hold=hold, quarantine=quarantine, expected=None if number else acting.plans[0],
+            results = undelete_all(
+                paths, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
+                at=at, hold=hold, quarantine=quarantine, expected=None if number else planned[0],
             )  # fmt: skip
-            _show_put_back(result, as_json)
+            for result in results:
+                _show_put_back(result, as_json)
     return Outcome.CHANGED

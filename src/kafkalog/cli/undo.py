@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
-from kafkalog.cli.options.paths import PATH, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.recovery import undo
-from kafkalog.recovery.undoing import UndoResult, refuse_without_run
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.undoing import UndoResult, refuse_without_run, runs_to_undo
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome
 
@@ -17,9 +20,10 @@ __all__ = ["command"]
 
 
 @click.command(name="undo", cls=StrictCommand)
-@PATH
+@PATHS
 @SERVER_PROPERTIES
-@click.option("--run", "run_id", metavar="RUN", help="Which run [the latest on PATH].")
+@click.option("--run", "run_ids", metavar="RUN", multiple=True,
+              help="Which run, on whichever PATH it was; may be repeated [the latest].")  # fmt: skip
 @QUARANTINE
 @MOVED
 @YES
@@ -27,9 +31,9 @@ __all__ = ["command"]
 @click.pass_context
 def command(
     ctx: click.Context,
-    path: str,
+    paths: tuple[str, ...],
     server_properties: str | None,
-    run_id: str | None,
+    run_ids: tuple[str, ...],
     quarantine: str | None,
     moved: bool,
     yes: bool,
@@ -37,15 +41,25 @@ def command(
 ) -> int:
     """Restore a directory to its state before a recovery, every byte and every file time.
 
-    Refuses if a file has changed since then.  Exit code 2 when done, 3 if it refused.
+    If runs were on several log directories, say which with --run: one recovery of several directories left a run on
+    each.  Refuses if a file has changed since then.  Exit code 2 when done, 3 if it refused.
     """
     properties_only_for(ctx)
     acting = Acting[UndoResult](yes=yes, as_json=as_json)
-    with acting.on([path], quarantine):
-        if not yes:
-            refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
-        acting.agree(f"Undo {run_id or 'the latest run'} on {escape_controls(path)}?")
-        result = undo(path, run_id, quarantine=quarantine, moved=moved)
-        undone = f"run {result.run_id} on {result.root} is undone: {result.files} files restored"
-        acting.tell(result.as_dict(), lambda: acting.write(*filter(None, [result.note]), undone))
+    paths = tuple(log_directories(paths))
+    with acting.on(paths, quarantine):
+        wanted = runs_to_undo(paths, run_ids, quarantine=quarantine, moved=moved)
+        if not yes or len(wanted) > 1:
+            for path, run_id in wanted:
+                refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
+        named = [f"{run_id or 'the latest run'} on {escape_controls(path)}" for path, run_id in wanted]
+        acting.agree(f"Undo {', '.join(named)}?")
+        for path, run_id in wanted:
+            result = undo(path, run_id, quarantine=quarantine, moved=moved)
+            acting.tell(result.as_dict(), partial(_tell, result, acting))
     return Outcome.CHANGED
+
+
+def _tell(result: UndoResult, acting: Acting[UndoResult]) -> None:
+    undone = f"run {result.run_id} on {result.root} is undone: {result.files} files restored"
+    acting.write(*filter(None, [result.note]), undone)

@@ -22,6 +22,8 @@ class Unplanned:
     root: str
     error: StorageError | RecoveryRefused | UsageError | None
     """None: another directory was in the way before this one was examined"""
+    finding: Finding | None = None
+    """one of the broker's directories is not there or cannot be read: what was in it"""
 
     @property
     def is_unreadable(self) -> bool:
@@ -31,17 +33,22 @@ class Unplanned:
     @property
     def sentence(self) -> str:
         """Why, with the directory's name."""
+        if self.finding is not None and not self.is_unreadable:
+            return f"{self.root}: {self.finding.detail}"
         blocked = "another directory was declined before this one was examined"
         why = blocked if self.error is None else sentence_of(self.error)
-        return why if self.root in why else f"{self.root}: {why}"
+        lost = "" if self.finding is None else f"; {self.finding.detail.partition('; ')[2]}"
+        return f"{why if self.root in why else f'{self.root}: {why}'}{lost}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, with the names that a plan has at its top level."""
         findings: list[Finding] = []
         if isinstance(self.error, StorageError):
-            found = unreadable(self.error, self.root)
+            found = self.finding or unreadable(self.error, self.root)
             relative = os.path.relpath(found.file or self.root, self.root)
             findings = [found.in_file(relative)]
+        elif self.finding is not None:
+            findings = [self.finding.in_file(".")]
         return {
             "path": self.root,
             "mode": None,

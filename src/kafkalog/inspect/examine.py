@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from kafkalog import __version__
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
@@ -14,6 +15,7 @@ from kafkalog.inspect.annotated import bytes_around
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.facts import Damage, Directory, Planned, ReportFacts
 from kafkalog.inspect.walked import walk_over
+from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL
@@ -24,8 +26,9 @@ from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.copies.compare import compare
 from kafkalog.recovery.copies.comparison import Comparison
 from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.run import RecoveryOptions, known_topics, log_directory_of, plan_one
+from kafkalog.recovery.run import RecoveryOptions, log_directory_of, plan_one
 
 __all__ = ["MOST_DAMAGES", "examine"]
 
@@ -52,7 +55,8 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
         examined = walk_over(placed, by_file, of_partition, ends, asked.limits, advance)
     comparison, comparison_problem = _compared(paths, inventory, asked, watch, size)
     planned = tuple(_planned(inventory, placed, asked, watch))
-    serious = [each for each in verified.findings if each.severity is not Severity.INFO]
+    copied = _copies_of_one(inventory)
+    serious = [each for each in verified.findings if each.severity is not Severity.INFO and not _is_of(copied, each)]
     serious.sort(key=_by_weight)
     return ReportFacts(
         paths=tuple(paths),
@@ -71,6 +75,18 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
         deep=asked.deep,
         unread=tuple(f"{each.file}: {each.detail}" for each in inventory.unreadable),
     )
+
+
+def _copies_of_one(inventory: Inventory) -> frozenset[str]:
+    """The files that give log directories their identity, where all are one directory at several times."""
+    if not are_copies_of_one(inventory.log_dirs):
+        return frozenset()
+    return frozenset(os.path.join(each.path, META_PROPERTIES) for each in inventory.log_dirs)
+
+
+def _is_of(copied: frozenset[str], finding: Finding) -> bool:
+    """That they share an id is what makes them comparable, and no damage."""
+    return finding.code is FindingCode.IDENTITY_MISMATCH and finding.file in copied
 
 
 def _is_zookeeper(path: str) -> bool:
@@ -189,14 +205,16 @@ def _planned(
     roots = [log_dir.path for log_dir in inventory.log_dirs if log_dir.path in wanted or asked.chosen == ALL]
     alone = [each.path for each in inventory.standalone if each.path in wanted and os.path.isdir(each.path)]
     possible = [path for path in (*roots, *alone) if _has_root(path)]
-    rules = Rules(config=asked.config, at=asked.at, topics=known_topics(possible)) if possible else Rules()
+    rules = Rules(config=asked.config, at=asked.at)
+    facts = facts_of_each([log_directory_of(path) for path in possible])
     holders = _holders(inventory)
     with watch.planning() as update:
         for path in (*roots, *alone):
             copies = tuple(other for other in roots if other != path and holders.get(path, set()) & holders[other])
             problem: KafkaLogError | None = None
             for with_copies in dict.fromkeys((copies, ())):
-                options = RecoveryOptions(rules=rules, select=asked.chosen, copies=with_copies)
+                known = replace(rules, topics=facts[log_directory_of(path)]) if path in possible else rules
+                options = RecoveryOptions(rules=known, select=asked.chosen, copies=with_copies)
                 try:
                     made = plan_one(path, options, jobs=asked.jobs, on_progress=update)
                 except (RecoveryRefused, StorageError, UsageError) as error:

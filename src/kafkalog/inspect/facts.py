@@ -16,7 +16,18 @@ from kafkalog.recovery.copies.comparison import Comparison
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.plan import BrokerForecast
 
-__all__ = ["Damage", "Directory", "Examined", "PartitionFacts", "Planned", "ReportFacts", "TopicFacts"]
+__all__ = ["Damage", "Directory", "Examined", "Hole", "PartitionFacts", "Planned", "ReportFacts", "TopicFacts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Bytes or offsets between two batches that no batch covers; times in ms, -1 where the batch has none."""
+
+    last_before: int
+    """the last offset before it"""
+    time_before: int
+    first_after: int
+    time_after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,8 @@ class PartitionFacts:
     """name and batches"""
     words: tuple[str, ...]
     """codes of what was found, the worse first; none where all is well"""
+    holes: tuple[Hole, ...] = ()
+    """the first of them"""
 
     @property
     def name(self) -> str:

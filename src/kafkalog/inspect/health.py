@@ -14,20 +14,23 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.names import META_PROPERTIES, DirectoryState
+from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.files import PathLike, unreadable
+from kafkalog.log.disk.files import PathLike, real, unreadable
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.walk.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
+from kafkalog.recovery.checks.lost_and_found import batches_outside
+from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.missing_segments import missing_from
 from kafkalog.recovery.checks.partition import Beside
 from kafkalog.recovery.checks.verify import beside_of
+from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.workers import OnRead, in_order
 from kafkalog.tiers.tiering import LocalStart
 
@@ -73,6 +76,11 @@ class PartitionHealth:
     def is_unknown(self) -> bool:
         """There are bytes, and no offset can be told from them."""
         return self.first_offset is None and (not self.is_read or self.partition.size > 0)
+
+    @property
+    def is_listed(self) -> bool:
+        """False: not even the directory could be listed, and nothing is known of its size."""
+        return self.is_read or bool(self.partition.segments)
 
     @property
     def first_offset(self) -> int | None:
@@ -195,7 +203,7 @@ def health(
     * `limits`: what a batch or file may hold at most (`Limits`)
     * `on_read`: is told of bytes of logs as they are read
     """
-    inventory = open_all(*paths, tolerant=True, limits=limits)
+    inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
     select.check(inventory.names)
     wanted = [each for each in inventory.partitions if select.takes(each.topic, each.partition)]
     return health_of(inventory, select, wanted, jobs, on_read or (lambda _count: None))
@@ -206,8 +214,10 @@ def health_of(
 ) -> tuple[DirectoryHealth, ...]:
     """As `health`, of directories that were opened and partitions of them that are meant."""
     together = inventory.findings_together()
+    known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}
-    found = [DirectoryHealth(each.file or "", None, None, (), (each,)) for each in inventory.unreadable]
+    unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
+    found = [DirectoryHealth(each.file or "", None, None, (), (each,)) for each in unusable]
     for log_dir in inventory.log_dirs:
         partitions = [each for each in log_dir.partitions if id(each) in meant]
         hidden = [each for each in log_dir.findings if each.code is FindingCode.UNREADABLE]
@@ -216,8 +226,14 @@ def health_of(
         places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
         findings = [*findings_of_half_done(log_dir.path), *log_dir.findings]
         findings += [each for each in together if each.file in places]
-        findings += missing_partitions_of(log_dir) if select == ALL else []
+        if select == ALL:
+            facts = known[real(log_dir.path)]
+            findings += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
         read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs), jobs, on_read)
+        if select == ALL:
+            findings += batches_outside(log_dir, {each.partition.path: each.log_end_offset for each in read})
+        findings, unread = _as_rows(log_dir, findings, select)
+        read += unread
         found.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
     for partition in inventory.standalone:
         if id(partition) in meant:
@@ -225,6 +241,22 @@ def health_of(
             read = _several([partition], None, None, jobs, on_read)
             found.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
     return tuple(found)
+
+
+def _as_rows(
+    log_dir: LogDir, findings: Sequence[Finding], select: Selection
+) -> tuple[list[Finding], tuple[PartitionHealth, ...]]:
+    """The findings without those about whole partition directories that cannot be listed, and these as rows."""
+    rest, rows = [], []
+    for finding in findings:
+        path = finding.file or ""
+        name = parse_partition_directory(os.path.basename(path))
+        if finding.code is not FindingCode.UNREADABLE or name is None or os.path.dirname(path) != log_dir.path:
+            rest.append(finding)
+        elif select.takes(name.topic, name.partition):
+            hidden = Partition(path, name, (), findings=(finding,))
+            rows.append(PartitionHealth(hidden, (), (finding,), BehindDamage(), is_read=False))
+    return rest, tuple(rows)
 
 
 def _several(

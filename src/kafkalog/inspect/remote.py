@@ -22,7 +22,7 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
-from kafkalog.tiers.bucket import epochs_of
+from kafkalog.tiers.bucket import epochs_of, segments_of
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.lineage import RemoteStretch, lineage
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
@@ -137,7 +137,7 @@ class _Looking:
         """One of them, with its findings."""
         local = self._local.get(key, {})
         events = self._events.get(key, [])
-        stretches = lineage(events, self._epochs(key, local))
+        stretches = lineage(events or self._by_listing(key), self._epochs(key, local))
         found = RemotePartition(
             topic=key[0],
             topic_id=key[1],
@@ -151,12 +151,17 @@ class _Looking:
         found.findings += findings_of(found, now)
         return found
 
+    def _by_listing(self, key: Key) -> list[RemoteSegment]:
+        """What is read of a log where no event tells of it."""
+        listed = self._listed.get(key)
+        return segments_of(self._tier, listed) if listed and self._tier is not None else []
+
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
         """Of the copy that reaches furthest, or as they lie beside the last remote segment."""
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:
             return known.partition.leader_epochs
-        listed = self._listed.get(key)
+        listed = self._listed.get(key) if key in self._events else None
         return epochs_of(self._tier, listed[-1]) if listed and self._tier is not None else ()
 
     def _rows(
@@ -176,5 +181,5 @@ class _Looking:
                 segment=segment, listed=there, is_listed=there is not None if self._has_listing else None,
                 is_local=segment is not None
                 and any(each.holds(segment.start_offset, segment.end_offset) for each in parts),
-                belongs=segment_id in belonging if segment is not None else None,
+                belongs=segment_id in belonging,
             )  # fmt: skip

@@ -24,6 +24,7 @@ def findings_of(found: RemotePartition, now: int) -> Iterator[Finding]:
     """Everything that is wrong with one log; `now` in ms."""
     for row in found.rows:
         yield from _missing(row)
+        yield from _incomplete(row, found)
         yield from _leaked(row, found)
         yield from _damaged(row)
         yield from _stuck(row)
@@ -59,6 +60,20 @@ def _missing(row: RemoteRow) -> Iterator[Finding]:
     severity = Severity.ERROR if FileKind.LOG in gone else Severity.WARNING
     code = FindingCode.REMOTE_OBJECT_MISSING
     yield Finding(code, severity, None, segment.start_offset, f"{_told(row)} lacks {names}{lost}")
+
+
+def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
+    """Where no event tells whether the copy of a segment has ended, or its deletion has begun."""
+    if found.has_events or row.listed is None:
+        return
+    gone = [kind.value for kind in _NEEDED if kind not in row.listed.objects]
+    gone += ["the leader epochs"] if row.listed.epochs is None else []
+    if gone:
+        detail = f"{_told(row)} lacks {', '.join(gone)}, and no event tells whether it was copied as a whole"
+        yield Finding(FindingCode.REMOTE_OBJECT_MISSING, Severity.WARNING, None, row.base_offset, detail)
+    elif not row.belongs:
+        detail = f"{_told(row)} is not read: another segment has its offsets, or the log was truncated before them"
+        yield Finding(FindingCode.REMOTE_LINEAGES_OVERLAP, Severity.WARNING, None, row.base_offset, detail)
 
 
 def _leaked(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:

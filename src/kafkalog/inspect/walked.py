@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import codec_label
-from kafkalog.inspect.facts import Examined, PartitionFacts, TopicFacts
+from kafkalog.inspect.facts import Examined, Hole, PartitionFacts, TopicFacts
 from kafkalog.inspect.stretches import BatchFacts, Kind, SegmentMap, segment_maps
 from kafkalog.inspect.timeline import Timeline
 from kafkalog.log.directories.partition import Partition
 
-__all__ = ["MOST_CLEAN", "MOST_DAMAGED", "walk_over"]
+__all__ = ["MOST_CLEAN", "MOST_DAMAGED", "MOST_HOLES", "walk_over"]
 
 MOST_DAMAGED = 120
 _FINE_CLEAN = 60
 """Stretches in which a segment is drawn where all is well, at most."""
+MOST_HOLES = 100
+"""Places of a partition where offsets are missing, of which the times around them are kept."""
 MOST_CLEAN = 240
 """Segments in which all is well that are drawn too, of partitions with damage first."""
 
@@ -34,12 +36,15 @@ class _PartitionWalk:
         self.last_timestamp: int | None = None
         self.batches = self.records = 0
         self.codecs: Counter[int] = Counter()
+        self.holes: list[Hole] = []
+        self._before: BatchFacts | None = None
 
     def batch(self, facts: BatchFacts) -> None:
         """One of them."""
         self.batches += 1
         self.records += facts.records
         self.codecs[facts.codec] += 1
+        self._look_for_a_hole(facts)
         if self.first_offset is None:
             self.first_offset = facts.first_offset
         self.last_offset = max(facts.last_offset, self.last_offset or facts.last_offset)
@@ -48,6 +53,13 @@ class _PartitionWalk:
             self.first_timestamp = time if self.first_timestamp is None else min(self.first_timestamp, time)
             self.last_timestamp = time if self.last_timestamp is None else max(self.last_timestamp, time)
         self._timeline.add(self._topic, time, facts.records, facts.size)
+
+
+    def _look_for_a_hole(self, facts: BatchFacts) -> None:
+        before, self._before = self._before, facts
+        if before is None or len(self.holes) == MOST_HOLES or facts.first_offset <= before.last_offset + 1:
+            return
+        self.holes.append(Hole(before.last_offset, before.timestamp, facts.first_offset, facts.timestamp))
 
 
 class _Gallery:
@@ -136,6 +148,7 @@ def walk_over(
             codecs=tuple((codec_label(codec), count) for codec, count in sorted(walk.codecs.items())),
             words=tuple(dict.fromkeys(str(each.code) for each in serious))
             or ((Kind.UNREAD.words,) if Kind.UNREAD in worst else ()),
+            holes=tuple(walk.holes),
         )
         told.append(facts)
         gallery.add(facts, kept, not_sound)

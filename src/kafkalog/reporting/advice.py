@@ -87,13 +87,26 @@ _ADVICE = {
         "the file if the topic id is known; `--topic-id` gives one."
     ),
     FindingCode.META_PROPERTIES_INVALID: (
-        "A broker does not start without it. Copy cluster.id and node.id from another volume of the same broker."
+        "A broker does not start without it. `kafkalog recover --meta-properties` writes it, if the broker's other log "
+        "directories are given too."
     ),
     FindingCode.FOREIGN_FILE: "No Kafka version writes it. Find out who put it there before you move it away.",
     FindingCode.FOREIGN_DIRECTORY: "It stops a broker from starting: move it out of the log directory.",
     FindingCode.TEMPORARY_FILE: "A broker that starts finishes or removes it; `kafkalog undelete` shows what is in it.",
     FindingCode.PARTITION_MISSING: (
         "It was deleted or moved since, or it is lost. Compare with other volumes and with the cluster's metadata."
+    ),
+    FindingCode.LOG_DIRECTORY_MISSING: (
+        "Mount the disk before the broker starts. Do not format the directory: its partitions would be empty, and "
+        "those without another replica lost."
+    ),
+    FindingCode.LOG_DIRECTORY_READ_ONLY: (
+        "Fine for looking; a broker takes it offline. After a disk error the kernel remounts file systems read-only: "
+        "look for it in the system's log before you mount it for writing."
+    ),
+    FindingCode.BATCHES_OUTSIDE: (
+        "It may be a segment that a file system's repair has found. If it fits a partition, copy it there under the "
+        "name that is given before anything else is done."
     ),
     FindingCode.DUPLICATE_PARTITION: (
         "Copies on several brokers are normal. In two volumes of one broker they stop it from starting: "

@@ -1,4 +1,4 @@
-"""The report for a channel: verdict, damage, ways and commands in about 60 lines, details folded."""
+"""The report for a channel: verdict, what is lost, what to do, and the evidence, in about 60 lines, details folded."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kafkalog.reporting.recommended import recommended_command, why_no_plan
 from kafkalog.reporting.section_comparison import standing_of
 from kafkalog.reporting.section_runs import undo_line
 from kafkalog.reporting.section_ways import forecast_text, kept_text, lost_text
+from kafkalog.reporting.summary import summary_of
 from kafkalog.reporting.verdict import verdict_of
 from kafkalog.reporting.wording import seconds_text, size_text
 from kafkalog.words.advice import told
@@ -66,6 +67,8 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
     yield ""
     yield f"**{_text(verdict.sentence)}** Exit code {int(verdict.code)}: {verdict.meaning}."
     yield ""
+    yield from (f"- {_text(name)}: {_text(_cut(sentence))}" for name, sentence in summary_of(facts)[:_FOLDED])
+    yield ""
     paths = ", ".join(_code(path) for path in facts.paths[:_FOLDED])
     more = f" and {len(facts.paths) - _FOLDED} more" if len(facts.paths) > _FOLDED else ""
     yield (
@@ -73,13 +76,13 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
         f"{size_text(examined.size)}, {counted(examined.records, 'record')}; {seconds_text(facts.made_at)}, kafkalog "
         f"{facts.version}."
     )
-    yield from _damage(facts)
     for planned in _worth_it(facts.planned)[:_DIRECTORIES]:
         yield from _ways(planned, facts.arguments)
     left = len(_worth_it(facts.planned)) - _DIRECTORIES
     if left > 0:
         yield ""
         yield f"{counted(left, 'more log directory').replace('directorys', 'directories')} left out here."
+    yield from _damage(facts)
     yield from _copies(facts)
     yield from _runs(facts)
 

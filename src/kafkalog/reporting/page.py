@@ -51,8 +51,8 @@ def page_of(facts: ReportFacts) -> str:
     """The whole page, as text."""
     verdict = verdict_of(facts)
     sections = [
-        damage_section(facts),
         ways_section(facts),
+        damage_section(facts),
         comparison_section(facts),
         map_section(facts),
         timeline_section(facts),

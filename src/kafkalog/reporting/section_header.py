@@ -8,6 +8,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.reporting.markup import Content, Markup, code, element
 from kafkalog.reporting.section import Section
+from kafkalog.reporting.summary import summary_of
 from kafkalog.reporting.verdict import ReportVerdict
 from kafkalog.reporting.wording import seconds_text, size_text, span_text
 
@@ -54,9 +55,11 @@ def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
         (size_text(examined.size), None),
         (f"{examined.records:,} record{'' if examined.records == 1 else 's'}", None),
     ]
+    asked = [[element("dt", name), element("dd", sentence)] for name, sentence in summary_of(facts)]
     return element(
         "div",
         banner,
+        element("dl", asked, class_="asked"),
         element("ul", [_number(text) for text, _ in numbers], class_="numbers"),
         element("dl", [[element("dt", name), element("dd", value)] for name, value in rows], class_="facts"),
     )

@@ -1,0 +1,119 @@
+"""Batches outside of partitions: what a file system's repair has put into `lost+found`, and files that are not Kafka's.
+
+A batch does not name its topic.  What a file holds fits a partition whose log ends where the file begins, or has a
+segment that begins where the file ends (`LogSegments` of a partition follow each other).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, FileKind, segment_file
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.wording import counted
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import FileSource, is_directory, unreadable
+
+__all__ = ["batches_outside"]
+
+_MOST_FILES = 1000
+"""of a lost+found"""
+_SMALLEST_BATCH = 26
+"""bytes of an empty message of magic 0, with its offset and size (`Records.LOG_OVERHEAD`, `LegacyRecord`)"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The sound batches at the beginning of a file."""
+
+    batches: int
+    first: int
+    last: int
+    epoch: int
+
+    def __str__(self) -> str:
+        epoch = "" if self.epoch < 0 else f" of leader epochs up to {self.epoch}"
+        return f"{counted(self.batches, 'sound batch')}{epoch} with offsets {self.first} to {self.last}"
+
+
+def batches_outside(log_dir: LogDir, ends: Mapping[str, int | None]) -> list[Finding]:
+    """A finding for each file that holds batches; `ends` are the log end offsets of partitions by their paths."""
+    found = []
+    for path in dict.fromkeys([*_lost(log_dir.path), *_foreign(log_dir)]):
+        try:
+            held = _held(path)
+        except StorageError as error:
+            found.append(unreadable(error, path))
+            continue
+        if held is not None:
+            detail = f"{held}: {_where(held, path, log_dir, ends)}"
+            found.append(Finding(FindingCode.BATCHES_OUTSIDE, Severity.WARNING, 0, held.first, detail, path))
+    return found
+
+
+def _lost(root: str) -> Iterator[str]:
+    """Files of a lost+found in the log directory, or beside it where it is a directory of a larger file system."""
+    for place in (os.path.join(root, LOST_AND_FOUND), os.path.join(os.path.dirname(os.path.abspath(root)), LOST_AND_FOUND)):
+        if is_directory(place):
+            yield from islice(_files(place), _MOST_FILES)
+
+
+def _files(place: str) -> Iterator[str]:
+    """Regular files in a directory and in directories in it, no link followed; what cannot be listed is passed over."""
+    for directory, names, files in os.walk(place):
+        names.sort()
+        if directory != place:
+            names.clear()
+        yield from (path for name in sorted(files) if not os.path.islink(path := os.path.join(directory, name)))
+
+
+def _foreign(log_dir: LogDir) -> Iterator[str]:
+    findings: Iterable[Finding] = [
+        *log_dir.findings, *(finding for partition in log_dir.partitions for finding in partition.findings)
+    ]  # fmt: skip
+    for finding in findings:
+        if finding.code is FindingCode.FOREIGN_FILE and finding.file is not None and os.path.isfile(finding.file):
+            yield finding.file
+
+
+def _held(path: str) -> _Held | None:
+    if os.lstat(path).st_size < _SMALLEST_BATCH:
+        return None
+    batches, first, last, epoch = 0, 0, -1, -1
+    with FileSource(path) as source:
+        for batch in Scanner(source):
+            header = batch.header
+            first = header.first_offset if batches == 0 else first
+            last, epoch = max(last, header.last_offset), max(epoch, header.partition_leader_epoch)
+            batches += 1
+    return _Held(batches, first, last, epoch) if batches else None
+
+
+def _where(held: _Held, path: str, log_dir: LogDir, ends: Mapping[str, int | None]) -> str:
+    fitting = [
+        f"{why}: copy it to {os.path.join(partition.path, segment_file(held.first, FileKind.LOG))}"
+        for partition in log_dir.partitions
+        if partition.state is DirectoryState.LIVE and (why := _fits(held, partition, log_dir, ends)) is not None
+    ]
+    if not fitting:
+        return f"no partition in {log_dir.path} ends where it begins, or has a segment that begins where it ends"
+    return f"{' or '.join(fitting)}, once the broker is stopped"
+
+
+def _fits(held: _Held, partition: Partition, log_dir: LogDir, ends: Mapping[str, int | None]) -> str | None:
+    bases = {segment.base_offset for segment in partition.segments}
+    if held.first in bases and held.first != ends.get(partition.path):
+        return None
+    if held.last + 1 in bases:
+        return f"in {partition.name} a segment begins at {held.last + 1}"
+    if partition.segments and ends.get(partition.path) == held.first:
+        mark = log_dir.high_watermarks.get((partition.topic or "", partition.partition or 0))
+        known = f", and its high watermark was {mark}" if mark is not None and mark > held.first else ""
+        return f"{partition.name} ends at {held.first}{known}"
+    return None

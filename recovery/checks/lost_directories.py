@@ -1,0 +1,98 @@
+"""One of a broker's log directories cannot be used: which partitions were in it, and what a start makes of that.
+
+The cluster's metadata has the id of the log directory of each replica, so what is assigned to an id that no readable
+directory has was in one that is missing.  A broker with KRaft does not start where a directory lacks `meta.properties`
+(`KafkaRaftServer.initializeLogDirs`), and one with ZooKeeper creates the directory and begins its logs anew
+(`LogManager.createAndValidateLogDirs`).  A directory that gives I/O errors goes offline, and the others start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
+from kafkalog.recovery.facts.brokers import of_one_broker
+from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, meta_properties_of, read_topic_facts
+
+__all__ = ["read_only_finding", "with_what_was_there"]
+
+_NAMED = 5
+_LOST = (FindingCode.LOG_DIRECTORY_MISSING, FindingCode.UNREADABLE)
+
+
+def with_what_was_there(findings: Iterable[Finding], roots: Sequence[str]) -> list[Finding]:
+    """Findings about whole paths; those of log directories that cannot be used say what was there.
+
+    `roots` are the log directories that can be read.  Of several brokers nobody knows whose directory is missing.
+    """
+    found = list(findings)
+    lost = [each for each in found if each.code in _LOST]
+    if not lost or len(of_one_broker(roots)) != 1:
+        return found
+    facts = read_topic_facts(roots)
+    there = _partitions(facts, roots)
+    return [_told(each, there, facts, roots, len(lost)) if each.code in _LOST else each for each in found]
+
+
+def read_only_finding(root: str, facts: TopicFacts) -> list[Finding]:
+    """Information that a log directory's file system is mounted read-only, where it is."""
+    try:
+        is_read_only = bool(os.statvfs(root).f_flag & os.ST_RDONLY)
+    except OSError:
+        return []
+    if not is_read_only:
+        return []
+    own = directory_id_of(root)
+    keys = sorted(key for key, each in facts.assigned.items() if own is not None and each == own)
+    detail = "the file system is mounted read-only: a broker that starts takes the directory offline"
+    return [
+        Finding(FindingCode.LOG_DIRECTORY_READ_ONLY, Severity.INFO, None, None, f"{detail}{_with(keys, facts)}", root)
+    ]
+
+
+def _partitions(facts: TopicFacts, roots: Sequence[str]) -> list[tuple[str, int]]:
+    """The broker's partitions in directories that are none of these; nothing where a directory does not tell its id."""
+    known = {directory_id_of(root) for root in roots}
+    return [] if None in known else sorted(key for key, each in facts.assigned.items() if each not in known)
+
+
+def _told(
+    finding: Finding, there: Sequence[tuple[str, int]], facts: TopicFacts, roots: Sequence[str], count: int
+) -> Finding:
+    if facts.source is None:
+        what = "which partitions were in it is not known: no metadata log is in the other directories"
+    elif not there:
+        what = f"{facts.source} places no partition of this broker in it"
+    else:
+        where = "in it" if count == 1 else f"in the {count} directories that are missing"
+        partitions = f"{counted(len(there), 'partition')} of this broker {'was' if len(there) == 1 else 'were'}"
+        what = f"by {facts.source}, {partitions} {where}: {_names(there)}{_alone(there, facts)}"
+    return replace(finding, detail=f"{finding.detail}; {what}; {_start(finding, roots)}")
+
+
+def _with(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
+    return f", with {counted(len(keys), 'partition')}: {_names(keys)}{_alone(keys, facts)}" if keys else ""
+
+
+def _names(keys: Sequence[tuple[str, int]]) -> str:
+    named = ", ".join(f"{topic}-{number}" for topic, number in keys[:_NAMED])
+    return named if len(keys) <= _NAMED else f"{named} and {len(keys) - _NAMED} more"
+
+
+def _alone(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
+    """Those without a replica on another broker, which nobody can fetch again."""
+    alone = [key for key in keys if len(facts.replicas.get(key, ())) == 1]
+    return f"; no other broker has a replica of {_names(alone)}" if alone else ""
+
+
+def _start(finding: Finding, roots: Sequence[str]) -> str:
+    """What a broker's start makes of the directory as it is."""
+    versions = {meta.version for root in roots if (meta := meta_properties_of(root)) is not None}
+    if finding.code is FindingCode.UNREADABLE:
+        return "a broker takes it offline and starts with the others, unless its metadata log is in it"
+    if 0 in versions:
+        return "a broker with ZooKeeper starts on it, and begins the logs that were there anew"
+    return "a broker with KRaft does not start: it finds no meta.properties there"

@@ -1,0 +1,41 @@
+"""Which of several log directories belong to one broker, and what the cluster's metadata says to each of them.
+
+A broker reads its topics' settings and ids, and which partitions are its own, from the one metadata log that it has
+(`KafkaRaftServer`): whichever of its log directories holds that, it is about all of them, and about no other broker's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from kafkalog.recovery.facts.topic_facts import TopicFacts, identity_of, read_topic_facts
+
+__all__ = ["brothers_of", "facts_of_each", "of_one_broker"]
+
+
+def of_one_broker(roots: Sequence[str]) -> list[list[str]]:
+    """The log directories of each broker together, in their order.
+
+    One that does not say whose it is belongs to the only broker that the others name, or else stands alone.
+    """
+    owners = {root: identity_of(root) for root in dict.fromkeys(roots)}
+    known = {owner for owner in owners.values() if owner is not None}
+    if len(known) <= 1:
+        return [list(owners)] if owners else []
+    found: dict[object, list[str]] = {}
+    for root, owner in owners.items():
+        found.setdefault(root if owner is None else owner, []).append(root)
+    return list(found.values())
+
+
+def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
+    """A log directory, and those of several others that belong to the same broker."""
+    (own,) = (each for each in of_one_broker([root, *roots]) if root in each)
+    return own
+
+
+def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
+    """What the metadata log of its broker says, for each log directory by its real path."""
+    real = [os.path.realpath(root) for root in roots]
+    return {root: facts for each in of_one_broker(real) for facts in [read_topic_facts(each)] for root in each}

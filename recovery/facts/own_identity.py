@@ -1,0 +1,56 @@
+"""The `meta.properties` that a log directory has lost, as the broker's other directories and its metadata log know it.
+
+All directories of a broker name one cluster and one node (`MetaPropertiesEnsemble.verify`).  Each has an id of its own,
+under which the metadata log has its replicas; a broker gives a directory without one a new id
+(`KafkaRaftServer.initializeLogDirs`) and tells the controller where its replicas are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
+from kafkalog.codec.text import encode_meta_properties, meta_properties
+from kafkalog.log.directories.identities import refused_id
+from kafkalog.log.disk.files import scan_directory
+from kafkalog.recovery.facts.brokers import brothers_of
+from kafkalog.recovery.facts.topic_facts import TopicFacts, meta_properties_of
+
+__all__ = ["lost_identity"]
+
+
+def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
+    """The file's bytes; None where the directory has one that can be read.
+
+    `roots` are the log directories that were given together.  `RecoveryRefused` where none of them says what broker it
+    is of, or they are several brokers'.
+    """
+    standing = meta_properties_of(root)
+    if standing is not None and standing.node_id is not None:
+        return None
+    others = [each for each in brothers_of(root, roots) if each != root]
+    known = [meta for each in others if (meta := meta_properties_of(each)) is not None and meta.node_id is not None]
+    if not known:
+        raise RecoveryRefused(
+            f"whose log directory {root} is cannot be told: give the broker's other log directories too, which name the "
+            f"cluster and the node in their {META_PROPERTIES}",
+            reason="identity",
+        )
+    first, taken = known[0], {meta.directory_id for meta in known}
+    own = _directory_id(root, facts, taken) if first.version else None
+    made = meta_properties(
+        version=first.version, node_id=first.node_id, cluster_id=first.cluster_id, directory_id=own
+    )
+    if own is not None and refused_id(made, root, has_topic_ids=True) is not None:
+        made = meta_properties(version=first.version, node_id=first.node_id, cluster_id=first.cluster_id)
+    return encode_meta_properties(made)
+
+
+def _directory_id(root: str, facts: TopicFacts, taken: set[str | None]) -> str | None:
+    """The id under which the metadata log has the partitions of the directory; None where that is not one."""
+    names = [parse_partition_directory(os.path.basename(entry.name)) for entry in scan_directory(root)]
+    live = [name for name in names if name is not None and name.state is DirectoryState.LIVE]
+    ids = {facts.assigned.get((name.topic, name.partition)) for name in live} - taken - {None}
+    return ids.pop() if len(ids) == 1 else None

@@ -1,0 +1,103 @@
+"""What undeleting would do, and what it did."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.recovery.decide.actions import RecoveryAction
+from kafkalog.recovery.facts.survey import Survey
+
+__all__ = ["PutBack", "UndeleteResult", "Undeletion", "refuse_two_places"]
+
+MODE = "undelete"
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """One partition as it is afterwards."""
+
+    directory: str
+    """its name in the log directory"""
+    source: str
+    """the directory that it was, or the partition's own where segments come back"""
+    log_start_offset: int
+    log_end_offset: int
+    records: int
+    """that come back"""
+    topic_id: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "directory": self.directory,
+            "source": self.source,
+            "log_start_offset": self.log_start_offset,
+            "log_end_offset": self.log_end_offset,
+            "records": self.records,
+            "topic_id": self.topic_id,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Undeletion:
+    """What would be done; made from a survey, and valid only for that survey."""
+
+    root: str
+    survey: Survey = field(repr=False)
+    actions: list[RecoveryAction]
+    put_back: tuple[PutBack, ...]
+    left: tuple[str, ...] = ()
+    """what stays deleted, and why: sentences"""
+    notes: tuple[str, ...] = ()
+    """what an operator should know before a broker starts: sentences"""
+    mode: str = MODE
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "path": self.root,
+            "put_back": [each.as_dict() for each in self.put_back],
+            "left": list(self.left),
+            "notes": list(self.notes),
+            "actions": [action.as_dict() for action in self.actions],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class UndeleteResult:
+    """What was restored, and the run that `undo` can reverse."""
+
+    done: Undeletion
+    run_id: str
+    quarantine: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {**self.done.as_dict(), "run_id": self.run_id, "quarantine": self.quarantine, "changed": True}
+
+
+def refuse_two_places(planned: Sequence[Undeletion], siblings: Sequence[str]) -> None:
+    """Raise `RecoveryRefused` where a partition would live in two of a broker's log directories.
+
+    A broker does not start on that (`LogManager`).  A topic that is created again may get its partitions in other
+    directories than it had.
+    """
+    taken: dict[str, str] = {}
+    for made in planned:
+        for name in (each.directory for each in made.put_back):
+            for other in siblings:
+                if other != made.root and (taken.get(name) == other or os.path.isdir(os.path.join(other, name))):
+                    raise RecoveryRefused(
+                        Sentence(
+                            f"{name} would be in {made.root} and in {other}, and a broker does not start on that: move "
+                            f"{os.path.join(other, name)} away, or restore the data into a directory of its own with ",
+                            Ask.INTO,
+                        ),
+                        reason="taken",
+                    )
+            taken[name] = made.root

@@ -1,0 +1,96 @@
+"""The file that brings its own Python: how it begins, and what is made of it."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import os
+import re
+import stat
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from command import kafkalog
+
+RELEASE = Path(__file__).resolve().parents[2] / "release"
+PYTHON = b'#!/bin/sh\necho "runs $*"\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """The script before an archive in which the interpreter only says what it was given."""
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        entry = tarfile.TarInfo("bin/python3.11")
+        entry.size, entry.mode = len(PYTHON), 0o755
+        tar.addfile(entry, io.BytesIO(PYTHON))
+    script = (RELEASE / "start.sh").read_text().replace("@DIGEST@", "0.0-x").replace("@VERSION@", "0.0")
+    script = script.replace("@LINES@", str(script.count("\n") + 1))
+    made = tmp_path / "kafkalog"
+    made.write_bytes(script.encode() + archive.getvalue())
+    made.chmod(0o755)
+    return made
+
+
+def started(file: Path, **variables: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [file, "ls", "a b"], env={"PATH": os.defpath, **variables}, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_it_unpacks_itself_once(file: Path, tmp_path: Path) -> None:
+    runs = (0, "runs -I -m kafkalog ls a b\n", "")
+    home = tmp_path / "home"
+    assert started(file, HOME=str(home)) == runs
+    (place,) = (home / ".cache" / "kafkalog").iterdir()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o755
+    before = place.stat().st_mtime_ns, (place / "bin" / "python3.11").stat().st_mtime_ns
+    assert started(file, HOME=str(home)) == runs
+    assert (place.stat().st_mtime_ns, (place / "bin" / "python3.11").stat().st_mtime_ns) == before
+    assert started(file, KAFKALOG_HOME=str(tmp_path / "elsewhere")) == runs
+    assert started(file, HOME="/nowhere", XDG_CACHE_HOME=str(tmp_path / "cache")) == runs
+
+
+def test_what_keeps_it_from_starting_is_one_sentence(file: Path, tmp_path: Path) -> None:
+    code, _, said = started(file)
+    assert (code, said) == (
+        4, "kafkalog: there is no home directory to unpack into: set KAFKALOG_HOME to a directory\n"
+    )  # fmt: skip
+    code, _, said = started(file, KAFKALOG_HOME=str(file))
+    assert (code, said) == (
+        4, f"kafkalog: cannot write to {file}: set KAFKALOG_HOME to a directory to unpack into\n"
+    )  # fmt: skip
+    file.write_bytes(file.read_bytes()[:-40])
+    code, _, said = started(file, HOME=str(tmp_path))
+    assert (code, said.count("\n")) == (4, 1)
+    assert "this file is cut short" in said
+    assert list((tmp_path / ".cache" / "kafkalog").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_another_user_has_put_there_is_not_run(file: Path, tmp_path: Path) -> None:
+    place = tmp_path / "home" / "0.0-x"
+    (place / "bin").mkdir(parents=True)
+    (place / "bin" / "python3.11").write_bytes(PYTHON)
+    os.chown(place, 1234, 1234)
+    code, out, said = started(file, KAFKALOG_HOME=str(tmp_path / "home"))
+    assert (code, out) == (4, "")
+    assert said == f"kafkalog: {place} belongs to another user: set KAFKALOG_HOME to a directory of your own\n"
+
+
+def test_the_image_and_the_job_call_it_as_it_is() -> None:
+    image = (RELEASE / "Dockerfile").read_text()
+    script = (RELEASE / "start.sh").read_text()
+    (variable,) = re.findall(r"^ENV (\w+)=", image, re.MULTILINE)
+    assert f"${{{variable}:-}}" in script
+    job = importlib.import_module("yaml").safe_load((RELEASE / "kubernetes" / "plan.yaml").read_text())
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (data,) = (each for each in container["volumeMounts"] if each["mountPath"] == container["args"][-1])
+    (claim,) = (each["persistentVolumeClaim"] for each in pod["volumes"] if each["name"] == data["name"])
+    assert (data["readOnly"], claim["readOnly"], job["spec"]["backoffLimit"]) == (True, True, 0)
+    assert kafkalog(*container["args"][:-1], "--help").code == 0

@@ -1,0 +1,75 @@
+"""A lost meta.properties is written anew from what the broker's other directories and its metadata log know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+from kafkalog.codec.text import MetaProperties, decode_meta_properties
+from trees import stamps
+
+SOURCE = "4.3.0/metadata"
+
+
+def meta_of(root: Path) -> MetaProperties:
+    return decode_meta_properties((root / "meta.properties").read_bytes())
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> list[Path]:
+    """A broker's partitions in one directory, and its metadata log in another; the first has lost its file."""
+    import shutil
+
+    (source,) = brokers(SOURCE)
+    first, second = own_copy(source, tmp_path / "a"), own_copy(source, tmp_path / "b")
+    shutil.rmtree(first / "__cluster_metadata-0")
+    for each in second.iterdir():
+        if each.is_dir() and each.name != "__cluster_metadata-0":
+            shutil.rmtree(each)
+        elif each.name.endswith("-checkpoint"):
+            each.write_text("0\n0\n")
+    meta = second / "meta.properties"
+    own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
+    meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
+    return [first, second]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"version=7\n", b"\0" * 50])
+def test_it_becomes_what_the_broker_had_written(content: bytes | None, disks: list[Path]) -> None:
+    wanted = meta_of(brokers(SOURCE)[0])
+    lost = disks[0] / "meta.properties"
+    lost.unlink() if content is None else lost.write_bytes(content)
+    before = [stamps(disk) for disk in disks]
+    asked = kafkalog("recover", "--meta-properties", *disks)
+    assert (asked.code, [stamps(disk) for disk in disks]) == (3, before)
+    done = kafkalog("recover", "--meta-properties", "--yes", "--json", *disks)
+    assert done.code == 2
+    assert [line["run_id"] is not None for line in done.objects] == [True, False]
+    made = meta_of(disks[0])
+    assert (made.version, made.cluster_id, made.node_id, made.directory_id) == (
+        wanted.version, wanted.cluster_id, wanted.node_id, wanted.directory_id
+    )  # fmt: skip
+    assert kafkalog("verify", *disks).code == 0
+    assert kafkalog("plan", "--meta-properties", *disks).code == 0
+    assert kafkalog("undo", "--yes", disks[0]).code == 2
+    assert [stamps(disk) for disk in disks] == before
+
+
+def test_without_another_directory_nobody_knows_whose_it_is(disks: list[Path]) -> None:
+    (disks[0] / "meta.properties").unlink()
+    before = stamps(disks[0])
+    refused = kafkalog("recover", "--meta-properties", "--yes", disks[0])
+    assert (refused.code, stamps(disks[0])) == (3, before)
+    assert "whose log directory" in refused.err
+
+
+def test_one_that_can_be_read_stays(disks: list[Path]) -> None:
+    assert kafkalog("plan", "--meta-properties", *disks).code == 0
+
+
+@pytest.mark.parametrize("words", [["--mode", "kafka"], ["--topic", "visits-7"]])
+def test_it_is_about_a_whole_directory_and_not_what_kafka_does(words: list[str], disks: list[Path]) -> None:
+    assert kafkalog("plan", "--meta-properties", *words, *disks).code == 64

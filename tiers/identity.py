@@ -1,0 +1,150 @@
+"""Whether a log object is the one that its name and the objects beside it belong to, where no event tells its size.
+
+A batch knows its offset and the leader epoch, and neither its topic nor its partition: an object that was put in the
+place of another one of the same offsets reads like that one.  What lies beside it was made with it, and is compared:
+the last entry of the time index, which is written when a segment is closed (`LogSegment.onBecomeInactiveSegment`), and
+the last batch of a producer in the snapshot at the segment's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry, decode_producer_snapshot
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, ProducerEntry, RecordBatch
+from kafkalog.codec.names import FileKind
+from kafkalog.codec.scan import Scanner
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.log.walk.lookup import start_position
+from kafkalog.tiers.lineage import epoch_at
+
+__all__ = ["Identity", "last_time_entry"]
+
+_FARTHEST = (1 << 31) - 1
+"""how far from its base an offset of a segment can be"""
+
+Beside = Callable[[FileKind], RemoteFile | None]
+"""opens a file beside the log; None if there is none"""
+
+
+@dataclass(slots=True)
+class Identity:
+    """What a segment's name, its neighbors and the files beside it say of its log."""
+
+    base_offset: int
+    last_offset: int | None
+    """the largest that it may hold, as the next segment begins behind it; None of the last segment"""
+    epochs: Sequence[LeaderEpoch]
+    """of the log that it is read for"""
+    beside: Beside
+    before: Callable[[], RemoteFile | None]
+    """opens the producer snapshot at the base offset"""
+    until: int | None = field(default=None, init=False)
+    """bytes of the log that are before the next segment, where it holds more; known after `doubt`"""
+
+    def doubt(self, log: RemoteFile) -> str | None:
+        """Why this may be another log; None if it is this one beyond doubt."""
+        head = next(iter(Scanner(log)), None)
+        if head is None:
+            return "it begins with no valid batch" if log.size else "it is empty"
+        return self._of_head(head) or self._of_witnesses(log)
+
+    def _of_head(self, head: RecordBatch) -> str | None:
+        first = head.header.first_offset
+        if first < self.base_offset or (self.last_offset is not None and first > self.last_offset):
+            return f"it begins with offset {first}"
+        return self._of_epoch(head, "first")
+
+    def _of_witnesses(self, log: RemoteFile) -> str | None:
+        agrees: list[str] = []
+        contradicts: list[str] = []
+        for name, asked in (("time index", self._by_time), ("producer snapshot", self._by_producers)):
+            found = asked(log)
+            if found is not None:
+                (agrees if found else contradicts).append(name)
+        if contradicts and len(contradicts) >= len(agrees):
+            return f"the {' and the '.join(contradicts)} beside it {'are' if len(contradicts) > 1 else 'is'} of another"
+        if not agrees:
+            return "nothing beside it tells whether it is"
+        return self._of_end(log)
+
+    def _by_time(self, log: RemoteFile) -> bool | None:
+        """Whether the batch with the offset of the last entry has exactly its timestamp; None without an index."""
+        index = self.beside(FileKind.TIME_INDEX)
+        if index is None or index.size % TIME_ENTRY.size:
+            return None
+        entry = last_time_entry(index)
+        if entry is None:  # no batch has a timestamp
+            return all(batch.header.max_timestamp == NO_TIMESTAMP for batch in Scanner(log, check_crc=False))
+        batch = self._batch_at(log, self.base_offset + entry.relative_offset)
+        return batch is not None and batch.header.max_timestamp == entry.timestamp
+
+    def _by_producers(self, log: RemoteFile) -> bool | None:
+        """Whether the latest batch of the snapshot is there, and what is older is in the one before; None: untold."""
+        own, before = _producers(self.beside(FileKind.PRODUCER_SNAPSHOT)), _producers(self.before())
+        older = {each.producer_id: each.last_offset for each in before}
+        for each in own:
+            known = older.get(each.producer_id)
+            if known is not None and 0 <= each.last_offset < self.base_offset and each.last_offset != known:
+                return False
+        latest = max(own, key=lambda each: each.last_offset, default=None)
+        if latest is None or latest.last_offset < self.base_offset:
+            return None
+        batch = self._batch_at(log, latest.last_offset)
+        if batch is None or not isinstance(batch.header, BatchHeader):
+            return False
+        header = batch.header  # a transaction's marker changes the timestamp of its producer
+        return (batch.last_offset, header.producer_id, header.last_sequence) == (
+            latest.last_offset, latest.producer_id, latest.last_sequence
+        ) and (header.is_transactional or header.max_timestamp == latest.timestamp)  # fmt: skip
+
+    def _batch_at(self, log: RemoteFile, offset: int) -> RecordBatch | None:
+        for batch in Scanner(log, position=self._position(log, offset)):
+            if batch.last_offset >= offset:
+                return batch
+        return None
+
+    def _position(self, log: RemoteFile, offset: int) -> int:
+        index = self.beside(FileKind.OFFSET_INDEX)
+        return start_position(log, index, base_offset=self.base_offset, target=offset, limits=DEFAULT_LIMITS)
+
+    def _of_end(self, log: RemoteFile) -> str | None:
+        """The last batch before the next segment, behind which a new leader copied again, or went on otherwise."""
+        last = None
+        target = self.base_offset + _FARTHEST if self.last_offset is None else self.last_offset
+        for batch in Scanner(log, position=self._position(log, target), check_crc=False):
+            if batch.header.first_offset > target:
+                self.until = batch.position
+                break
+            last = batch
+        return None if last is None else self._of_epoch(last, "last")
+
+    def _of_epoch(self, batch: RecordBatch, which: str) -> str | None:
+        epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
+        known = epoch_at(self.epochs, batch.header.first_offset)
+        if epoch < 0 or known is None or known == epoch:
+            return None
+        return f"its {which} batch has leader epoch {epoch}, and the log has {known} there"
+
+
+def last_time_entry(index: RemoteFile) -> TimeEntry | None:
+    """The last entry of a time index, which has the largest timestamp of a closed segment; None if it has none."""
+    slot = index.size // TIME_ENTRY.size - 1
+    data = index.read(slot * TIME_ENTRY.size, TIME_ENTRY.size) if slot >= 0 else b""
+    if len(data) != TIME_ENTRY.size:
+        return None
+    entry = TimeEntry(*TIME_ENTRY.struct.unpack(data))
+    return entry if entry.timestamp > 0 else None
+
+
+def _producers(file: RemoteFile | None) -> list[ProducerEntry]:
+    if file is None or file.size > DEFAULT_LIMITS.snapshot_bytes:
+        return []
+    try:
+        return decode_producer_snapshot(file.read(0, file.size))
+    except FormatError:
+        return []
