@@ -19,7 +19,7 @@ from kafkalog.values.arrow_batches import BatchDecoder, batch_decoder, only_id
 from kafkalog.values.arrow_types import arrow_type_of_avro, arrow_type_of_protobuf
 from kafkalog.values.avro import AvroDecoder
 from kafkalog.values.avro_schema import names_in
-from kafkalog.values.decoding import ValueDecoder, avro_json
+from kafkalog.values.decoding import ValueDecoder, avro_json, schema_of
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema
 from kafkalog.values.resolving import resolver
@@ -92,7 +92,7 @@ class ColumnDecoder:
         if id is None:
             return None
         try:
-            schema = self._decoder.schema_of(Framed(b"", id), self._topic, self._part)
+            schema = schema_of(self._decoder.registry, Framed(b"", id), self._topic, self._part)
             many = self._way(schema).many
         except UndecodableError:
             return None
@@ -118,7 +118,7 @@ class ColumnDecoder:
                 else:
                     schema = known.get(frame.id) if frame.id is not None else None
                     if schema is None:
-                        schema = self._decoder.schema_of(frame, self._topic, self._part)
+                        schema = schema_of(self._decoder.registry, frame, self._topic, self._part)
                         if frame.id is not None:
                             known[frame.id] = schema
                     groups[schema].append((row, frame))

@@ -18,7 +18,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import Header
 from kafkalog.codec.wording import counted
-from kafkalog.values.decoding import ValueDecoder
+from kafkalog.values.decoding import ValueDecoder, schema_of
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.sources import find_schemas
@@ -105,7 +105,7 @@ def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequenc
     subjects = set()
     for each in frames:
         try:
-            subjects.add(decoder.schema_of(each, topic, part).subject)
+            subjects.add(schema_of(decoder.registry, each, topic, part).subject)
         except UndecodableError:
             continue
     return decoder.registry.latest(subjects.pop()) if len(subjects) == 1 else None
@@ -120,7 +120,7 @@ def _messages(
     found: dict[str, bytes] = {}
     for each in frames:
         try:
-            schema = decoder.schema_of(each, topic, part)
+            schema = schema_of(decoder.registry, each, topic, part)
             made = decoder.decoder_of(schema)
             if schema.subject == reader.subject and isinstance(made, ProtobufDecoder):
                 found.setdefault(made.name_in(each.payload, each.path), each.path or each.payload)

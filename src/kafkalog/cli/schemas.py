@@ -17,11 +17,10 @@ from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.records.replay import Until
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, REMOTE_LOG_METADATA_TOPIC
 from kafkalog.log import open_all
 from kafkalog.values.export import import_calls, schema_records
 from kafkalog.values.registry import Schema, SchemaRegistry, context_of
-from kafkalog.values.schema_log import SCHEMAS_TOPIC
+from kafkalog.values.schema_log import OWN_TOPICS
 from kafkalog.values.sources import read_schema_log, read_schemas
 from kafkalog.values.used_ids import find_unknown_ids
 from kafkalog.words.times import time_text
@@ -29,7 +28,6 @@ from kafkalog.words.times import time_text
 __all__ = ["command"]
 
 Line = dict[str, object]
-_WITHOUT_SCHEMAS = {*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC, SCHEMAS_TOPIC}
 
 
 @click.command(name="schemas")
@@ -96,7 +94,7 @@ def _of_values(registry: SchemaRegistry, paths: tuple[str, ...], replica: str | 
     inventory = open_all(*paths, tolerant=True)
     yield from inventory.all_unreadable
     yield from find_unknown_ids(
-        registry, [each for each in inventory.readable(replica) if each.topic not in _WITHOUT_SCHEMAS]
+        registry, [each for each in inventory.readable(replica) if each.topic not in OWN_TOPICS]
     )
 
 
