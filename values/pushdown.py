@@ -1,4 +1,4 @@
-"""What a filter says of where its rows can be: asked of Arrow itself, which knows whether rows with a guarantee can pass.
+"""What a filter says of where its rows can be: asked of Arrow, which knows whether rows with a guarantee can pass.
 
 So no filter is taken apart here, and what Arrow cannot judge only makes more be read.
 """
