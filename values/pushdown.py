@@ -58,7 +58,7 @@ class Reach:
         def may_pass(end: int) -> bool:
             return self.may_pass(ds.field("timestamp") < pa.scalar(end * 1000, pa.timestamp("us", "UTC")))
 
-        if may_pass(_FIRST_TIME):
+        if may_pass(_FIRST_TIME) or self.may_pass(ds.field("timestamp").is_null()):
             return None
         return _least(_FIRST_TIME, _LAST_TIME, may_pass)
 

@@ -16,9 +16,11 @@ from kafkalog.codec.findings import Finding
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
+from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
 from kafkalog.values.pushdown import Reach
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.schema_log import OWN_TOPICS
+from kafkalog.values.sources import find_schemas
 
 __all__ = ["KafkaTable"]
 
@@ -35,7 +37,7 @@ class KafkaTable:
     as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
 
     * `paths`: log directories, partitions or segments; `topics`: names or patterns [all but Kafka's own]
-    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `findings`: as `Partition.to_arrow` has them; with
+    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `findings`: as `Partition.to_arrow` has them; with
       `values="auto"` all partitions have to have the same types
     * `replica`: which directory to read if a topic-partition is in two of them
     """
@@ -49,6 +51,7 @@ class KafkaTable:
         schemas: SchemaRegistry | None = None,
         key_schema: str | int | Schema | None = None,
         values_schema: str | int | Schema | None = None,
+        isolation_level: str = READ_UNCOMMITTED,
         findings: list[Finding] | None = None,
         replica: str | None = None,
     ) -> None:
@@ -61,7 +64,10 @@ class KafkaTable:
         )  # fmt: skip
         if not self.partitions:
             raise UsageError(f"there are no records in {', '.join(map(str, paths))} but Kafka's own")
+        if values == "auto" and schemas is None:
+            schemas = find_schemas([*map(str, paths)], replica)
         self._findings = findings
+        self._always: dict[str, Any] = {"isolation_level": isolation_level}
         self._options: dict[str, Any] = {"values": values}
         if values == "auto":
             self._options |= {"schemas": schemas, "key_schema": key_schema, "values_schema": values_schema}
@@ -71,7 +77,7 @@ class KafkaTable:
     def _one_schema(self) -> pa.Schema:
         found: dict[pa.Schema, str] = {}
         for each in self.partitions:
-            schema = each.to_arrow(self._columns, findings=[], **self._options).schema.remove_metadata()
+            schema = each.to_arrow(self._columns, findings=[], **self._always, **self._options).schema.remove_metadata()
             found.setdefault(schema, each.topic or each.path)
         if len(found) > 1:
             raise UsageError(
@@ -91,7 +97,7 @@ class KafkaTable:
         wanted = [each for each in self.schema.names if each in parts or (each in asked and each not in _SAID)]
         options = self._options if parts else {}
         reach = Reach(filter, self.schema)
-        bounds = {} if filter is None else self._bounds(reach)
+        bounds = self._always if filter is None else self._always | self._bounds(reach)
         for each in self.partitions:
             if filter is None or self._may_hold(reach, each):
                 for batch in each.to_arrow(wanted or ["offset"], findings=self._findings, **bounds, **options):

@@ -38,9 +38,9 @@ def test_a_broker_serves_the_restored_registry(tmp_path: Path) -> None:
         ids = kafkalog.read_schemas(broker.log_dir).ids
     lines = [json.loads(line) for line in (tmp_path / "schemas.jsonl").read_text().splitlines()]
     assert len(lines) > 25
-    found = [tuple(base64.b64decode(each[part]) for part in "kv") for each in served]
+    found = [tuple(base64.b64decode(each[part]) for part in ("key", "value")) for each in served]
     assert found == [(each["key"].encode(), each["value"].encode()) for each in lines]
-    places = [(each["offset"], each["ts"]) for each in served]
+    places = [(each["offset"], each["timestamp"]) for each in served]
     assert places == [(each["offset"], each["timestamp"]) for each in lines]
     needed = {line["value_schema"]["id"] for line in expected_values()
               if line.get("value_schema") and not line.get("either")}  # fmt: skip

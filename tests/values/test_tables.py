@@ -16,6 +16,7 @@ import pytest
 import kafkalog
 import kafkalog.duckdb
 import kafkalog.polars
+from broker_dirs import brokers
 from fixture_data import unpack_values
 from kafkalog.codec.errors import UsageError
 from kafkalog.values.pushdown import Reach
@@ -100,6 +101,16 @@ def test_decoded_values_are_columns(recorded: Path) -> None:
     assert connection.execute("select count(*) from records where finding is not null").fetchone() == (0,)
 
 
+def test_committed_records_only() -> None:
+    (broker,) = brokers("4.1.1/txn")[:1]
+    counts = {}
+    for level in ("read_uncommitted", "read_committed"):
+        table = kafkalog.KafkaTable(broker, isolation_level=level)
+        counts[level] = len(pa.table(table))
+        assert counts[level] == sum(len(list(each.records(isolation_level=level))) for each in table.partitions)
+    assert counts["read_committed"] < counts["read_uncommitted"]
+
+
 def test_topics_of_different_types_are_refused(recorded: Path) -> None:
     with pytest.raises(UsageError, match="have different types"):
         kafkalog.KafkaTable(recorded, topics=["references-cedar", "logical-ember"], values="auto")
@@ -131,6 +142,7 @@ def test_where_rows_of_a_filter_can_be() -> None:
         ((offset > 10) | (offset == 4), 4, 2**63 - 1, None),
         (timestamp >= time, 0, 2**63 - 1, 1_700_000_000_000),
         (timestamp < time, 0, 2**63 - 1, None),
+        ((timestamp >= time) | timestamp.is_null(), 0, 2**63 - 1, None),
         ((offset + 1) > 10, 0, 2**63 - 1, None),
     ):
         reach = Reach(filter, schema)

@@ -15,7 +15,7 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.records.replay import Until
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import open_all
 from kafkalog.values.export import import_calls, schema_records
@@ -81,7 +81,7 @@ def command(
     meant = chosen_names("subject", subjects, [each.subject for each in found.schemas.values()])
     chosen = [each for each in found.schemas.values() if meant(each.subject) and (not ids or each.id in ids)]
     if ids and (lacking := sorted(set(ids) - found.ids)):
-        raise UsageError(f"no schema has the id {lacking[0]}")
+        raise UnknownName(f"no schema has the id {lacking[0]}")
     findings = [*found.findings, *(_of_values(found, paths, replica) if check_values else ())]
     if as_json:
         print_lines(_lines(found, chosen))
