@@ -37,8 +37,8 @@ class KafkaTable:
     as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
 
     * `paths`: log directories, partitions or segments; `topics`: names or patterns [all but Kafka's own]
-    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `findings`: as `Partition.to_arrow` has them; with
-      `values="auto"` all partitions have to have the same types
+    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `findings`: as
+      `Partition.to_arrow` has them; with `values="auto"` all partitions have to have the same types
     * `replica`: which directory to read if a topic-partition is in two of them
     """
 
