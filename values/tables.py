@@ -7,20 +7,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
+from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
-from kafkalog.values.pushdown import Reach
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.schema_log import OWN_TOPICS
 from kafkalog.values.sources import find_schemas
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkalog.values.pushdown import Reach
 
 __all__ = ["KafkaTable"]
 
@@ -96,6 +99,9 @@ class KafkaTable:
         parts = {part for part in _PARTS if is_decoded and part in self.schema.names and _BESIDE[part] & set(asked)}
         wanted = [each for each in self.schema.names if each in parts or (each in asked and each not in _SAID)]
         options = self._options if parts else {}
+        with needed("a table", "fast"):
+            from kafkalog.values.pushdown import Reach
+
         reach = Reach(filter, self.schema)
         bounds = self._always if filter is None else self._always | self._bounds(reach)
         for each in self.partitions:
@@ -119,6 +125,8 @@ class KafkaTable:
 
     def reader(self, columns: Sequence[str] | None = None, filter: Any = None) -> pa.RecordBatchReader:
         """The same as a reader of Arrow's."""
+        import pyarrow as pa
+
         schema = self.schema if columns is None else pa.schema([
             each for each in self.schema if each.name in columns
         ])  # fmt: skip
