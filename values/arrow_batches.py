@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafkalog.values.avro_schema import full_name, is_optional
+from kafkalog.values.payloads import FRAME
 
-__all__ = ["BatchDecoder", "batch_decoder"]
+__all__ = ["BatchDecoder", "batch_decoder", "only_id"]
 
 _PLAIN = {"boolean", "int", "long", "float", "double", "string"}
 """of others it knows some, and stops the program at the rest"""
@@ -85,6 +88,24 @@ def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]]
     return _record(schema, namespace, references, seen)
 
 
+def only_id(column: pa.Array) -> int | None:
+    """The id that the frames of all values have; None where there are several, or any value has no frame."""
+    if column.null_count or not len(column) or column.buffers()[2] is None:
+        return None
+    starts = _starts(column)
+    if int(np.diff(starts).min()) < FRAME:
+        return None
+    data, first = np.frombuffer(column.buffers()[2], np.uint8), starts[:-1]
+    frame = [data[first + place] for place in range(FRAME)]
+    if frame[0].any() or any((each != each[0]).any() for each in frame[1:]):
+        return None
+    return int.from_bytes(bytes(int(each[0]) for each in frame[1:]), "big")
+
+
+def _starts(column: pa.Array) -> Any:
+    return np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+
+
 class BatchDecoder:
     """Decodes payloads of one schema together."""
 
@@ -99,8 +120,16 @@ class BatchDecoder:
     def decode(self, payloads: Sequence[bytes]) -> pa.Array | None:
         """The values; None where not every one is whole, or does not fit, and each has to be looked at."""
         end = self._end
+        return self._whole([payload + end for payload in payloads])
+
+    def decode_framed(self, column: pa.BinaryArray) -> pa.Array | None:
+        """The same of a column without nulls whose values all have a frame of this schema's id."""
+        end, starts, data = self._end, _starts(column).tolist(), column.buffers()[2].to_pybytes()
+        return self._whole([data[begin + FRAME : until] + end for begin, until in pairwise(starts)])
+
+    def _whole(self, payloads: list[bytes]) -> pa.Array | None:
         try:
-            found = self._decode([payload + end for payload in payloads], self._schema)
+            found = self._decode(payloads, self._schema)
             marks = found.column(found.num_columns - 1)
             if marks.null_count or pc.min_max(marks).as_py() != {"min": self._number, "max": self._number}:
                 return None

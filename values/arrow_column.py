@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Header
-from kafkalog.values.arrow_batches import BatchDecoder, batch_decoder
+from kafkalog.values.arrow_batches import BatchDecoder, batch_decoder, only_id
 from kafkalog.values.arrow_types import arrow_type_of_avro, arrow_type_of_protobuf
 from kafkalog.values.avro import AvroDecoder
 from kafkalog.values.avro_schema import names_in
-from kafkalog.values.decoding import ValueDecoder, avro_json
+from kafkalog.values.decoding import ValueDecoder, avro_json, schema_of
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema
 from kafkalog.values.resolving import resolver
@@ -26,7 +27,7 @@ from kafkalog.values.resolving import resolver
 __all__ = ["SCHEMA_TYPE", "ColumnDecoder", "Decoded"]
 
 SCHEMA_TYPE = pa.struct([("id", pa.int32()), ("type", pa.string()), ("subject", pa.string())])
-_TOGETHER = 16
+TOGETHER = 16
 """values of a schema from which on they are decoded together"""
 _SECOND = timedelta(seconds=1)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
@@ -79,12 +80,34 @@ class ColumnDecoder:
     def _protobuf(self, schema: Schema) -> Any:
         return self._decoder.decoder_of(schema)
 
-    def decode(self, data: Sequence[bytes | None], headers: Sequence[Sequence[Header]]) -> Decoded:
-        """One value for each, and why not."""
+    def decode(self, column: pa.Array, headers: Sequence[Sequence[Header]] | None) -> Decoded:
+        """One value for each, and why not; `headers`: None where no record has any."""
+        if headers is None and (whole := self._whole(column)) is not None:
+            return whole
+        return self._rows(column.to_pylist(), headers or [()] * len(column))
+
+    def _whole(self, column: pa.Array) -> Decoded | None:
+        """A column whose values are all of one plain schema, without a look at each."""
+        id = None if self._is_text or len(column) < TOGETHER else only_id(column)
+        if id is None:
+            return None
+        try:
+            schema = schema_of(self._decoder.registry, Framed(b"", id), self._topic, self._part)
+            many = self._way(schema).many
+        except UndecodableError:
+            return None
+        values = None if many is None else many.decode_framed(column)
+        if values is None:
+            return None
+        words = pa.array([self._words_of(schema)], SCHEMA_TYPE)
+        return Decoded(values, words.take(pa.array(np.zeros(len(column), np.int32))), {})
+
+    def _rows(self, data: Sequence[bytes | None], headers: Sequence[Sequence[Header]]) -> Decoded:
         values: list[Any] = [None] * len(data)
         schemas: list[Any] = [None] * len(data)
         problems: dict[int, str] = {}
         groups: defaultdict[Schema, list[tuple[int, Framed]]] = defaultdict(list)
+        known: dict[int, Schema] = {}
         for row, each in enumerate(data):
             if each is None:
                 continue
@@ -93,7 +116,11 @@ class ColumnDecoder:
                 if frame is None:
                     values[row], schemas[row] = self._loose(each, headers[row])
                 else:
-                    schema = self._decoder.schema_of(frame, self._topic, self._part)
+                    schema = known.get(frame.id) if frame.id is not None else None
+                    if schema is None:
+                        schema = schema_of(self._decoder.registry, frame, self._topic, self._part)
+                        if frame.id is not None:
+                            known[frame.id] = schema
                     groups[schema].append((row, frame))
             except UndecodableError as error:
                 problems[row] = f"{self._part}: {error}"
@@ -175,7 +202,7 @@ class ColumnDecoder:
         return self._way(schema).one(frame)
 
     def _together(self, schema: Schema, rows: Sequence[tuple[int, Framed]]) -> pa.Array | None:
-        if len(rows) < _TOGETHER:
+        if len(rows) < TOGETHER:
             return None
         try:
             many = self._way(schema).many

@@ -13,7 +13,7 @@ from kafkalog.values.payloads import Framed, PayloadDecoder, UndecodableError, f
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.schema_log import loaded_json
 
-__all__ = ["DecodedValue", "ValueDecoder", "avro_json"]
+__all__ = ["DecodedValue", "ValueDecoder", "avro_json", "schema_of"]
 
 LARGEST_SCHEMA = 4 * 1024 * 1024
 _MOST_REFERENCES = 1000
@@ -75,7 +75,7 @@ class ValueDecoder:
             if frame is None:
                 found = json_or_none(data)
                 return DecodedValue(plain_text(data) if found is None else found)
-            schema = self.schema_of(frame, topic, part)
+            schema = schema_of(self._registry, frame, topic, part)
             return DecodedValue(self.decoder_of(schema).decode(frame.payload, frame.path), schema)
         except UndecodableError as error:
             of = "" if schema is None else f" (schema id {schema.id})"
@@ -85,18 +85,6 @@ class ValueDecoder:
     def registry(self) -> SchemaRegistry:
         """Where the schemas are from."""
         return self._registry
-
-    def schema_of(self, frame: Framed, topic: str | None, part: str) -> Schema:
-        """The schema that a frame names; raises `UndecodableError` where it is not here."""
-        if frame.guid is not None:
-            found = self._registry.by_guid(frame.guid, topic, part)
-            what = "the GUID in its header"
-        else:
-            found = self._registry.by_id(frame.id or 0, topic, part)
-            what = f"id {frame.id}"
-        if found is None:
-            raise UndecodableError(f"no schema here has {what}")
-        return found
 
     def decoder_of(self, schema: Schema) -> PayloadDecoder:
         """What decodes payloads of a schema; raises `UndecodableError` where nothing does."""
@@ -151,6 +139,19 @@ class ValueDecoder:
                 raise UndecodableError("a schema that its schema refers to is not there")
             yield _Reference(each.name, found)
             waiting += reversed(found.references)
+
+
+def schema_of(registry: SchemaRegistry, frame: Framed, topic: str | None, part: str) -> Schema:
+    """The schema that a frame names; raises `UndecodableError` where it is not here."""
+    if frame.guid is not None:
+        found = registry.by_guid(frame.guid, topic, part)
+        what = "the GUID in its header"
+    else:
+        found = registry.by_id(frame.id or 0, topic, part)
+        what = f"id {frame.id}"
+    if found is None:
+        raise UndecodableError(f"no schema here has {what}")
+    return found
 
 
 def avro_json(text: str) -> Any:

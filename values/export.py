@@ -20,7 +20,7 @@ Call = dict[str, Any]
 
 
 def _path(kind: str, subject: str | None, *more: object) -> str:
-    named = () if subject is None else (quote(subject, safe=""),)
+    named = () if subject is None else (quote(subject, safe="", errors="surrogatepass"),)
     return "/" + "/".join(map(str, (kind, *named, *more)))
 
 

@@ -13,14 +13,15 @@ from typing import Protocol
 
 from kafkalog.codec.model import Header
 
-__all__ = ["HEADERS", "Framed", "PayloadDecoder", "UndecodableError", "check_levels", "framed", "plain_text"]
+__all__ = ["FRAME", "HEADERS", "Framed", "PayloadDecoder", "UndecodableError", "check_levels", "framed", "plain_text"]
 
 HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
 LARGEST_PAYLOAD = 16 * 1024 * 1024
 """bytes; a decoded value takes up to a hundred times as much memory"""
 MOST_LEVELS = 200
 """of what lies within each other in a decoded value"""
-_FRAME = 5
+FRAME = 5
+"""bytes before a payload: a zero and an id"""
 _IN_PAYLOAD, _IN_HEADER = 0, 1
 _GUID = 17
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
@@ -55,14 +56,14 @@ def framed(data: bytes, headers: Iterable[Header], part: str) -> Framed | None:
             value = header.value
             if len(value) >= _GUID and value[0] == _IN_HEADER:
                 return Framed(data, guid=value[1:_GUID], path=value[_GUID:])
-            if len(value) >= _FRAME and value[0] == _IN_PAYLOAD:
-                return Framed(data, int.from_bytes(value[1:_FRAME], "big"), path=value[_FRAME:])
+            if len(value) >= FRAME and value[0] == _IN_PAYLOAD:
+                return Framed(data, int.from_bytes(value[1:FRAME], "big"), path=value[FRAME:])
             raise UndecodableError(f"the header {name} is not the id of a schema")
     if not data or data[0] != _IN_PAYLOAD:
         return None
-    if len(data) < _FRAME:
+    if len(data) < FRAME:
         raise UndecodableError("it begins as with the id of a schema, and is too short for one")
-    return Framed(data[_FRAME:], int.from_bytes(data[1:_FRAME], "big"))
+    return Framed(data[FRAME:], int.from_bytes(data[1:FRAME], "big"))
 
 
 def plain_text(data: bytes) -> str:

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, REMOTE_LOG_METADATA_TOPIC
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry, context_of
 
-__all__ = ["SCHEMAS_TOPIC", "SchemaLog", "SchemaRecord", "loaded_json", "parse_record"]
+__all__ = ["OWN_TOPICS", "SCHEMAS_TOPIC", "SchemaLog", "SchemaRecord", "loaded_json", "parse_record"]
 
 SCHEMAS_TOPIC = "_schemas"
+OWN_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC, SCHEMAS_TOPIC})
+"""Kafka's own and the registry's, whose keys and values are in formats of their own"""
 _KNOWN = {"NOOP", "SCHEMA", "CONFIG", "MODE", "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT"}
 _REST = ("metadata", "ruleSet", "schemaTags")
 _TYPES = 2**31 - 1

@@ -172,7 +172,7 @@ def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
     path, body = str(fields["path"]), fields.get("body") or {}
     match = _SUBJECT_VERSIONS.match(path)
     if match is not None:
-        subject = unquote(match[1])
+        subject = unquote(match[1], errors="surrogatepass")
         if fields["method"] == "DELETE":
             place = (subject, int(match[2]))
             registry.schemas[place] = replace(registry.schemas[place], deleted=SchemaDeletion.SOFT)
@@ -189,7 +189,7 @@ def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
         registry.schemas[schema.subject, schema.version] = schema
         return
     kind, _, subject = path[1:].partition("/")
-    of = unquote(subject) if subject else None
+    of = unquote(subject, errors="surrogatepass") if subject else None
     if kind == "config":
         setting = {name: value for name, value in body.items() if name != "compatibility"}
         registry.compatibility[of] = {**setting, "compatibilityLevel": body["compatibility"]}

@@ -18,7 +18,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import Header
 from kafkalog.codec.wording import counted
-from kafkalog.values.decoding import ValueDecoder
+from kafkalog.values.decoding import ValueDecoder, schema_of
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.sources import find_schemas
@@ -105,7 +105,7 @@ def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequenc
     subjects = set()
     for each in frames:
         try:
-            subjects.add(decoder.schema_of(each, topic, part).subject)
+            subjects.add(schema_of(decoder.registry, each, topic, part).subject)
         except UndecodableError:
             continue
     return decoder.registry.latest(subjects.pop()) if len(subjects) == 1 else None
@@ -120,7 +120,7 @@ def _messages(
     found: dict[str, bytes] = {}
     for each in frames:
         try:
-            schema = decoder.schema_of(each, topic, part)
+            schema = schema_of(decoder.registry, each, topic, part)
             made = decoder.decoder_of(schema)
             if schema.subject == reader.subject and isinstance(made, ProtobufDecoder):
                 found.setdefault(made.name_in(each.payload, each.path), each.path or each.payload)
@@ -165,24 +165,28 @@ class DecodedReader:
                 )
 
     def _decoded(self, batch: pa.RecordBatch, problems: dict[str, tuple[int, int | None]]) -> pa.RecordBatch:
-        headers = _headers(batch) if self._columns else []
+        headers = _headers(batch) if self._columns else None
         made: dict[str, Decoded] = {}
         for part, column in self._columns.items():
-            made[part] = column.decode(batch.column(part).to_pylist(), headers)
+            made[part] = column.decode(batch.column(part), headers)
         arrays = [made[name].values if name in made else batch.column(name) for name in self._names]
-        texts: list[str | None] = [None] * batch.num_rows
+        texts: dict[int, str] = {}
         for part, found in made.items():
+            if not found.problems:
+                arrays += [found.schemas, pa.nulls(batch.num_rows, pa.binary())]
+                continue
             lost: list[bytes | None] = [None] * batch.num_rows
             source = batch.column(part)
             for row, problem in found.problems.items():
                 lost[row] = source[row].as_py()
-                texts[row] = problem if texts[row] is None else f"{texts[row]}; {problem}"
+                texts[row] = f"{texts[row]}; {problem}" if row in texts else problem
                 count, first = problems.get(problem, (0, None))
                 if count or len(problems) < _MOST_PROBLEMS:
                     problems[problem] = count + 1, _offset(batch, row) if first is None else first
             arrays += [found.schemas, pa.array(lost, pa.binary())]
         if made:
-            arrays.append(pa.array(texts, pa.string()))
+            told = [texts.get(row) for row in range(batch.num_rows)] if texts else None
+            arrays.append(pa.nulls(batch.num_rows, pa.string()) if told is None else pa.array(told, pa.string()))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
@@ -191,9 +195,9 @@ def _offset(batch: pa.RecordBatch, row: int) -> int | None:
     return found
 
 
-def _headers(batch: pa.RecordBatch) -> Sequence[Sequence[Header]]:
-    """Headers of each row; nearly always there are none."""
+def _headers(batch: pa.RecordBatch) -> Sequence[Sequence[Header]] | None:
+    """Headers of each row; None where no row has any, as nearly always."""
     column = batch.column("headers")
     if column.null_count == len(column):
-        return [()] * len(column)
+        return None
     return [() if row is None else [Header(each["key"], each["value"]) for each in row] for row in column.to_pylist()]

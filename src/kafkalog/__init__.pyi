@@ -243,6 +243,7 @@ from kafkalog.values.registry import SchemaDeletion as SchemaDeletion
 from kafkalog.values.registry import SchemaReference as SchemaReference
 from kafkalog.values.registry import SchemaRegistry as SchemaRegistry
 from kafkalog.values.sources import read_schemas as read_schemas
+from kafkalog.values.tables import KafkaTable as KafkaTable
 
 __version__: str
 open = open_log_dir

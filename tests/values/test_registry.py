@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from command import kafkalog as run
 from fixture_data import expected_values, unpack_values
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import FindingCode
+from kafkalog.values.export import import_calls, schema_records
 from kafkalog.values.registry import SchemaDeletion, SchemaReference
 from kafkalog.values.schema_log import SchemaLog
 
@@ -182,7 +184,9 @@ def test_the_command_finds_ids_that_no_schema_has(recorded: Path) -> None:
 
 def test_the_command_shows_a_schema_and_refuses_what_is_not_there(recorded: Path) -> None:
     assert "ember.zephyr11.Country" in run("schemas", recorded, "--id", 160).out
-    assert run("schemas", recorded, "--id", 5).code == 64
+    unknown = run("schemas", recorded, "--id", 5)
+    assert unknown.code == 1
+    assert "no schema has the id 5" in unknown.err
     assert run("schemas", recorded, "--subject", "address-safron").code == 1
     assert len(run("schemas", recorded, "--json", "--subject", "address-*").objects) == 2 + 2 + 1
     assert run("schemas", recorded, "--export", "calls", "--json").code == 64
@@ -206,3 +210,53 @@ def test_what_holds_no_registry_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text('{"a": 1}\n')
     with pytest.raises(FormatError, match="line 1 is neither a call"):
         kafkalog.read_schemas(tmp_path / "x.jsonl")
+
+
+def damaged_records(directory: Path, count: int) -> None:
+    """Whatever records say, a registry comes of them that can be listed, written out and read again."""
+    originals = [(each.key, each.value) for each in kafkalog.open(directory)["_schemas", 0].records()]
+    chance = random.Random(36)
+    for _ in range(count // len(originals)):
+        log = SchemaLog()
+        for offset, (k, v) in enumerate(originals):
+            log.take(_damaged(k, chance), _damaged(v, chance), offset, 1000 + offset)
+        registry = log.finish()
+        calls = [json.dumps(each) for each in import_calls(registry)]
+        assert len(calls) >= 2
+        for each in registry.schemas.values():
+            assert registry.by_id(each.id) is not None
+            assert len(each.computed_guid) == 32
+        try:
+            again = [json.dumps(each) for each in schema_records(log)]
+        except UsageError:
+            continue  # a key that is not UTF-8, but JSON in another encoding
+        assert len(again) <= len(originals)
+
+
+def _damaged(data: bytes | None, chance: random.Random) -> bytes | None:
+    if data is None or chance.random() < 0.5:
+        return data
+    changed = bytearray(data)
+    for _ in range(chance.randint(1, 3)):
+        place = chance.randrange(len(changed) + 1)
+        what = chance.choice((b"\\ud800", b"null", b"[", b"{", b'"', b"9" * 30, b"-1", b"true", b"\xff", b""))
+        changed[place : place + chance.randrange(4)] = what
+    return bytes(changed)
+
+
+def test_a_part_of_the_search_over_damaged_records(recorded: Path) -> None:
+    damaged_records(recorded, 5000)
+
+
+@pytest.mark.sweep
+def test_records_damaged_at_random(recorded: Path) -> None:
+    damaged_records(recorded, 200_000)
+
+
+def test_a_subject_that_is_no_text_is_given_back(tmp_path: Path) -> None:
+    """A lone half of a pair, which JSON can write and UTF-8 cannot."""
+    registry = registry_of((schema_key("\ud800/x"), schema_value("\ud800/x", 1)))
+    calls = "".join(json.dumps(each) + "\n" for each in import_calls(registry))
+    (tmp_path / "calls.jsonl").write_text(calls)
+    assert kafkalog.read_schemas(tmp_path / "calls.jsonl").schemas.keys() == {("\ud800/x", 1)}
+    assert run("schemas", tmp_path / "calls.jsonl").code == 0

@@ -15,13 +15,12 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.records.replay import Until
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, REMOTE_LOG_METADATA_TOPIC
 from kafkalog.log import open_all
 from kafkalog.values.export import import_calls, schema_records
 from kafkalog.values.registry import Schema, SchemaRegistry, context_of
-from kafkalog.values.schema_log import SCHEMAS_TOPIC
+from kafkalog.values.schema_log import OWN_TOPICS
 from kafkalog.values.sources import read_schema_log, read_schemas
 from kafkalog.values.used_ids import find_unknown_ids
 from kafkalog.words.times import time_text
@@ -29,7 +28,6 @@ from kafkalog.words.times import time_text
 __all__ = ["command"]
 
 Line = dict[str, object]
-_WITHOUT_SCHEMAS = {*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC, SCHEMAS_TOPIC}
 
 
 @click.command(name="schemas")
@@ -83,7 +81,7 @@ def command(
     meant = chosen_names("subject", subjects, [each.subject for each in found.schemas.values()])
     chosen = [each for each in found.schemas.values() if meant(each.subject) and (not ids or each.id in ids)]
     if ids and (lacking := sorted(set(ids) - found.ids)):
-        raise UsageError(f"no schema has the id {lacking[0]}")
+        raise UnknownName(f"no schema has the id {lacking[0]}")
     findings = [*found.findings, *(_of_values(found, paths, replica) if check_values else ())]
     if as_json:
         print_lines(_lines(found, chosen))
@@ -96,7 +94,7 @@ def _of_values(registry: SchemaRegistry, paths: tuple[str, ...], replica: str | 
     inventory = open_all(*paths, tolerant=True)
     yield from inventory.all_unreadable
     yield from find_unknown_ids(
-        registry, [each for each in inventory.readable(replica) if each.topic not in _WITHOUT_SCHEMAS]
+        registry, [each for each in inventory.readable(replica) if each.topic not in OWN_TOPICS]
     )
 
 

@@ -1,0 +1,49 @@
+"""Kafka's log directories as a table of DuckDB's, which hands its columns and filters down.
+
+import duckdb, kafkalog.duckdb
+orders = kafkalog.duckdb.dataset("data", topics="orders")
+duckdb.sql("select count(*) from orders where partition = 0")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from kafkalog.values.tables import KafkaTable
+
+__all__ = ["dataset"]
+
+
+class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
+    """What DuckDB asks of a dataset: its schema, and a scanner of some columns and rows."""
+
+    def __init__(self, table: KafkaTable) -> None:
+        self._table = table
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+        return self._table.schema
+
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **options: Any) -> ds.Scanner:
+        """Rows that pass the filter, which DuckDB does not apply again."""
+        names = [each for each in self.schema.names if columns is None or each in columns]
+        needed = self.schema.names if filter is not None else names
+        if filter is not None:
+            needed = [each for each in needed if each in names or _mentions(filter, each)]
+        reader = self._table.reader(needed, filter)
+        return ds.Scanner.from_batches(reader, columns=columns, filter=filter)
+
+
+def _mentions(filter: Any, name: str) -> bool:
+    """Whether a filter may need a column; its text has every name that it uses."""
+    return name in str(filter)
+
+
+def dataset(*paths: str, **options: Any) -> ds.Dataset:
+    """A dataset that `duckdb.sql` takes by its variable's name; the arguments are those of `kafkalog.KafkaTable`."""
+    return _Dataset(KafkaTable(*paths, **options))

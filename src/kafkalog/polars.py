@@ -1,0 +1,91 @@
+"""Kafka's log directories as a LazyFrame of Polars, which hands columns, filters and the number of rows down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+from polars.io.plugins import register_io_source
+
+from kafkalog.values.tables import KafkaTable
+
+__all__ = ["scan"]
+
+_COMPARED = {"Eq": "__eq__", "Lt": "__lt__", "LtEq": "__le__", "Gt": "__gt__", "GtEq": "__ge__"}
+_MIRRORED = {"Eq": "Eq", "Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
+_PLACES = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
+"""columns whose comparisons say where rows can be, with those of `timestamp`"""
+_MICROSECONDS = {"Milliseconds": 1000, "Microseconds": 1, "Nanoseconds": 0}
+
+
+def scan(*paths: str, **options: Any) -> pl.LazyFrame:
+    """The records as a LazyFrame; the arguments are those of `kafkalog.KafkaTable`.
+
+    Comparisons of `topic`, `partition`, `offset` and `timestamp` decide what is read; every filter is applied.
+    """
+    table = KafkaTable(*paths, **options)
+
+    def batches(
+        columns: list[str] | None, predicate: pl.Expr | None, rows: int | None, size: int | None
+    ) -> Iterator[pl.DataFrame]:
+        needed = None if columns is None else {*columns, *(() if predicate is None else predicate.meta.root_names())}
+        names = [each for each in table.schema.names if needed is None or each in needed]
+        left = rows  # Polars counts rows before it filters them, so that none may be passed over
+        for batch in table.read(names, None if predicate is None or rows is not None else _places(predicate)):
+            if left is not None and left <= 0:
+                return
+            found = pl.DataFrame(pl.from_arrow(batch))
+            if left is not None:
+                found = found.head(left)
+                left -= len(found)
+            if predicate is not None:
+                found = found.filter(predicate)
+            yield found if columns is None else found.select(columns)
+
+    empty = pl.DataFrame(pl.from_arrow(table.schema.empty_table()))
+    return register_io_source(batches, schema=empty.schema, is_pure=True)
+
+
+def _places(predicate: pl.Expr) -> Any:
+    """What a filter says of where rows are, for pyarrow; None where it says nothing that is understood.
+
+    Of terms that are joined by "and", those that are not understood may be left out: more is read then.
+    """
+    try:
+        return _term(json.loads(predicate.meta.serialize(format="json")))
+    except (pl.exceptions.PolarsError, ValueError, TypeError, KeyError, AttributeError, ImportError):
+        return None
+
+
+def _term(term: Any) -> Any:
+    if not isinstance(term, dict) or "BinaryExpr" not in term:
+        return None
+    inner = term["BinaryExpr"]
+    left, operator, right = inner["left"], inner["op"], inner["right"]
+    if operator in ("And", "LogicalAnd"):
+        found = [each for each in (_term(left), _term(right)) if each is not None]
+        return found[0] & found[1] if len(found) == 2 else (found[0] if found else None)
+    if operator not in _COMPARED:
+        return None
+    if "Column" in right:
+        left, operator, right = right, _MIRRORED[operator], left
+    if "Column" not in left or "Literal" not in right:
+        return None
+    value = _literal(right["Literal"], left["Column"])
+    return None if value is None else getattr(ds.field(left["Column"]), _COMPARED[operator])(value)
+
+
+def _literal(literal: Any, name: str) -> pa.Scalar | None:
+    ((kind, value),) = literal.items()
+    if kind in ("Scalar", "Dyn"):
+        ((kind, value),) = value.items()
+    if name == "timestamp" and kind.startswith("Datetime"):
+        number, unit, *_ = value
+        return pa.scalar(number * _MICROSECONDS[unit], pa.timestamp("us", "UTC")) if _MICROSECONDS[unit] else None
+    if name in _PLACES and isinstance(value, str if name == "topic" else int) and not isinstance(value, bool):
+        return pa.scalar(value, _PLACES[name])
+    return None

@@ -1,0 +1,151 @@
+"""Polars, DuckDB and pyarrow on the same table give the same rows, and read less where a filter says where rows are."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import kafkalog
+import kafkalog.duckdb
+import kafkalog.polars
+from broker_dirs import brokers
+from fixture_data import unpack_values
+from kafkalog.codec.errors import UsageError
+from kafkalog.values.pushdown import Reach
+
+TOPICS = ["references-cedar", "unions-zephyr", "plainjson-basil"]
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack_values(tmp_path_factory.mktemp("values"))
+
+
+@pytest.fixture(scope="module")
+def middle(recorded: Path) -> datetime.datetime:
+    times = sorted(pa.table(kafkalog.KafkaTable(recorded, topics=TOPICS))["timestamp"].to_pylist())
+    found: datetime.datetime = times[len(times) // 2]
+    return found
+
+
+QUERIES: list[tuple[str, Callable[[datetime.datetime], pl.Expr]]] = [
+    ('"offset" >= 5 and "offset" < 9', lambda t: (pl.col("offset") >= 5) & (pl.col("offset") < 9)),
+    ('"offset" = 3', lambda t: pl.col("offset") == 3),
+    ("partition = 1", lambda t: pl.col("partition") == 1),
+    ("topic = 'unions-zephyr'", lambda t: pl.col("topic") == "unions-zephyr"),
+    ("topic = 'unions-zephyr' and partition = 0 and \"offset\" > 7",
+     lambda t: (pl.col("topic") == "unions-zephyr") & (pl.col("partition") == 0) & (pl.col("offset") > 7)),
+    ("topic in ('plainjson-basil', 'x')", lambda t: pl.col("topic").is_in(["plainjson-basil", "x"])),
+    ('"timestamp" >= $t', lambda t: pl.col("timestamp") >= t),
+    ('"timestamp" < $t', lambda t: pl.col("timestamp") < t),
+    ('"timestamp" >= $t and "offset" < 20', lambda t: (pl.col("timestamp") >= t) & (pl.col("offset") < 20)),
+    ('"offset" < 3 or "offset" > 25', lambda t: (pl.col("offset") < 3) | (pl.col("offset") > 25)),
+    ("value is null", lambda t: pl.col("value").is_null()),
+    ('"offset" > 1000', lambda t: pl.col("offset") > 1000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sql", "expression"), QUERIES, ids=[sql for sql, _ in QUERIES])
+def test_a_filter_gives_the_same_rows_everywhere(
+    sql: str, expression: Callable[[datetime.datetime], pl.Expr], recorded: Path, middle: datetime.datetime
+) -> None:
+    whole = pl.DataFrame(pl.from_arrow(pa.table(kafkalog.KafkaTable(recorded, topics=TOPICS))))
+    wanted = sorted(whole.filter(expression(middle)).select("topic", "partition", "offset", "value").rows())
+    lazy = kafkalog.polars.scan(str(recorded), topics=TOPICS)
+    for engine in ("in-memory", "streaming"):
+        found = lazy.filter(expression(middle)).select("topic", "partition", "offset", "value")
+        assert sorted(found.collect(engine=engine).rows()) == wanted  # type: ignore[call-overload,unused-ignore]
+    records = kafkalog.duckdb.dataset(str(recorded), topics=TOPICS)
+    connection = duckdb.connect()
+    connection.register("records", records)
+    query = f'select topic, partition, "offset", value from records where {sql}'
+    parameters = {"t": middle} if "$t" in sql else {}
+    assert sorted(connection.execute(query, parameters).fetchall()) == wanted
+
+
+def test_counts_limits_and_no_columns(recorded: Path) -> None:
+    lazy = kafkalog.polars.scan(str(recorded), topics=TOPICS)
+    count = len(pa.table(kafkalog.KafkaTable(recorded, topics=TOPICS)))
+    assert count == 90
+    assert lazy.select(pl.len()).collect().item() == count
+    assert len(lazy.head(7).collect()) == 7
+    assert len(lazy.head(40).filter(pl.col("offset") > 20).collect()) == len(
+        lazy.collect().head(40).filter(pl.col("offset") > 20)
+    )
+    records = kafkalog.duckdb.dataset(str(recorded), topics=TOPICS)
+    connection = duckdb.connect()
+    connection.register("records", records)
+    assert connection.execute("select count(*) from records").fetchone() == (count,)
+    assert len(connection.execute("select * from records limit 4").fetchall()) == 4
+
+
+def test_decoded_values_are_columns(recorded: Path) -> None:
+    given: dict[str, Any] = {"topics": "references-cedar", "values": "auto"}
+    wanted = pa.table(kafkalog.KafkaTable(recorded, **given))["value"].to_pylist()
+    lazy = kafkalog.polars.scan(str(recorded), **given)
+    assert [row[0] for row in lazy.select(pl.col("value").struct.field("name")).collect().rows()] == [
+        each and each["name"] for each in wanted
+    ]
+    connection = duckdb.connect()
+    connection.register("records", kafkalog.duckdb.dataset(str(recorded), **given))
+    names = connection.execute('select value.name from records order by "offset"').fetchall()
+    assert [each for (each,) in names] == [each and each["name"] for each in wanted]
+    assert connection.execute("select count(*) from records where finding is not null").fetchone() == (0,)
+
+
+def test_committed_records_only() -> None:
+    (broker,) = brokers("4.1.1/txn")[:1]
+    counts = {}
+    for level in ("read_uncommitted", "read_committed"):
+        table = kafkalog.KafkaTable(broker, isolation_level=level)
+        counts[level] = len(pa.table(table))
+        assert counts[level] == sum(len(list(each.records(isolation_level=level))) for each in table.partitions)
+    assert counts["read_committed"] < counts["read_uncommitted"]
+
+
+def test_topics_of_different_types_are_refused(recorded: Path) -> None:
+    with pytest.raises(UsageError, match="have different types"):
+        kafkalog.KafkaTable(recorded, topics=["references-cedar", "logical-ember"], values="auto")
+    with pytest.raises(kafkalog.KafkaLogError):
+        kafkalog.KafkaTable(recorded, topics="no-such-topic")
+
+
+def test_a_filter_spares_partitions_and_offsets(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = kafkalog.KafkaTable(recorded, topics=TOPICS)
+    read: list[tuple[str, Any, Any]] = []
+    plain = kafkalog.Partition.to_arrow
+
+    def to_arrow(self: kafkalog.Partition, *given: Any, **options: Any) -> Any:
+        read.append((str(self.name), options.get("start_offset"), options.get("end_offset")))
+        return plain(self, *given, **options)
+
+    monkeypatch.setattr(kafkalog.Partition, "to_arrow", to_arrow)
+    filter = (ds.field("topic") == "unions-zephyr") & (ds.field("partition") == 1) & (ds.field("offset") == 4)
+    assert sum(batch.num_rows for batch in table.read(["value"], filter)) == 1
+    assert read == [("unions-zephyr-1", 4, 5)]
+
+
+def test_where_rows_of_a_filter_can_be() -> None:
+    schema = pa.schema([("offset", pa.int64()), ("timestamp", pa.timestamp("us", "UTC")), ("topic", pa.string())])
+    time = pa.scalar(1_700_000_000_000_000, pa.timestamp("us", "UTC"))
+    offset, timestamp = ds.field("offset"), ds.field("timestamp")
+    for filter, start, end, begin in (
+        ((offset >= 10) & (offset <= 20), 10, 21, None),
+        ((offset > 10) | (offset == 4), 4, 2**63 - 1, None),
+        (timestamp >= time, 0, 2**63 - 1, 1_700_000_000_000),
+        (timestamp < time, 0, 2**63 - 1, None),
+        ((timestamp >= time) | timestamp.is_null(), 0, 2**63 - 1, None),
+        ((offset + 1) > 10, 0, 2**63 - 1, None),
+    ):
+        reach = Reach(filter, schema)
+        assert (reach.start_offset(), reach.end_offset(), reach.start_timestamp()) == (start, end, begin), str(filter)
+    assert not Reach(ds.field("topic") == "a", schema).holds("topic", "b")
+    assert Reach(ds.field("topic").isin(["a", "b"]), schema).holds("topic", "b")

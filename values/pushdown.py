@@ -1,0 +1,77 @@
+"""What a filter says of where its rows can be: asked of Arrow, which knows whether rows with a guarantee can pass.
+
+So no filter is taken apart here, and what Arrow cannot judge only makes more be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyarrow.fs import LocalFileSystem
+
+from kafkalog.codec.model import NO_END
+
+__all__ = ["Reach"]
+
+_FORMAT, _NOWHERE = ds.IpcFileFormat(), LocalFileSystem()
+_FIRST_TIME, _LAST_TIME = -62_135_596_800_000, 253_402_300_800_000
+"""ms since 1970 of the years 1 and 10000"""
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The rows of a table with a schema that a filter can let through."""
+
+    filter: Any
+    schema: pa.Schema
+
+    def may_pass(self, guarantee: Any) -> bool:
+        """False only if no row for which `guarantee` is true can pass."""
+        if self.filter is None:
+            return True
+        fragment = _FORMAT.make_fragment("none", _NOWHERE, partition_expression=guarantee)
+        dataset = ds.FileSystemDataset([fragment], self.schema, _FORMAT, _NOWHERE)
+        return any(True for _ in dataset.get_fragments(filter=self.filter))
+
+    def holds(self, name: str, value: str | int | None) -> bool:
+        """Whether rows may pass that have this value in a column."""
+        column = ds.field(name)
+        return self.may_pass(
+            column.is_null() if value is None else column == pa.scalar(value, self.schema.field(name).type)
+        )
+
+    def start_offset(self) -> int:
+        """Below it no row passes."""
+        return _least(0, NO_END, lambda end: self.may_pass(ds.field("offset") < pa.scalar(end, pa.int64())))
+
+    def end_offset(self) -> int:
+        """From it on no row passes."""
+        return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
+
+    def start_timestamp(self) -> int | None:
+        """Before it (ms) no row passes; None where that is not so of any time."""
+
+        def may_pass(end: int) -> bool:
+            return self.may_pass(ds.field("timestamp") < pa.scalar(end * 1000, pa.timestamp("us", "UTC")))
+
+        if may_pass(_FIRST_TIME) or self.may_pass(ds.field("timestamp").is_null()):
+            return None
+        return _least(_FIRST_TIME, _LAST_TIME, may_pass)
+
+
+def _least(low: int, high: int, is_true: Callable[[int], bool], back: int = 1) -> int:
+    """The smallest number from which on something is true, less `back`; `high` if it never is."""
+    if not is_true(high):
+        return high
+    begin, end = low, high
+    while begin < end:
+        middle = (begin + end) // 2
+        if is_true(middle):
+            end = middle
+        else:
+            begin = middle + 1
+    return max(begin - back, low)

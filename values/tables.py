@@ -1,0 +1,141 @@
+"""Partitions as one table that is read when it is asked for: the columns that are wanted, where rows can be.
+
+Whoever reads applies the filter to the rows; what is here only reads less.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log import open_all
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import Selection
+from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
+from kafkalog.values.registry import Schema, SchemaRegistry
+from kafkalog.values.schema_log import OWN_TOPICS
+from kafkalog.values.sources import find_schemas
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kafkalog.values.pushdown import Reach
+
+__all__ = ["KafkaTable"]
+
+_PARTS = ("key", "value")
+_BESIDE = {part: {part, f"{part}_schema", f"{part}_bytes", "finding"} for part in _PARTS}
+"""columns for which a part is decoded"""
+_SAID = {name for names in _BESIDE.values() for name in names} - set(_PARTS)
+
+
+class KafkaTable:
+    """The records of some topics.
+
+    It offers `__arrow_c_stream__` and `__arrow_c_schema__`, so that pyarrow, pandas, Polars, DuckDB and others take it
+    as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
+
+    * `paths`: log directories, partitions or segments; `topics`: names or patterns [all but Kafka's own]
+    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `findings`: as
+      `Partition.to_arrow` has them; with `values="auto"` all partitions have to have the same types
+    * `replica`: which directory to read if a topic-partition is in two of them
+    """
+
+    def __init__(
+        self,
+        *paths: str | os.PathLike[str],
+        topics: str | Sequence[str] | None = None,
+        columns: Iterable[str] | None = None,
+        values: str = "bytes",
+        schemas: SchemaRegistry | None = None,
+        key_schema: str | int | Schema | None = None,
+        values_schema: str | int | Schema | None = None,
+        isolation_level: str = READ_UNCOMMITTED,
+        findings: list[Finding] | None = None,
+        replica: str | None = None,
+    ) -> None:
+        names = [topics] if isinstance(topics, str) else list(topics or ())
+        inventory, chosen = open_all(*paths), Selection.of(names)
+        chosen.check(inventory.names)
+        self.partitions: tuple[Partition, ...] = tuple(
+            each for each in inventory.readable(replica, chosen)
+            if chosen.takes(each.topic, each.partition) and (names or each.topic not in OWN_TOPICS)
+        )  # fmt: skip
+        if not self.partitions:
+            raise UsageError(f"there are no records in {', '.join(map(str, paths))} but Kafka's own")
+        if values == "auto" and schemas is None:
+            schemas = find_schemas([*map(str, paths)], replica)
+        self._findings = findings
+        self._always: dict[str, Any] = {"isolation_level": isolation_level}
+        self._options: dict[str, Any] = {"values": values}
+        if values == "auto":
+            self._options |= {"schemas": schemas, "key_schema": key_schema, "values_schema": values_schema}
+        self._columns = None if columns is None else tuple(columns)
+        self.schema = self._one_schema()
+
+    def _one_schema(self) -> pa.Schema:
+        found: dict[pa.Schema, str] = {}
+        for each in self.partitions:
+            schema = each.to_arrow(self._columns, findings=[], **self._always, **self._options).schema.remove_metadata()
+            found.setdefault(schema, each.topic or each.path)
+        if len(found) > 1:
+            raise UsageError(
+                f"the values of {' and '.join(list(found.values())[:2])} have different types: choose topics of one "
+                "type, or name the schema with values_schema"
+            )
+        return next(iter(found))
+
+    def read(self, columns: Sequence[str] | None = None, filter: Any = None) -> Iterator[pa.RecordBatch]:
+        """Batches of these columns, in the schema's order, with at least the rows that pass a pyarrow `filter`.
+
+        Files are left out, and offsets and times passed over, where the filter shows that no row of them passes.
+        """
+        asked = [each for each in self.schema.names if columns is None or each in columns]
+        is_decoded = self._options["values"] != "bytes"
+        parts = {part for part in _PARTS if is_decoded and part in self.schema.names and _BESIDE[part] & set(asked)}
+        wanted = [each for each in self.schema.names if each in parts or (each in asked and each not in _SAID)]
+        options = self._options if parts else {}
+        with needed("a table", "fast"):
+            from kafkalog.values.pushdown import Reach
+
+        reach = Reach(filter, self.schema)
+        bounds = self._always if filter is None else self._always | self._bounds(reach)
+        for each in self.partitions:
+            if filter is None or self._may_hold(reach, each):
+                for batch in each.to_arrow(wanted or ["offset"], findings=self._findings, **bounds, **options):
+                    yield batch.select(asked)
+
+    def _bounds(self, reach: Reach) -> dict[str, Any]:
+        names, found = set(self.schema.names), dict[str, Any]()
+        if "offset" in names:
+            found = {"start_offset": reach.start_offset(), "end_offset": reach.end_offset()}
+        if "timestamp" in names and (start := reach.start_timestamp()) is not None:
+            found["start_timestamp"] = start
+        return found
+
+    def _may_hold(self, reach: Reach, partition: Partition) -> bool:
+        names = set(self.schema.names)
+        return ("topic" not in names or reach.holds("topic", partition.topic)) and (
+            "partition" not in names or reach.holds("partition", partition.partition)
+        )
+
+    def reader(self, columns: Sequence[str] | None = None, filter: Any = None) -> pa.RecordBatchReader:
+        """The same as a reader of Arrow's."""
+        import pyarrow as pa
+
+        schema = self.schema if columns is None else pa.schema([
+            each for each in self.schema if each.name in columns
+        ])  # fmt: skip
+        return pa.RecordBatchReader.from_batches(schema, self.read(columns, filter))
+
+    def __arrow_c_schema__(self) -> object:
+        """For who takes Arrow's C interface."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All records, for who takes Arrow's C interface."""
+        return self.reader().__arrow_c_stream__(requested_schema)
