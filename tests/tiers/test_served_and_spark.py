@@ -96,7 +96,7 @@ def test_where_the_tiers_meet_is_answered_as_a_broker_does(name: str, volume: st
     """`UnifiedLog.fetchOffsetByTimestamp`: local start, highest remote offset, the first that is not copied."""
     case = tiered_case(name)
     case.unpack(tmp_path)
-    both, path = mounted([str(tmp_path / volume)], open_tier(str(tmp_path / "remote")))[0]
+    _, path = mounted([str(tmp_path / volume)], open_tier(str(tmp_path / "remote")))[0]
     with serving(path) as server, RawClient(server.address) as client:  # type: ignore[arg-type]
         compared = 0
         for directory, bases in case.local[volume].items():
