@@ -88,7 +88,7 @@ def brought_up(root: Path, work: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "job", [salvaged, copied, undone, merged, merged, taken_out, brought_up], ids=lambda job: job.__name__
+    "job", [salvaged, copied, undone, merged, taken_out, brought_up], ids=lambda job: job.__name__
 )
 def test_logs_keep_their_times(job: Callable[[Path, Path], Path], tmp_path: Path) -> None:
     root = made(tmp_path / "logs")
