@@ -60,7 +60,7 @@ def bring_back(
 ) -> list[BroughtBack]:
     """Write what is missing or damaged of the tiered logs of a log directory that nobody else uses.
 
-    With `keep_remote` no segment is written of a log of which nothing is local: it begins, empty, after its remote part.
+    With `keep_remote` a log of which nothing is local gets no segment of it: it begins, empty, after its remote part.
     Logs of which nothing is local are those that the cluster's metadata places on this broker, or all where it says
     nothing.  Raises `StorageError` where an object cannot be read, or is not as it was copied: then a log is not whole.
     """

@@ -175,7 +175,7 @@ class _Assembled:
         self.taken[directory] = remains
 
     def modified_ns(self, content: Content) -> int | None:
-        """When the file was changed that a log is made of; None of what is made anew."""
+        """When the file was changed that a log is made of; None of what was not there."""
         keys = [each.origin for each in content.parts if isinstance(each, Slice)]
         number, _, path = keys[0].partition(":") if keys else ("", "", "")
         return self._surveys[int(number)].files[path].mtime_ns if keys else None
