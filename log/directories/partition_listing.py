@@ -128,7 +128,10 @@ class PartitionListing:
             modified = self.status[log].st_mtime_ns
             told = self.remote.get(log)
             newest, is_untold = (None, False) if told is None else (told.newest, told.is_untold)
-            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes, newest, is_untold))
+            found.append(Segment(
+                base_offset=base_offset, path=log, size=sizes[FileKind.LOG], modified_ns=modified, files=files,
+                sizes=sizes, newest=newest, is_untold=is_untold,
+            ))  # fmt: skip
         return tuple(found)
 
 
