@@ -461,6 +461,7 @@ def recover_into(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
     tier: RemoteTier | None = None,
+    keep_remote: bool = False,
 ) -> RecoveryResult:
     """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original.
 
@@ -473,6 +474,7 @@ def recover_into(
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with the plan before the copy is changed
+    * `keep_remote`: with `tier`, logs that are gone begin after their remote part, which stays where it is
     """
 
     def recover_copy(destination: str, lacking: Mapping[str, StorageError]) -> RecoveryResult:
@@ -480,7 +482,7 @@ def recover_into(
         if tier is not None:
             from kafkalog.recovery.restoring.whole_logs import bring_back
 
-            bring_back(destination, tier, options.select)
+            bring_back(destination, tier, options.select, keep_remote=keep_remote)
             wanted = replace(wanted, rules=replace(wanted.rules, full=True))
         return recover_all(
             [destination], wanted, quarantine=quarantine, jobs=jobs, on_progress=on_progress, on_plan=on_plan

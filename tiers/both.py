@@ -65,8 +65,10 @@ class _Held:
     """of a log, how many bytes the events say were copied"""
     newest: int | None = None
     """of a log, the largest timestamp by the events"""
+    untold: tuple[Key, RemoteSegment] | None = None
+    """of a log of which no event tells, the partition and the segment that it should be"""
     identity: Identity | None = None
-    """of a log of which no event tells, what says whether it is this one"""
+    """what says whether it is that one, when it is opened"""
 
 
 @dataclass
@@ -88,6 +90,7 @@ class BothTiers:
         self.path = f"{_SCHEME}://{hashlib.sha256(told.encode()).hexdigest()[:_DIGEST]}"
         self._listed: dict[str, dict[str, _Held]] = {}
         self._segments: dict[Key, list[RemoteSegment]] = {}
+        self._epochs: dict[Key, tuple[LeaderEpoch, ...]] = {}
         self._small: dict[str, _Bytes] = {}
         self._identified: dict[str, tuple[str | None, int | None]] = {}
         mount(self.path, self)
@@ -173,6 +176,17 @@ class BothTiers:
             if each.first < end and each.segment.start_offset < end
         ]
 
+    def bounds(self, directory: str) -> tuple[int | None, int] | None:
+        """Base offset of the first local segment and the last remote offset (-1 without any); None if not tiered."""
+        name = parse_partition_directory(directory)
+        key = ("", -1) if name is None else (name.topic, name.partition)
+        if not self.segments(key):
+            return None
+        local = self._local_partitions.get(PartitionName(*key))
+        copied = self.copied(key)
+        begins = local.segments[0].base_offset if local is not None and local.segments else None
+        return begins, copied[-1].last if copied else -1
+
     def _files(self, directory: str) -> dict[str, _Held]:
         """By name, of a partition directory."""
         if directory not in self._listed:
@@ -195,6 +209,7 @@ class BothTiers:
 
     def _remote_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
         objects = {each.id: each for each in self.listed.get(key, ())}
+        is_untold = not self._by_events(key)
         for stretch in self.stretches(key):
             segment = stretch.segment
             there = objects.get(segment.id)
@@ -205,18 +220,16 @@ class BothTiers:
                     item = RemoteObject(f"{self.tier.place}: segment {segment.id}", segment.size, 0)  # it is missing
                 if item is not None:
                     is_log = kind is FileKind.LOG
-                    identity = self._identity(key, segment) if is_log else None
+                    untold = (key, segment) if is_log and is_untold else None
                     held = _Held(item.size, item.modified_ns, item=item, until=stretch.until if is_log else None,
                                  copied=segment.size if is_log else None,
-                                 newest=newest if is_log else None, identity=identity)  # fmt: skip
+                                 newest=newest if is_log else None, untold=untold)  # fmt: skip
                     is_snapshot = kind is FileKind.PRODUCER_SNAPSHOT  # of the producers at the segment's end
                     base = segment.end_offset + 1 if is_snapshot else segment.start_offset
                     yield segment_file(base, kind), held
 
-    def _identity(self, key: Key, segment: RemoteSegment) -> Identity | None:
-        """What tells whether a log is the one of its name; None where the events do."""
-        if self._by_events(key):
-            return None
+    def _identity(self, key: Key, segment: RemoteSegment) -> Identity:
+        """What tells whether a log is the one of its name, where no event does."""
         segments = self.segments(key)
         number = segments.index(segment)
         objects = {each.id: each for each in self.listed[key]}
@@ -291,7 +304,7 @@ class BothTiers:
                 found = self._files(directory)
                 return [
                     RemoteEntry(name, f"{self.path}/{directory}/{name}", False, self._size(held, directory, name),
-                                held.modified_ns, held.newest)
+                                held.modified_ns, held.newest, held.untold is not None)
                     for name, held in found.items()
                 ]  # fmt: skip
             case _:
@@ -326,7 +339,7 @@ class BothTiers:
             place = f"{self.tier.place}: segment {stretch.segment.id}"
             raise MissingFileError(2, "the remote segment has no log object", place)
         held = _Held(item.size, item.modified_ns, item=item, copied=stretch.segment.size,
-                     identity=self._identity(key, stretch.segment))  # fmt: skip
+                     untold=None if self._by_events(key) else (key, stretch.segment))  # fmt: skip
         file = self._opened(held, item)
         if stretch.until is None:
             return file, item
@@ -335,8 +348,10 @@ class BothTiers:
 
     def epochs(self, key: Key) -> tuple[LeaderEpoch, ...]:
         """Of a log that is not local: as they lie beside the last remote segment."""
-        last = self._last(key)
-        return () if last is None else epochs_of(self.tier, last)
+        if key not in self._epochs:
+            last = self._last(key)
+            self._epochs[key] = () if last is None else epochs_of(self.tier, last)
+        return self._epochs[key]
 
     def _last(self, key: Key) -> ListedSegment | None:
         """The last segment that is listed of those that are read."""
@@ -364,8 +379,9 @@ class BothTiers:
         try:
             if held.copied is not None and file.size != held.copied:
                 raise StorageError(None, f"{file.size} bytes, and {held.copied} were copied", item.path)
-            if held.identity is not None:
-                size = min(size, self._proven(held.identity, file, item))
+            identity = held.identity if held.untold is None else self._identity(*held.untold)
+            if identity is not None:
+                size = min(size, self._proven(identity, file, item))
         except BaseException:
             file.close()
             raise

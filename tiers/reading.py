@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.codec.arguments import checked
@@ -14,12 +15,13 @@ from kafkalog.log.directories import partition as local
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir, log_dirs_inside
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import PathLike, absolute, is_directory
+from kafkalog.log.disk.remote import storage_of
 from kafkalog.tiers.beside import remote_metadata_in
 from kafkalog.tiers.both import BothTiers
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.remote_tier import RemoteTier
 
-__all__ = ["RemotePart", "mounted", "open_partition"]
+__all__ = ["RemotePart", "TierBounds", "mounted", "open_partition", "tier_bounds"]
 
 Mounted = list[tuple[BothTiers, str]]
 """what was mounted for each path, and the path there that stands for it"""
@@ -54,6 +56,27 @@ def _places(path: str) -> list[tuple[str, str]]:
     if not inside:
         raise UsageError(f"{path} is not a Kafka log directory: it holds no partition and no segment")
     return [(each, "") for each in inside]
+
+
+@dataclass(frozen=True, slots=True)
+class TierBounds:
+    """Where the two tiers of a log meet."""
+
+    local_log_start: int
+    """the log's end where nothing is local"""
+    highest_remote_offset: int
+    """the last one that is copied; -1 without any"""
+
+
+def tier_bounds(partition: Partition) -> TierBounds | None:
+    """Of a partition that is read with its remote part; None if it has none."""
+    both = storage_of(partition.path)
+    found = both.bounds(os.path.basename(partition.path)) if isinstance(both, BothTiers) else None
+    if found is None:
+        return None
+    begins, highest = found
+    local = partition.log_end_offset() if begins is None else max(begins, partition.log_start_offset)
+    return TierBounds(local, highest)
 
 
 class RemotePart:

@@ -42,7 +42,7 @@ class PartitionListing:
         self.limits = limits
         self.files: dict[int, dict[FileKind, str]] = {}
         self.status: dict[str, os.stat_result] = {}
-        self.newest: dict[str, int] = {}
+        self.remote: dict[str, RemoteEntry] = {}
         self.snapshots: list[str] = []
         self.kraft_snapshots: list[str] = []
         self.unfinished: list[str] = []
@@ -65,8 +65,8 @@ class PartitionListing:
             self._no_file(entry, status.st_mode, holds_records=parsed is not None and parsed.is_live_log)
             return
         self.status[entry.path] = status
-        if isinstance(entry, RemoteEntry) and entry.newest is not None:
-            self.newest[entry.path] = entry.newest
+        if isinstance(entry, RemoteEntry):
+            self.remote[entry.path] = entry
         if entry.name.endswith(_UNFINISHED):
             self.unfinished.append(entry.path)
         elif parsed is not None:
@@ -126,8 +126,12 @@ class PartitionListing:
                 continue
             sizes = {kind: self.status[path].st_size for kind, path in files.items()}
             modified = self.status[log].st_mtime_ns
-            newest = self.newest.get(log)
-            found.append(Segment(base_offset, log, sizes[FileKind.LOG], modified, files, sizes, newest))
+            told = self.remote.get(log)
+            newest, is_untold = (None, False) if told is None else (told.newest, told.is_untold)
+            found.append(Segment(
+                base_offset=base_offset, path=log, size=sizes[FileKind.LOG], modified_ns=modified, files=files,
+                sizes=sizes, newest=newest, is_untold=is_untold,
+            ))  # fmt: skip
         return tuple(found)
 
 

@@ -57,6 +57,8 @@ class RemoteEntry:
     modified_ns: int
     newest: int | None = None
     """of a log, its largest timestamp, where who lists knows it"""
+    is_untold: bool = False
+    """a log of which neither its largest timestamp is known, nor anything else but what its files say"""
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
         """Whether it is a directory."""

@@ -35,6 +35,8 @@ class Segment:
     sizes: Mapping[FileKind, int]
     newest: int | None = None
     """its largest timestamp, where that is known without reading it: of a remote segment"""
+    is_untold: bool = False
+    """it is remote, and its largest timestamp is not known: asking for that takes a request"""
 
     @property
     def total_bytes(self) -> int:

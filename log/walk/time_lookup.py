@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ from kafkalog.codec.rules import ends_reading
 from kafkalog.codec.scan import Scanner
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.disk.unchanged import settled_state
-from kafkalog.log.walk.sliced import Sliced
+from kafkalog.log.walk.sliced import Sliced, run_slices
 
 if TYPE_CHECKING:
     from kafkalog.log.walk.segment import Segment
@@ -95,10 +96,18 @@ class NewestTimestamps:
 
     def first_with(self, timestamp: int) -> Sliced[int]:
         """Number of the first segment that may hold a record with at least `timestamp`."""
+        if not self._newest and self._first < len(self._segments) and self._segments[self._first].is_untold:
+            return self._searched(timestamp)
         number = bisect_left(self._newest, timestamp)
         while number == len(self._newest) and (yield from self._learn()):
             number += self._newest[number] < timestamp
         return self._first + number
+
+    def _searched(self, timestamp: int) -> int:
+        """By halves: where each segment takes a request, it is taken that times rise from one to the next."""
+        untold = [number for number in range(self._first, len(self._segments)) if self._segments[number].is_untold]
+        found = bisect_left(untold, timestamp, key=lambda number: _last_of_index(self._segments[number]))
+        return untold[found] if found < len(untold) else untold[-1] + 1
 
     def _learn(self) -> Sliced[bool]:
         known = len(self._newest)
@@ -116,6 +125,19 @@ class NewestTimestamps:
             if len(self._newest) == known:  # who looked for it meanwhile has learned the same
                 self._newest.append(max([newest, *self._newest[-1:]]))
         return True
+
+
+def _last_of_index(segment: Segment) -> int:
+    """The last timestamp in a time index; that of a closed segment is its largest.  Without one, that of the log."""
+    path = segment.files.get(FileKind.TIME_INDEX)
+    if path is not None:
+        with suppress(MissingFileError, NotRegularFileError), FileSource(path) as index:
+            slot = index.size // TIME_ENTRY.size - 1
+            data = index.read(slot * TIME_ENTRY.size, TIME_ENTRY.size) if slot >= 0 else b""
+            if len(data) == TIME_ENTRY.size:
+                return TimeEntry(*TIME_ENTRY.struct.unpack(data)).timestamp
+    newest = run_slices(_newest_of(segment))
+    return _NEVER if newest is None else newest
 
 
 def _newest_of(segment: Segment) -> Sliced[int | None]:

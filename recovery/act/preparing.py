@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER
+from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER, FileKind
 from kafkalog.codec.source import Source
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.content import Content, ContentSource
@@ -187,8 +187,11 @@ class _Preparation:
         staged = Place(True, f"{STAGED}/{number}")
         source = ContentSource(content, self.origin)
         digest = self.stage(staged, _content(source), source.size, owner_of_new(self.root, path, before))
-        attributes = _NEW if modified_ms is None else replace(_NEW, mtime_ns=modified_ms * _NS_IN_MS)
-        if modified_ms is not None:
+        modified = None if modified_ms is None else modified_ms * _NS_IN_MS
+        if modified is None and before is not None and path.endswith(FileKind.LOG.value):
+            modified = before.attributes.mtime_ns  # retention goes by it where timestamps are in the future
+        attributes = _NEW if modified is None else replace(_NEW, mtime_ns=modified)
+        if modified is not None:
             self.quarantine.set_mtime(self.disks.at(staged)[1], attributes.mtime_ns)
         if not self.empty.same_mount and before is not None:
             self.save(path, Place(True, f"{FILES}/{path}"), before)

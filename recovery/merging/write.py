@@ -21,6 +21,7 @@ from kafkalog.codec.text import (
     encode_offset_checkpoint,
     encode_partition_metadata,
 )
+from kafkalog.log.disk.files import status_of
 from kafkalog.log.disk.one_file import OneFile
 from kafkalog.log.storage.content import ContentSource, Slice
 from kafkalog.log.storage.tree import Tree
@@ -57,6 +58,8 @@ def _write_logs(copies: MergeCopies, log: MergedLog, fs: FileSystem, unfinished:
     for segment in log.segments:
         name = segment_file(segment.base_offset, FileKind.LOG)
         fs.write_new(f"{unfinished}/{name}", pieces.of(segment.base_offset), segment.size, own_file())
+        if pieces.modified_ns:
+            fs.set_mtime(f"{unfinished}/{name}", pieces.modified_ns)
 
 
 class _Pieces:
@@ -66,14 +69,18 @@ class _Pieces:
         self._pieces = pieces
         self._next = next(pieces, None)
         self._files = OneFile()
+        self.modified_ns = 0
+        """of the segment that was read last, the time of the newest file that some of it is from"""
 
     def of(self, base_offset: int) -> Iterator[tuple[int, bytes]]:
         """(position, bytes) of a segment."""
-        position = 0
+        position = self.modified_ns = 0
         try:
             while self._next is not None and self._next.base_offset == base_offset:
                 piece = self._next
                 source = self._files(piece.path)
+                status = status_of(piece.path)
+                self.modified_ns = max(self.modified_ns, status.st_mtime_ns if status is not None else 0)
                 for start in range(piece.start, piece.start + piece.size, PIECE):
                     data = bytes(source.read(start, min(PIECE, piece.start + piece.size - start)))
                     yield position, data

@@ -55,9 +55,12 @@ class BroughtBack:
     """nothing of the log was local"""
 
 
-def bring_back(root: str, tier: RemoteTier, select: Selection = ALL) -> list[BroughtBack]:
+def bring_back(
+    root: str, tier: RemoteTier, select: Selection = ALL, *, keep_remote: bool = False
+) -> list[BroughtBack]:
     """Write what is missing or damaged of the tiered logs of a log directory that nobody else uses.
 
+    With `keep_remote` a log of which nothing is local gets no segment of it: it begins, empty, after its remote part.
     Logs of which nothing is local are those that the cluster's metadata places on this broker, or all where it says
     nothing.  Raises `StorageError` where an object cannot be read, or is not as it was copied: then a log is not whole.
     """
@@ -71,13 +74,19 @@ def bring_back(root: str, tier: RemoteTier, select: Selection = ALL) -> list[Bro
             topic, number = key
             is_meant = select.takes(topic, number) and topic != REMOTE_LOG_METADATA_TOPIC
             if is_meant and (key in local or _is_missed(key, facts)):
-                found.append(_bring_back(fs, both, key, local.get(key)))
-        written = [each for each in found if each.segments]
+                begins = keep_remote and key not in local
+                found.append(_begin_after(fs, both, key) if begins else _bring_back(fs, both, key, local.get(key)))
+        written = [each for each in found if each.segments or (each.is_new and both.copied(_key(each.name)))]
         if written and fs.status(CLEAN_SHUTDOWN_FILE) is not None:
             fs.remove(CLEAN_SHUTDOWN_FILE)
         _add_log_starts(fs, both, [each for each in written if each.is_new], log_dir.log_start_offsets)
         fs.sync_directory("")
     return written
+
+
+def _key(name: str) -> Key:
+    topic, _, number = name.rpartition("-")
+    return topic, int(number)
 
 
 def _is_missed(key: Key, facts: TopicFacts) -> bool:
@@ -89,10 +98,7 @@ def _bring_back(fs: FileSystem, both: BothTiers, key: Key, partition: Partition 
     name = str(PartitionName(*key))
     stretches = list(_wanted(both.copied(key), partition))
     if partition is None and stretches:
-        fs.make_directory(name, 0o755)
-        _write(fs, f"{name}/{LEADER_EPOCH_CHECKPOINT}", encode_leader_epochs(both.epochs(key)))
-        topic_id = both.listed[key][0].topic_id
-        _write(fs, f"{name}/{PARTITION_METADATA}", encode_partition_metadata(PartitionMetadata(0, topic_id)))
+        _new_directory(fs, both, key)
     size = 0
     for stretch in stretches:
         base = stretch.segment.start_offset
@@ -111,6 +117,41 @@ def _bring_back(fs: FileSystem, both: BothTiers, key: Key, partition: Partition 
     if stretches:
         fs.sync_directory(name)
     return BroughtBack(name, len(stretches), size, partition is None)
+
+
+def _new_directory(fs: FileSystem, both: BothTiers, key: Key) -> None:
+    name = str(PartitionName(*key))
+    fs.make_directory(name, 0o755)
+    _write(fs, f"{name}/{LEADER_EPOCH_CHECKPOINT}", encode_leader_epochs(both.epochs(key)))
+    topic_id = both.listed[key][0].topic_id
+    _write(fs, f"{name}/{PARTITION_METADATA}", encode_partition_metadata(PartitionMetadata(0, topic_id)))
+
+
+def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
+    """What a follower makes of a log whose beginning is remote (`TierStateMachine.buildRemoteLogAuxState`).
+
+    An empty segment after the last remote offset, the epochs up to there, and the producers at that offset.
+    """
+    name = str(PartitionName(*key))
+    stretches = both.copied(key)
+    if not stretches:
+        return BroughtBack(name, 0, 0, is_new=True)
+    last = stretches[-1]
+    both.log_of(key, last)[0].close()  # it is there, and as it was copied
+    end = last.last + 1
+    _new_directory(fs, both, key)
+    _write(fs, f"{name}/{segment_file(end, FileKind.LOG)}", b"")
+    listed = next(each for each in both.listed[key] if each.id == last.segment.id)
+    item = listed.objects.get(FileKind.PRODUCER_SNAPSHOT)
+    if item is not None and last.until is None:
+        file = both.tier.open(item)
+        try:
+            path = f"{name}/{segment_file(end, FileKind.PRODUCER_SNAPSHOT)}"
+            fs.write_new(path, _pieces(file), file.size, own_file())
+        finally:
+            file.close()
+    fs.sync_directory(name)
+    return BroughtBack(name, 0, 0, is_new=True)
 
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
@@ -144,8 +185,7 @@ def _add_log_starts(fs: FileSystem, both: BothTiers, new: list[BroughtBack], kno
     """Of logs that are new here, where a broker would take 0 for the log start."""
     starts = dict(known)
     for each in new:
-        topic, _, number = each.name.rpartition("-")
-        key = (topic, int(number))
+        key = _key(each.name)
         starts.setdefault(key, both.copied(key)[0].first)
     if starts != known:
         entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(starts.items())]

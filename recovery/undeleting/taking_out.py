@@ -25,7 +25,7 @@ from kafkalog.codec.source import Source
 from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.disk.files import PathLike
-from kafkalog.log.storage.content import ContentSource, Slice, join
+from kafkalog.log.storage.content import Content, ContentSource, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem
 from kafkalog.recovery.damage.census import census
@@ -181,6 +181,12 @@ class _Assembled:
             raise RecoveryRefused(f"nothing of {remains.path} is sound", reason="nothing")
         self.taken[directory] = remains
 
+    def modified_ns(self, content: Content) -> int | None:
+        """When the file was changed that a log is made of; None of what was not there."""
+        keys = [each.origin for each in content.parts if isinstance(each, Slice)]
+        number, _, path = keys[0].partition(":") if keys else ("", "", "")
+        return self._surveys[int(number)].files[path].mtime_ns if keys else None
+
     def origin(self, key: str) -> Source:
         """An original file."""
         number, _, path = key.partition(":")
@@ -239,3 +245,6 @@ def _copy(fs: FileSystem, tree: Tree, assembled: _Assembled, path: str, target: 
     source = ContentSource(tree.files[path], assembled.origin)
     pieces = ((start, bytes(source.read(start, PIECE))) for start in range(0, source.size, PIECE))
     fs.write_new(target, pieces, source.size, (0o644, owner.st_uid, owner.st_gid))
+    modified_ns = assembled.modified_ns(tree.files[path])
+    if modified_ns is not None:
+        fs.set_mtime(target, modified_ns)

@@ -15,6 +15,7 @@ from kafkalog.server.error_codes import Code
 from kafkalog.server.handlers.leader_epochs import absent_code, epoch_error
 from kafkalog.server.served_log import ServedLog
 from kafkalog.server.wire import Fields, Request
+from kafkalog.tiers.reading import TierBounds, tier_bounds
 
 __all__ = ["LATEST", "ListOffsetsHandler"]
 
@@ -83,16 +84,28 @@ def _nothing(number: int) -> Fields:
 
 def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTimestamp | None]:
     bounds = log.bounds()
-    if when in (EARLIEST, EARLIEST_LOCAL):
+    if when == EARLIEST:
         return OffsetAndTimestamp(bounds.start, _UNKNOWN, _epoch_at(log, bounds.start))
     if when == LATEST:
         end = (yield from log.finding_committed()).last_stable_offset if committed else bounds.end
         return OffsetAndTimestamp(end, _UNKNOWN, log.leader_epoch)
-    if when in (LATEST_TIERED, EARLIEST_PENDING):
-        return None  # nothing is in remote storage
+    if when in (EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING):
+        offset = _of_tiers(when, bounds.start, tier_bounds(bounds.partition))
+        return OffsetAndTimestamp(offset, _UNKNOWN, _epoch_at(log, offset))
     found = yield from log.of_time(None if when == MAX_TIMESTAMP else when)
     limit = (yield from log.finding_committed()).last_stable_offset if committed else bounds.end
     return found if found is not None and found.offset < limit else None
+
+
+def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
+    """As `UnifiedLog` answers; -1 where there is no remote storage, or nothing in it."""
+    if tiers is None:
+        return start if when == EARLIEST_LOCAL else _UNKNOWN
+    if when == EARLIEST_LOCAL:
+        return tiers.local_log_start
+    if when == LATEST_TIERED:
+        return tiers.highest_remote_offset
+    return max(tiers.highest_remote_offset + 1, start)
 
 
 def _epoch_at(log: ServedLog, offset: int) -> int:

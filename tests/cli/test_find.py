@@ -179,4 +179,4 @@ def test_table_and_lines_say_the_same() -> None:
 def test_times_of_remote_storage_are_refused(when: str) -> None:
     finished = kafkalog("find", brokers("4.1.1/segments")[0], "--time", when)
     assert finished.code == 64
-    assert "is about remote storage" in finished.err
+    assert "is about remote storage: name it with --remote" in finished.err

@@ -78,6 +78,35 @@ def test_whole_logs_from_the_remote_tier(tmp_path: Path) -> None:
         serves_all_and_copies_nothing_again(cluster, before, known)
 
 
+def test_logs_that_are_gone_begin_after_their_remote_part(tmp_path: Path) -> None:
+    """All that was copied is served, from the remote tier; what was not was lost with the disk."""
+    with started(tmp_path) as cluster:
+        before = filled(cluster)
+        cluster[1].stop()
+        log_dir = cluster[1].log_dir
+        ends = {topic: max(int(path.stem) for path in (log_dir / f"{topic}-0").glob("*.log")) for topic in TOPICS}
+        for topic in TOPICS:
+            shutil.rmtree(log_dir / f"{topic}-0")
+        known = states([log_dir])
+        objects = {path: path.stat().st_size for path in cluster.remote.rglob("*.log")}
+        recover_into(
+            log_dir, tmp_path / "made", RecoveryOptions(), tier=open_tier(str(cluster.remote)), keep_remote=True
+        )
+        in_place(tmp_path / "made", log_dir)
+        cluster[1].start()
+        after = read(cluster)
+        for isolation, partitions in before.items():
+            for topic, end in ends.items():
+                wanted = [each for each in partitions[f"{topic}-0"]["records"] if each["offset"] < end]
+                assert after[isolation][f"{topic}-0"]["records"] == wanted
+                assert after[isolation][f"{topic}-0"]["start"] == partitions[f"{topic}-0"]["start"]
+        quiet(cluster, (1,), 4)
+        assert {path: path.stat().st_size for path in cluster.remote.rglob("*.log")} == objects
+        assert states([cluster[1].log_dir]) == known
+        produce(cluster, "orders", 3, 2)
+        assert len(read(cluster)["read_uncommitted"]["orders-0"]["records"]) == ends["orders"] + 3
+
+
 def test_damaged_local_segments_left_to_the_remote_tier(tmp_path: Path) -> None:
     with started(tmp_path) as cluster:
         before = filled(cluster)

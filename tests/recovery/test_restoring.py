@@ -77,6 +77,34 @@ def test_the_time_of_a_log_is_that_of_its_object(tmp_path: Path) -> None:
     assert (into / "tiered-0" / f"{361:020}.log").stat().st_mtime_ns == item.stat().st_mtime_ns
 
 
+def test_logs_that_are_gone_begin_after_their_remote_part(tmp_path: Path) -> None:
+    """As a follower begins that had lost its disk, and with it nothing that a broker needs to serve the remote part."""
+    tiered_case("stopped").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    snapshot = (broker / "pays-0" / f"{1710:020}.snapshot").read_bytes()
+    for name in ("pays-0", "tiered-1", "cut-0"):
+        shutil.rmtree(broker / name)
+    words = ("--remote", tmp_path / "remote", "--keep-remote", "--into", tmp_path / "into", "--yes")
+    assert command("recover", broker, *words).code == 0
+    into = tmp_path / "into"
+    assert {name: sorted(path.name for path in (into / name).glob("*.log")) for name in ("pays-0", "tiered-1")} == {
+        "pays-0": [f"{1710:020}.log"], "tiered-1": [f"{1892:020}.log"]
+    }  # fmt: skip
+    assert (into / "pays-0" / f"{1710:020}.snapshot").read_bytes() == snapshot
+    starts = (into / "log-start-offset-checkpoint").read_text().splitlines()
+    assert {"pays 0 0", "tiered 1 0"} <= set(starts)
+    for name, end in (("pays-0", 1710), ("tiered-1", 1892)):
+        partition = kafkalog.open_partition(into / name, remote=str(tmp_path / "remote"))
+        assert [record.offset for record in partition.records()] == [
+            row[0] for row in as_read("stopped", name) if row[0] < end
+        ]
+        assert partition.log_end_offset() == end
+    found = [each for each in verify(into).findings if each.severity == "error" and each.code != "partition_missing"]
+    assert [each for each in found if "log_end_below" not in str(each.code)] == []
+    refused = command("recover", broker, "--keep-remote", "--into", tmp_path / "other", "--yes")
+    assert refused.code == 64
+
+
 def test_a_tier_that_is_not_whole_brings_nothing_back(tmp_path: Path) -> None:
     tiered_case("stopped").unpack(tmp_path)
     next((tmp_path / "remote").rglob("tiered-0-*/00000000000000000361-*.log")).unlink()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import math
 from pathlib import Path
 
 import pytest
@@ -10,16 +10,11 @@ import pytest
 import kafkalog
 from command import kafkalog as command
 from fixture_data import tiered_case
-from kafkalog.codec.text import encode_uuid
 from kafkalog.log.disk import remote as mounts
-from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
+from many_segments import RECORDS, SEGMENTS, START, asked_for, many_segments
 from tiny_s3 import BUCKET, TinyS3, serving
-
-SEGMENTS = 1000
-START = 1_700_000_000_000
-TOPIC_ID = "ZYnPpJwmQNWACTwXWnWA3g"
 
 
 @pytest.fixture(autouse=True)
@@ -33,39 +28,22 @@ def storage(store: TinyS3) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A remote tier of one log with a thousand segments, each of one record, and the events of its copies."""
-    root = tmp_path_factory.mktemp("many")
-    (root / "logs").mkdir()
-    config = kafkalog.LogConfig(segment_bytes=200)
-    with kafkalog.Log.open(root / "logs" / "orders-0", config, topic_id=TOPIC_ID) as log:
-        for number in range(SEGMENTS):
-            log.append([kafkalog.NewRecord(value=b"%0100d" % number, timestamp=START + 1000 * number)])
-    place = root / "remote" / "kafka-tiered-storage" / f"orders-0-{TOPIC_ID}"
-    place.mkdir(parents=True)
-    for number, path in enumerate(sorted((root / "logs" / "orders-0").glob("*.log"))):
-        segment_id = encode_uuid(number.to_bytes(16, "big"))
-        for suffix in (".log", ".index", ".timeindex"):
-            shutil.copy(path.with_suffix(suffix), place / f"{path.stem}-{segment_id}{suffix}")
-        (place / f"{path.stem}-{segment_id}.leader_epoch_checkpoint").write_text("0\n1\n0 0\n")
-    return root
+    return many_segments(tmp_path_factory.mktemp("many"))
 
 
-def test_requests_of_one_look_up_by_time(many: Path, tmp_path: Path) -> None:
-    rebuild_remote_metadata(open_tier(str(many / "remote")), tmp_path / "broker", partitions=1)
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("number", [0, 617, 998])
+def test_requests_of_one_look_up(alone: bool, number: int, many: Path) -> None:
+    """Five ranges at most, and where no event tells of times as many more as the segments can be halved."""
+    most = 5 + (math.log2(SEGMENTS) if alone else 0)
     with serving(many) as store:
-        tier = open_tier(f"s3://{BUCKET}/remote", storage=storage(store))
-        ((_, path),) = mounted([str(tmp_path / "broker")], tier)
-        partition = kafkalog.open_partition(f"{path}/orders-0")
-        assert len(partition.segments) >= SEGMENTS - 1
-        store.requests.clear()
-        store.sent = 0
-        found = partition.offset_for_timestamp(START + 1000 * 617 - 1)
-        assert found is not None
-        assert (found.offset, found.timestamp) == (617, START + 617_000)
-        ranges = [each for each in store.requests if each.startswith("GET") and "bytes=" in each]
-        print(f"one look-up by time in {len(partition.segments)} segments: {len(ranges)} ranges, {store.sent} bytes")
-        assert len(ranges) <= 5
-        assert store.sent < 4096
+        offset = RECORDS * number + 1
+        found = asked_for(many, store, alone=alone, timestamp=START + 1000 * offset - 1, offset=offset)
+        assert found[0] >= SEGMENTS - 1
+        assert found[1] <= most
+        assert found[2] < 9000
+        found = asked_for(many, store, alone=alone, timestamp=None, offset=offset)
+        assert found[1] <= 5
 
 
 def test_records_from_a_store_are_those_of_the_directory(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ else:
 
 
 class _When(_WhenType):
-    """A time, or earliest, latest or max-timestamp, which are also -2, -1 and -3."""
+    """A time, or one of the words, which are numbers too, as in `ListOffsetsRequest`."""
 
     name = "time"
 
@@ -52,7 +52,7 @@ class _When(_WhenType):
             return text
         word = next((word for number, word in _TIERED.items() if text in (str(number), word)), None)
         if word is not None:
-            self.fail(f"{word} is about remote storage, which is not here: earliest is the first offset")
+            return word
         time: int = Timestamp().convert(text, param, ctx)
         return _SPECIAL.get(time, time)
 
@@ -72,6 +72,8 @@ class _Search:
             offset = partition.log_start_offset
         elif when == "latest":
             offset = partition.last_stable_offset() if self._committed else partition.log_end_offset()
+        elif when in _TIERED.values():
+            offset = _of_tiers(str(when), partition)
         elif when == "max-timestamp":
             found, findings = newest(partition)
             self.findings += findings
@@ -109,6 +111,15 @@ class _Search:
                 "leader_epoch": found.leader_epoch if found.leader_epoch >= 0 else None, "insides": str(found.insides),
             }  # fmt: skip
         return line
+
+
+def _of_tiers(word: str, partition: Partition) -> int | None:
+    from kafkalog.tiers.reading import tier_bounds
+
+    found = tier_bounds(partition)
+    if word == "earliest-local":
+        return partition.log_start_offset if found is None else found.local_log_start
+    return None if found is None or found.highest_remote_offset < 0 else found.highest_remote_offset
 
 
 def _lines(
@@ -171,8 +182,8 @@ def _print(lines: list[Line]) -> None:
 @click.command(name="find")
 @PATHS
 @click.option("--time", "times", type=_When(), multiple=True, metavar="TIME",
-              help="Find the first offset at or after this time: ms since 1970, ISO 8601, or earliest, latest or "
-              "max-timestamp.  May be repeated.")  # fmt: skip
+              help="Find the first offset at or after this time: ms since 1970, ISO 8601, or earliest, latest, "
+              "max-timestamp, and with --remote earliest-local or latest-tiered.  May be repeated.")  # fmt: skip
 @click.option("--offset", "offsets", type=OFFSET, multiple=True, metavar="N",
               help="Find where this offset is: segment, position, batch.  May be repeated.")  # fmt: skip
 @selection_options
@@ -210,6 +221,9 @@ def command(
         raise UsageError("nothing to find: give --time or --offset")
     if isolation_level == READ_COMMITTED and "latest" not in times:
         raise UsageError("--isolation-level has an effect only with --time latest")
+    of_tiers = next((word for word in times if word in _TIERED.values()), None)
+    if of_tiers is not None and remote is None:
+        raise UsageError(f"--time {of_tiers} is about remote storage: name it with --remote")
     inventory = open_all(*with_remote(paths, remote, layout, storage), tolerant=True)
     chosen = chosen_of(topics, numbers, excluded)
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)

@@ -58,6 +58,8 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
 @remote_options
 @QUARANTINE
 @MOVED
+@click.option("--keep-remote", is_flag=True,
+              help="With --remote: begin logs that are gone after their remote part, which stays there.")  # fmt: skip
 @click.option("--complete", metavar="RUN", help="Complete this run even though another machine began it.")
 @JSON
 def command(
@@ -66,6 +68,7 @@ def command(
     accept_loss: bool,
     dry_run: bool,
     into: str | None,
+    keep_remote: bool,
     remote: str | None,
     layout: str | None,
     storage: tuple[str, ...],
@@ -93,11 +96,13 @@ def command(
     of them again.
 
     With --remote and --into, tiered logs are brought back whole from the remote tier first: what is not local, what is
-    damaged, and logs that are gone.
+    damaged, and logs that are gone; with --keep-remote, of these only what a broker needs to go on after them.
     """
     tier = tier_of(remote, layout, storage)
     if tier is not None and into is None:
         raise UsageError("--remote brings logs back into a copy: give its directory with --into")
+    if keep_remote and tier is None:
+        raise UsageError("--keep-remote is about --remote, which was not given")
     if dry_run:
         _refuse_with_dry_run({
             "--yes": yes, "--accept-loss": accept_loss, "--into": into, "--mark-clean": mark_clean,
@@ -129,6 +134,7 @@ def command(
                     on_progress=progress.update,
                     on_plan=progress.paused(acting.planned),
                     tier=tier,
+                    keep_remote=keep_remote,
                 )
             return _show([result], as_json, is_new=True)
         expected = _agreed(acting, paths, wanted, threads, quarantine) if acting.asks else None
