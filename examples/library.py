@@ -140,6 +140,13 @@ def see_both_tiers(place: Path, broker: Path, remote: Path) -> None:
     kafkalog.rebuild_remote_metadata(tier, place / "events", partitions=1)
 
 
+def see_schemas(place: Path) -> None:
+    """A schema registry: here a folder of schemas, else the log directory that has `_schemas`."""
+    place.mkdir()
+    (place / "7-orders-value.avsc").write_text('{"type": "record", "name": "Order", "fields": []}', encoding="utf-8")
+    print("subjects:", sorted(each.subject for each in kafkalog.read_schemas(place).schemas.values()))
+
+
 def main(place: Path, controller: Path, broker: Path, remote: Path) -> None:
     """All of it."""
     place.mkdir(parents=True)
@@ -153,6 +160,7 @@ def main(place: Path, controller: Path, broker: Path, remote: Path) -> None:
     bring_back(data)
     lead(controller)
     see_both_tiers(place, broker, remote)
+    see_schemas(place / "schemas")
 
 
 if __name__ == "__main__":

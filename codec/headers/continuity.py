@@ -34,8 +34,8 @@ def sound_prefix(continuity: Continuity, run: BatchRun, *, gaps: bool) -> int:
     if continuity.next_segment is not None:
         sound &= last < continuity.next_segment
     expected = int(first[0]) if continuity.expected is None else continuity.expected
-    if not gaps and continuity.last_offset is not None:
-        expected = continuity.last_offset + 1
+    if not gaps and continuity.last_offset not in (None, expected - 1):
+        return 0  # behind a repeat: what comes is another one, or leaves a gap
     starts = np.concatenate([[expected], last[:-1] + 1])
     continues = first == starts
     if not gaps:

@@ -53,10 +53,10 @@ def test_a_client_is_given_what_a_broker_gave(name: str, volume: str, tmp_path: 
         for isolation in ISOLATION:
             given = by_librdkafka(bootstrap(server), ends, isolation)
             assert len(given) > 300
-            for (topic, number), (_, end) in ends.items():
+            for (topic, partition), (_, end) in ends.items():
                 rows = [(place[2], each.timestamp, each.key, each.value) for place, each in sorted(given.items())
-                        if place[:2] == (topic, number) and place[2] < end]  # fmt: skip
-                assert rows == expected(case, isolation, f"{topic}-{number}"), (topic, isolation)
+                        if place[:2] == (topic, partition) and place[2] < end]  # fmt: skip
+                assert rows == expected(case, isolation, f"{topic}-{partition}"), (topic, isolation)
 
 
 @pytest.mark.parametrize(("name", "volume"), CASES)

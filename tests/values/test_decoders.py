@@ -262,7 +262,7 @@ def _mutated(data: bytes, chance: random.Random) -> bytes:
 
 def _values(directory: Path) -> list[tuple[str, bytes, tuple[Header, ...]]]:
     return [
-        (partition.topic or "", data, record.headers)
+        (partition.topic or "", data, tuple(record.headers))
         for partition in kafkalog.open(directory).partitions
         if partition.topic is not None and not partition.topic.startswith("_")
         for record in partition.records()

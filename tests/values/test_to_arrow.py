@@ -91,7 +91,8 @@ def rows(directory: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any], pa.S
 
 def _pylist(column: pa.Array) -> list[Any]:
     """Times of nanoseconds as text: Python's own end at microseconds."""
-    return _without_nanoseconds(column).to_pylist()
+    found: list[Any] = _without_nanoseconds(column).to_pylist()
+    return found
 
 
 def _without_nanoseconds(column: pa.Array) -> pa.Array:
@@ -241,6 +242,8 @@ def test_values_together_are_decoded_by_compiled_code() -> None:
     assert type is not None
     found = batch_decoder(TEN, {}, type)
     assert found is not None
-    assert found.decode([ten(1), ten(2)]).type == type
+    decoded = found.decode([ten(1), ten(2)])
+    assert decoded is not None
+    assert decoded.type == type
     assert found.decode([ten(1), ten(2) + b"\0"]) is None
     assert found.decode([ten(1), ten(2)[:-1]]) is None
