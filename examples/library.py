@@ -143,7 +143,7 @@ def see_both_tiers(place: Path, broker: Path, remote: Path) -> None:
 def see_schemas(place: Path) -> None:
     """A schema registry: here a folder of schemas, else the log directory that has `_schemas`."""
     place.mkdir()
-    (place / "7-orders-value.avsc").write_text('{"type": "record", "name": "Order", "fields": []}', encoding="utf-8")
+    (place / "orders-value@7.avsc").write_text('{"type": "record", "name": "Order", "fields": []}', encoding="utf-8")
     print("subjects:", sorted(each.subject for each in kafkalog.read_schemas(place).schemas.values()))
 
 
