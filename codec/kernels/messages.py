@@ -82,8 +82,12 @@ def consecutive_messages(headers: Any, expected: int, highest: int, end: int, lo
         offset = headers[MessageColumn.OFFSET, number]
         if offset < 0 or offset > highest or offset < low or offset >= end:
             return number
-        if offset != low and (number + 1 == count or headers[MessageColumn.OFFSET, number + 1] <= offset):
-            return number
+        if offset != low:
+            if number + 1 < count and headers[MessageColumn.OFFSET, number + 1] <= offset:
+                return number
+            # a wrapper's offset is that of the last message inside, so that only of a bare one it tells of a gap
+            if number + 1 == count and headers[MessageColumn.ATTRIBUTES, number] & CODEC_MASK == 0:
+                return number
         lows[number] = low
         low = offset + 1
     return count  # type: ignore[no-any-return]

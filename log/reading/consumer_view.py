@@ -214,6 +214,8 @@ class BatchSelection:
             if cursor is not None and not self.is_in_order(cursor):
                 singly = True
             count = 0 if singly else self._consecutive(run, highest, lows)
+            if count == len(run) and cursor is not None and not isinstance(run, BatchRun):
+                count -= _is_in_doubt(run.batch(count - 1), cursor)
             if count == 0:
                 yield run.batch(0)
                 run = run.part(1, len(run))
@@ -239,6 +241,13 @@ class BatchSelection:
         if isinstance(run, BatchRun):
             return int(_consecutive_batches(run.table, self.next_offset, highest, self.end_offset, CONTROL_FLAG, lows))
         return int(_consecutive_messages(run.table, self.next_offset, highest, self.end_offset, lows))
+
+
+def _is_in_doubt(entry: RecordBatch, cursor: Cursor) -> bool:
+    """Whether the entry behind one of magic 0 or 1 lies below its end, so that its offset may be wrong."""
+    header = entry.header
+    following, _ = cursor.behind(header, entry.position + entry.size)
+    return following is not None and following <= header.last_offset
 
 
 def raised(finding: Finding) -> FormatError:
