@@ -97,7 +97,7 @@ def test_ctrl_c_at_the_question_of_undelete(deleted: Path) -> None:
 @pytest.mark.parametrize(
     "moment",
     [
-        "kafkalog.recovery.undeleting.undeletion.recover_safely",
+        "kafkalog.recovery.undeleting.putting_back.recover_safely",
         "kafkalog.recovery.act.preparing._Preparation:step",
     ],
 )

@@ -41,7 +41,8 @@ def test_a_name_that_only_ends_like_a_segment_counts_as_none(name: str, stops_a_
     directory = root / "stock-41-0"
     shutil.copy(sorted(directory.glob("*.log"))[1], directory / name)
     line = planned(root)
-    found = [(each["code"], each["detail"]) for each in line["findings"] if each["file"] == f"stock-41-0/{name}"]
+    found = [(each["code"], each["detail"]) for each in line["findings"]
+             if each["file"] == f"stock-41-0/{name}" and each["code"] != "batches_outside"]  # fmt: skip
     why = "not a file of a segment, and a broker does not start beside a name like this"
     assert found == ([("foreign_file", why)] if stops_a_broker else [])
     assert (line["broker"]["outcome"] == "start_fails") is stops_a_broker
