@@ -520,7 +520,8 @@ def _bundle() -> None:
 def _release() -> None:
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
         _, archive = _built(Path(temporary))
-        _call([_python(), str(ROOT / "release" / "one_file.py"), str(archive), str(REQUIREMENTS / "dev.txt")])
+        pinned = _pinned(archive, Path(temporary))
+        _call([_python(), str(ROOT / "release" / "one_file.py"), str(archive), *pinned])
 
 
 def _output(command: Sequence[str]) -> str:

@@ -98,10 +98,8 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
         if checks is no_checks or rules.mode is Mode.SET_ASIDE or not made.actions:
             return made
         made = plan_with(no_checks, readable, at_work)
-        told = {(each.code, each.file, each.position, each.offset) for each in made.findings}
-        left = left_by(made.actions, readable, rules.facts.tiering) if compare else ()
-        more = [each for each in left if (each.code, each.file, each.position, each.offset) not in told]
-        return replace(made, findings=[*made.findings, *more])
+        left = left_by(made.actions, made.findings, readable, rules.facts.tiering) if compare else ()
+        return replace(made, findings=[*made.findings, *left])
 
     return around_unreadable(found.without(options.lacking), make, workers)
 

@@ -1,4 +1,4 @@
-"""One executable file that brings its interpreter, and a Debian package: `one_file.py WHEEL REQUIREMENTS`.
+"""One executable file that brings its interpreter, and a Debian package: `one_file.py WHEEL OPTIONS_OF_PIP`.
 
 What it makes is in `dist`, once the file was tried.
 
@@ -22,7 +22,7 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,17 +74,12 @@ def interpreter(target: Path) -> None:
     (target / "bin" / "python3.11").chmod(0o755)
 
 
-def packages(target: Path, wheel: Path, requirements: Path) -> None:
+def packages(target: Path, pinned: Sequence[str]) -> None:
     """Install kafkalog and what its core needs, pinned, as wheels for old and new systems alike."""
-    wanted = target / "wanted.txt"
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    wanted.write_text(f"kafkalog @ {wheel.as_uri()} --hash=sha256:{digest}\n", encoding="utf-8")
     platforms = [option for minor in (17, 28) for option in ("--platform", f"manylinux_2_{minor}_x86_64")]
     run("pip", sys.executable, "-m", "pip", "install", "-q", "--target", str(target / "lib/python3.11/site-packages"),
         *platforms, "--platform", "manylinux2014_x86_64", "--python-version", "3.11", "--implementation", "cp",
-        "--only-binary=:all:", "--no-compile", "--require-hashes", "--constraint", str(requirements),
-        "--requirement", str(wanted))  # fmt: skip
-    wanted.unlink()
+        "--only-binary=:all:", "--no-compile", *pinned)  # fmt: skip
     site = target / "lib/python3.11/site-packages"
     shutil.rmtree(site / "bin", ignore_errors=True)
     for path in site.glob("zstandard/_cffi*.so"):  # the other one of two that do the same
@@ -117,11 +112,11 @@ def packed(target: Path) -> bytes:
     return stored.getvalue()
 
 
-def made(wheel: Path, requirements: Path, folder: Path) -> Path:
+def made(wheel: Path, pinned: Sequence[str], folder: Path) -> Path:
     """The file."""
     target = folder / "tree"
     interpreter(target)
-    packages(target, wheel, requirements)
+    packages(target, pinned)
     problems = list(too_new(target))
     if problems:
         raise ReleaseError("; ".join(problems))
@@ -196,11 +191,11 @@ def main() -> None:
     """Make it, try it, and put it into `dist`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wheel", type=Path)
-    parser.add_argument("requirements", type=Path)
+    parser.add_argument("pinned", nargs=argparse.REMAINDER, help="what makes pip install it, and nothing unpinned")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
         try:
-            file = made(arguments.wheel.resolve(), arguments.requirements.resolve(), Path(temporary))
+            file = made(arguments.wheel.resolve(), arguments.pinned, Path(temporary))
             run("the trial", sys.executable, str(ROOT / "tests" / "support" / "try_bundle.py"), str(file))
             packages_made = []
             if shutil.which("dpkg-deb") is not None:

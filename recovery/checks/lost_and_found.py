@@ -20,7 +20,7 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, is_directory, unreadable
 
-__all__ = ["batches_outside"]
+__all__ = ["batches_outside", "lost_places"]
 
 _MOST_FILES = 1000
 """of a lost+found"""
@@ -45,7 +45,8 @@ class _Held:
 def batches_outside(log_dir: LogDir, ends: Mapping[str, int | None]) -> list[Finding]:
     """A finding for each file that holds batches; `ends` are the log end offsets of partitions by their paths."""
     found = []
-    for path in dict.fromkeys([*_lost(log_dir.path), *_foreign(log_dir)]):
+    lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))
+    for path in dict.fromkeys([*lost, *_foreign(log_dir)]):
         try:
             held = _held(path)
         except StorageError as error:
@@ -57,12 +58,10 @@ def batches_outside(log_dir: LogDir, ends: Mapping[str, int | None]) -> list[Fin
     return found
 
 
-def _lost(root: str) -> Iterator[str]:
-    """Files of a lost+found in the log directory, or beside it where it is a directory of a larger file system."""
-    for around in (root, os.path.dirname(os.path.abspath(root))):
-        place = os.path.join(around, LOST_AND_FOUND)
-        if is_directory(place):
-            yield from islice(_files(place), _MOST_FILES)
+def lost_places(root: str) -> list[str]:
+    """The lost+found in a log directory, and beside it where it is a directory of a larger file system."""
+    around = (root, os.path.dirname(os.path.abspath(root)))
+    return [place for each in around if is_directory(place := os.path.join(each, LOST_AND_FOUND))]
 
 
 def _files(place: str) -> Iterator[str]:

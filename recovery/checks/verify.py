@@ -33,7 +33,7 @@ from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, Partit
 from kafkalog.recovery.facts.brokers import brothers_of, facts_of_each
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import survey
-from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.recovery.facts.workers import OnRead, Workers, in_order
 from kafkalog.tiers.tiering import NO_TIERING
 
@@ -42,12 +42,16 @@ __all__ = ["beside_of", "broker_start", "verify"]
 PathLike = str | os.PathLike[str]
 
 
-def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = ()) -> Beside:
-    """What is beside the partitions of a log directory; `log_dirs` may be others of the same broker."""
+def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:
+    """What is beside the partitions of a log directory; `log_dirs` may be others of the same broker.
+
+    `facts` are what the broker's metadata log says, where somebody has read it.
+    """
     names = [entry.name for entry in scan_directory(log_dir.path)]
     begin_late = any(each.segments and each.segments[0].base_offset for each in log_dir.partitions)
-    roots = brothers_of(log_dir.path, [each.path for each in log_dirs])
-    tiering = read_topic_facts(roots).tiering if begin_late else NO_TIERING
+    if begin_late and facts is None:
+        facts = read_topic_facts(brothers_of(log_dir.path, [each.path for each in log_dirs]))
+    tiering = facts.tiering if begin_late and facts is not None else NO_TIERING
     return Beside(names, log_dir.log_start_offsets, log_dir.high_watermarks, tiering)
 
 
@@ -125,10 +129,10 @@ def verify(
         partitions = meant(log_dir.partitions)
         if log_dir.partitions and not partitions:
             continue
-        reports = checked_all(partitions, beside_of(log_dir, inventory.log_dirs))
+        facts = known.get(real(log_dir.path))
+        reports = checked_all(partitions, beside_of(log_dir, inventory.log_dirs, facts))
         found = [*findings_of_half_done(log_dir.path), *log_dir.findings, *_among(together, partitions)]
-        if select == ALL:
-            facts = known[real(log_dir.path)]
+        if facts is not None:
             found += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
             found += batches_outside(log_dir, {each.path: each.log_end_offset for each in reports if each.is_log_read})
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]

@@ -96,16 +96,23 @@ def told_by_checks(found: Survey, tiering: Tiering) -> Iterator[Finding]:
         yield replace(each, file=None if each.file is None else os.path.relpath(each.file, found.root))
 
 
-def left_by(actions: Iterable[RecoveryAction], found: Survey, tiering: Tiering) -> Iterator[Finding]:
-    """What is wrong before a plan and after it: in files that it does not change.
+def left_by(
+    actions: Iterable[RecoveryAction], findings: Iterable[Finding], found: Survey, tiering: Tiering
+) -> Iterator[Finding]:
+    """What is wrong before a plan and after it, in files that it does not change, and that its findings do not tell.
 
     A start examines a log from its recovery point on; what is wrong before stays, and is for `--full` or a copy.
     """
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}
+    told = {_place(each) for each in findings}
     for each in told_by_checks(found, tiering):
-        if each.file is not None and _is_mended(each, each.file, changed):
+        if _place(each) in told or (each.file is not None and _is_mended(each, each.file, changed)):
             continue
         yield replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
+
+
+def _place(finding: Finding) -> tuple[object, ...]:
+    return finding.code, finding.file, finding.position, finding.offset
 
 
 def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:

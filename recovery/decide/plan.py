@@ -18,7 +18,6 @@ from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     LOCK_FILE,
     LOG_START_OFFSET_CHECKPOINT,
-    LOST_AND_FOUND,
     META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
@@ -31,6 +30,7 @@ from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.checks.lost_and_found import batches_outside, lost_places
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.choice import RecoveryChoice
@@ -312,12 +312,10 @@ def _with_what_is_missing(
 
 def _outside(found: Survey, ends: Mapping[str, int]) -> list[Finding]:
     """Batches in files that are no partition's, before anything is called lost; files are relative to the root."""
-    places = [os.path.join(found.root, LOST_AND_FOUND), os.path.join(os.path.dirname(found.root), LOST_AND_FOUND)]
     names = (os.path.basename(path) for path in found.files if FileKind.LOG.value in path)
-    if not any(map(os.path.isdir, places)) and all(parse_segment_file(name) is not None for name in names):
+    if not lost_places(found.root) and all(parse_segment_file(name) is not None for name in names):
         return []
     from kafkalog.log.directories.directory import is_log_dir, open_log_dir  # most directories have none of these
-    from kafkalog.recovery.checks.lost_and_found import batches_outside
 
     if not is_log_dir(found.root):
         return []

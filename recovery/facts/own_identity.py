@@ -7,7 +7,6 @@ under which the metadata log has its replicas; a broker gives a directory withou
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from kafkalog.codec.errors import RecoveryRefused
@@ -50,7 +49,7 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
 
 def _directory_id(root: str, facts: TopicFacts, taken: set[str | None]) -> str | None:
     """The id under which the metadata log has the partitions of the directory; None where that is not one."""
-    names = [parse_partition_directory(os.path.basename(entry.name)) for entry in scan_directory(root)]
+    names = [parse_partition_directory(entry.name) for entry in scan_directory(root)]
     live = [name for name in names if name is not None and name.state is DirectoryState.LIVE]
     ids = {facts.assigned.get((name.topic, name.partition)) for name in live} - taken - {None}
     return ids.pop() if len(ids) == 1 else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafkalog.codec.limits import Limits
+from kafkalog.log.disk.files import is_directory
 from kafkalog.recovery.copies.compare import compare
 from kafkalog.recovery.copies.comparison import CopyReport, PartitionComparison
 from kafkalog.recovery.triage.logs import ReplicaLog
@@ -20,7 +21,7 @@ def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> dict[int, int]:
 
     Damage counts below the end that the broker's own start leaves; batches are opened where the copies differ.
     """
-    paths = {log.path: node for node, log in logs.items() if log.path is not None}
+    paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}
     if len(paths) < 2:
         return {}
     (found,) = compare(*paths, limits=limits).partitions

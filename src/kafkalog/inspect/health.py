@@ -226,10 +226,10 @@ def health_of(
         places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
         findings = [*findings_of_half_done(log_dir.path), *log_dir.findings]
         findings += [each for each in together if each.file in places]
-        if select == ALL:
-            facts = known[real(log_dir.path)]
+        facts = known.get(real(log_dir.path))
+        if facts is not None:
             findings += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
-        read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs), jobs, on_read)
+        read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs, facts), jobs, on_read)
         if select == ALL:
             findings += batches_outside(log_dir, {each.partition.path: each.log_end_offset for each in read})
         findings, unread = _as_rows(log_dir, findings, select)
