@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Record
@@ -103,7 +102,6 @@ def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist
     return lambda topic: unwanted is None or unwanted.fullmatch(topic) is None
 
 
-@checked
 def open_streams(
     log_dir: LogDir,
     count: int,

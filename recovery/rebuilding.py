@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafkalog.codec.arguments import checked
 from kafkalog.recovery.facts.places import PathLike
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.workers import OnProgress
@@ -14,7 +13,6 @@ from kafkalog.recovery.run import RecoveryOptions, recover_all
 __all__ = ["rebuild_all_indexes", "rebuild_indexes"]
 
 
-@checked
 def rebuild_indexes(
     path: PathLike,
     *,
@@ -39,7 +37,6 @@ def rebuild_indexes(
     )[0]
 
 
-@checked
 def rebuild_all_indexes(
     paths: Sequence[PathLike],
     *,

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.codec.advice import Advice, Ask
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.recovery.act.journal import JOURNAL
@@ -104,7 +103,6 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
     return around_unreadable(found.without(options.lacking), make, workers)
 
 
-@checked
 def plan(
     path: PathLike,
     *,
@@ -212,7 +210,6 @@ def _paths(given: Sequence[PathLike]) -> tuple[str, ...]:
     return tuple(os.fspath(each) for each in given)
 
 
-@checked
 def recover(
     path: PathLike,
     *,
@@ -275,7 +272,6 @@ def recover(
     return done[0]
 
 
-@checked
 def recover_all(
     paths: Sequence[PathLike],
     options: RecoveryOptions,
@@ -450,7 +446,6 @@ def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOpti
         return why_not_clean(found, _plan(found, workers, again, compare=False), options.rules, workers)
 
 
-@checked
 def recover_into(
     path: PathLike,
     target: PathLike,

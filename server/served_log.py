@@ -18,7 +18,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.follow import Follower, Unread
 from kafkalog.log.directories.locate import locate

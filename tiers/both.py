@@ -25,7 +25,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     segment_file,
 )
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_partition_metadata
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.files import FileSource, MissingFileError, absolute, is_directory, scan_directory, status_of

@@ -9,7 +9,7 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.log.disk.files import MissingFileError
 from kafkalog.tiers.lineage import leads_to

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
@@ -69,7 +68,6 @@ def is_remote_metadata(partition: Partition) -> bool:
     return partition.topic == REMOTE_LOG_METADATA_TOPIC and partition.state is DirectoryState.LIVE
 
 
-@checked
 def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS) -> RemoteMetadata:
     """From all partitions of the topic among these; never raises for bad data, only `StorageError`.
 

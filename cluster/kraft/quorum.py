@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, Term, read_quorum_log
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
@@ -261,7 +260,6 @@ def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
     return here[2]
 
 
-@checked
 def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
     """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`.
 
@@ -271,7 +269,6 @@ def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> l
     return _by_cluster([read_quorum_log(path, limits) for path in paths], limits)
 
 
-@checked
 def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
     """The same, and the paths that hold no metadata log or cannot be read; an error only if all of them are such."""
     logs: list[QuorumLog] = []

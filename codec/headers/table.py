@@ -31,7 +31,7 @@ from kafkalog.codec.model import (
     LegacyHeader,
     RecordBatch,
 )
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source, lent, prefers_reading, reads_into
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.rules import Continuity, Verdict, highest_offset
-from kafkalog.codec.scan import offsets_behind
+from kafkalog.codec.scanner import offsets_behind
 from kafkalog.codec.source import Source
 from kafkalog.log.walk.ending import EndOfWalk, FinishedWalk, end_of_walk
 from kafkalog.log.walk.resync import Expected, Resync

@@ -16,12 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches, record_columns
 from kafkalog.codec.errors import KafkaLogError, UsageError
 from kafkalog.codec.model import Codec
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.choosing_partitions import Partitioner
@@ -127,7 +126,6 @@ class _Builder:
         return built
 
 
-@checked
 def build_partitions(
     records: Iterable[pa.RecordBatch],
     root: PathLike,

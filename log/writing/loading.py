@@ -38,7 +38,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import FileSource, scan_directory, status_of

@@ -23,7 +23,7 @@ from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, T
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import Verdict
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings

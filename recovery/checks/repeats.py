@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 
 __all__ = ["Repeats"]

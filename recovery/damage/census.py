@@ -19,7 +19,7 @@ from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, Ba
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import NO_OFFSET_LIMIT, out_of_place
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.cursor import Cursor

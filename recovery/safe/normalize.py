@@ -37,7 +37,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import (
     OffsetCheckpointEntry,
     PartitionMetadata,

@@ -21,7 +21,7 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     PartitionName,
 )  # fmt: skip
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.tree import Tree

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -92,7 +91,6 @@ def refused(why: str) -> dict[str, Any]:
     return {**Triage(None, "", None, [], (), 0).as_dict(), "metadata": None, "refusal": why}
 
 
-@checked
 def triage(
     *paths: PathLike,
     start_order: Sequence[int] | None = None,

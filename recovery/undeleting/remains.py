@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkalog.codec.advice import Advice, Ask, Sentence
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
@@ -32,7 +31,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.act.history import RunState, list_runs, root_of_runs
@@ -180,7 +179,6 @@ class Remains:
         }
 
 
-@checked
 def deleted(
     path: PathLike,
     *,

@@ -52,7 +52,7 @@ def test_importing_the_library_loads_nothing_heavy() -> None:
         "import sys, kafkalog; heavy = ('click', 'construct', 'numpy', 'rich');"
         "print([name for name in sys.modules if name.startswith('kafkalog.') or name in heavy])"
     )
-    assert python("-c", program).stdout.strip() == "['kafkalog.lazily']"
+    assert python("-c", program).stdout.strip() == "['kafkalog.codec.lazily']"
 
 
 @pytest.mark.parametrize("name", vars(library)["__all__"])

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -133,9 +132,7 @@ def _health_of(
         return PartitionHealth(partition, (), findings, BehindDamage(), is_read=False)
 
 
-def _read(
-    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
-) -> PartitionHealth:
+def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None) -> PartitionHealth:
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     segments = tuple(
         summarize(segment, next_segment=base, on_bytes=told)
@@ -184,7 +181,6 @@ class DirectoryHealth:
     """besides those of the partitions"""
 
 
-@checked
 def health(
     *paths: PathLike,
     select: Selection = ALL,

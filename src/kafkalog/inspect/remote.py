@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -59,7 +58,6 @@ class RemoteView:
         return [*self.own_findings, *(found for each in self.partitions for found in each.findings)]
 
 
-@checked
 def inspect_remote(
     *paths: PathLike,
     remote: str | RemoteTier | None = None,

@@ -18,7 +18,7 @@ from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import NO_TIMESTAMP, RecordBatch
 from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.words.escapes import escape_controls
 

@@ -29,7 +29,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec, LegacyHeader, Record, RecordBatch
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log import Partition, Segment
 from kafkalog.log.walk.batch_filter import batch_filter
 from kafkalog.words.escapes import escape_controls

@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
@@ -188,7 +187,6 @@ def offsets_behind(
     return following, offset_behind_next(source, end, continuity.next_segment)
 
 
-@checked
 def scan(
     buffer: bytes | bytearray | memoryview | Source,
     *,
