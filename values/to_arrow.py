@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from kafkalog.log.directories.partition import Partition
     from kafkalog.values.arrow_column import ColumnDecoder, Decoded
 
-__all__ = ["DecodedReader", "NamedSchema", "decoded_reader"]
+__all__ = [
+    "DecodedReader", "NamedSchema", "decoded_reader", "first_frames", "headers_of", "messages_of", "named_schema",
+    "subjects_of",
+]  # fmt: skip
 
 NamedSchema = str | int | Schema
 """A subject (its latest version), an id, or a schema of a registry"""
@@ -65,17 +68,22 @@ def decoded_reader(
 def _column(decoder: ValueDecoder, partition: Partition, part: str, named: NamedSchema | None) -> ColumnDecoder:
     from kafkalog.values.arrow_column import ColumnDecoder
 
-    frames = _frames(partition, part)
-    reader = _named(decoder.registry, named) if named is not None else _chosen(decoder, partition.topic, part, frames)
+    frames = first_frames(partition, part)
+    reader = (
+        named_schema(decoder.registry, named)
+        if named is not None
+        else _chosen(decoder, partition.topic, part, frames)
+    )
     paths = [b""]
     if reader is not None and reader.type == "PROTOBUF":
-        paths = _messages(decoder, frames, partition.topic, part, reader) or paths
+        paths = [*messages_of(decoder, frames, partition.topic, part, reader).values()] or paths
         if len(paths) > 1 and named is None:
             reader = None  # several messages of one schema have no type in common
     return ColumnDecoder(decoder, partition.topic, part, reader, paths[0])
 
 
-def _named(registry: SchemaRegistry, named: NamedSchema) -> Schema:
+def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
+    """The schema that a caller names; raises `UsageError` where it is not here."""
     if not isinstance(named, str | int | Schema):
         raise UsageError("a schema is named by its subject, its id, or one of a registry")
     found = registry.latest(named) if isinstance(named, str) else (
@@ -86,7 +94,7 @@ def _named(registry: SchemaRegistry, named: NamedSchema) -> Schema:
     return found
 
 
-def _frames(partition: Partition, part: str) -> list[Framed]:
+def first_frames(partition: Partition, part: str) -> list[Framed]:
     """The frames of the first keys or values that have one."""
     found = []
     for record in islice(partition.records(), _LOOKED_AT):
@@ -102,19 +110,25 @@ def _frames(partition: Partition, part: str) -> list[Framed]:
 
 def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequence[Framed]) -> Schema | None:
     """The latest schema of the topic's own subject, or else of the only subject that its first records use."""
-    subjects = set()
-    for each in frames:
-        try:
-            subjects.add(schema_of(decoder.registry, each, topic, part).subject)
-        except UndecodableError:
-            continue
+    subjects = subjects_of(decoder.registry, topic, part, frames)
     return decoder.registry.latest(subjects.pop()) if len(subjects) == 1 else None
 
 
-def _messages(
+def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: Sequence[Framed]) -> set[str]:
+    """The subjects whose schemas frames name, as far as these are here."""
+    subjects = set()
+    for each in frames:
+        try:
+            subjects.add(schema_of(registry, each, topic, part).subject)
+        except UndecodableError:
+            continue
+    return subjects
+
+
+def messages_of(
     decoder: ValueDecoder, frames: Sequence[Framed], topic: str | None, part: str, reader: Schema
-) -> list[bytes]:
-    """A path for each message of the reader's subject that the first records are."""
+) -> dict[str, bytes]:
+    """The messages of the reader's subject that the first records are: name -> what begins with a path to it."""
     from kafkalog.values.protobuf import ProtobufDecoder
 
     found: dict[str, bytes] = {}
@@ -126,7 +140,7 @@ def _messages(
                 found.setdefault(made.name_in(each.payload, each.path), each.path or each.payload)
         except UndecodableError:
             continue
-    return list(found.values())
+    return found
 
 
 class DecodedReader:
@@ -165,7 +179,7 @@ class DecodedReader:
                 )
 
     def _decoded(self, batch: pa.RecordBatch, problems: dict[str, tuple[int, int | None]]) -> pa.RecordBatch:
-        headers = _headers(batch) if self._columns else None
+        headers = headers_of(batch) if self._columns else None
         made: dict[str, Decoded] = {}
         for part, column in self._columns.items():
             made[part] = column.decode(batch.column(part), headers)
@@ -195,7 +209,7 @@ def _offset(batch: pa.RecordBatch, row: int) -> int | None:
     return found
 
 
-def _headers(batch: pa.RecordBatch) -> Sequence[Sequence[Header]] | None:
+def headers_of(batch: pa.RecordBatch) -> Sequence[Sequence[Header]] | None:
     """Headers of each row; None where no row has any, as nearly always."""
     column = batch.column("headers")
     if column.null_count == len(column):
