@@ -238,7 +238,7 @@ class _Parameter:
 
 
 class _Parameters:
-    """Those of one function, found when it is called first."""
+    """The parameters of one function, found when it is called first."""
 
     def __init__(self, function: Any) -> None:
         self.ordered: list[_Parameter | None] = []
@@ -305,7 +305,7 @@ _FIELDS: dict[type, dict[str, _Parameter]] = {}
 
 
 def check_fields(instance: Any) -> None:
-    """The same for the fields of a dataclass, from its `__post_init__`."""
+    """Examine the fields of a dataclass in the same way, from its `__post_init__`."""
     kind = type(instance)
     fields = _FIELDS.get(kind)
     if fields is None:

@@ -178,7 +178,10 @@ def decode_producer_snapshot(
 def read_producer_snapshot(
     file: Source, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[ProducerEntry]:
-    """As `decode_producer_snapshot`, holding a piece of the file at a time; raises before the first entry is given."""
+    """The entries, as `decode_producer_snapshot` gives them, holding a piece of the file at a time.
+
+    Raises before the first entry is given.
+    """
     if file.size > limits.snapshot_bytes:
         raise LimitExceeded(
             f"a producer snapshot of {file.size} bytes is too large", limit="snapshot_bytes", source=source

@@ -71,7 +71,7 @@ def decode_properties(data: bytes) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The same of text that is decoded already; half an escape is `FormatError`."""
+    """The properties in text that is decoded already; half an escape is `FormatError`."""
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         end = _key_end(line)

@@ -37,7 +37,9 @@ def kernel_is_worth_it(work_bytes: int) -> bool:
 
 
 def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> bool:
-    """The same where records are not examined; `batch_bytes` tells about how large a batch is.
+    """Whether compiled code is worth loading where records are not examined.
+
+    `batch_bytes` tells about how large a batch is.
 
     What is loaded already costs nothing.
     """

@@ -65,7 +65,7 @@ class Consumer:
         self._has_streams = False
 
     def create_message_streams(self, topic_count_map: Mapping[str, int]) -> dict[str, list[ConsumerStream]]:
-        """As many streams for each topic as the map says; its partitions are distributed among them in ranges.
+        """Streams, as many for each topic as the map says; its partitions are distributed among them in ranges.
 
         Some are empty if there are few partitions.  A topic that does not exist yet is added when it is created, if the
         consumer follows.  A consumer creates streams once.

@@ -30,7 +30,7 @@ class Fetched:
     error: str = ""
 
     def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
-        """As a part of a multi-fetch result; see `Chunk.to_message_set_send`."""
+        """The batches as a part of a multi-fetch result; see `Chunk.to_message_set_send`."""
         if self.chunk is None:
             return MessageSetSend(self.error_code, b"")
         return self.chunk.to_message_set_send(magic=magic)

@@ -140,7 +140,10 @@ def open_streams(
 
 
 def balanced(partitions: Iterable[Partition], count: int) -> list[list[Partition]]:
-    """So many shares with about the same number of bytes: the largest goes to the share that has the fewest so far."""
+    """Shares of a number, with about the same number of bytes.
+
+    The largest goes to the share that has the fewest so far.
+    """
     shares: list[list[Partition]] = [[] for _ in range(count)]
     sizes = [0] * count
     for partition in sorted(partitions, key=lambda each: (-each.size, str(each.name))):

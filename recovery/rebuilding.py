@@ -46,7 +46,7 @@ def rebuild_all_indexes(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> list[RecoveryResult]:
-    """As `rebuild_indexes`, of several log directories; if one is refused, none is changed.
+    """Rebuild the indexes of several log directories, as `rebuild_indexes` does; if one is refused, none is changed.
 
     * `paths`: log directories or their parents
     * `config`: settings under Kafka's names

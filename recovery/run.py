@@ -171,7 +171,10 @@ def plan_one(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """As `plan`, with everything that is asked for in one object; `also` are more paths of the same log directory."""
+    """Plan as `plan` does, with everything that is asked for in one object.
+
+    `also` are more paths of the same log directory.
+    """
     _refuse_copies(options)
     root, only = chosen_directories([path, *also], options.select)
     workers = Workers(jobs, on_progress)
@@ -335,7 +338,7 @@ def recover_all(
 
 @contextmanager
 def _about(root: str, count: int) -> Iterator[None]:
-    """Of several directories a refusal names the one that it is about."""
+    """Name the directory that a refusal is about, where there are several."""
     try:
         yield
     except RecoveryRefused as refused:

@@ -49,7 +49,7 @@ def _undone(path: PathLike) -> tuple[str, str | None]:
 def refuse_without_run(
     path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
 ) -> None:
-    """As `undo` where there is nothing to undo; only looks, so that nobody is asked for nothing."""
+    """Refuse, as `undo` would, where there is nothing to undo; only looks, so that nobody is asked for nothing."""
     Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved).undoable(run_id)
 
 

@@ -101,11 +101,11 @@ class DecodedParts:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """Of each part."""
+        """The type of each part."""
         return {each.part: each.type for each in self.parts}
 
     def among(self, names: Sequence[str]) -> DecodedParts:
-        """Those that are among these columns."""
+        """The parts that are among these columns."""
         return DecodedParts(tuple(each for each in self.parts if each.part in names), self.registry)
 
     @cached_property

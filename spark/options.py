@@ -101,7 +101,7 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PartFormat:
-    """That keys or values are wanted as what they say."""
+    """How keys or values are wanted, if not as bytes."""
 
     part: str
     """`key` or `value`"""

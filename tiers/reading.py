@@ -68,7 +68,7 @@ class TierBounds:
 
 
 def tier_bounds(partition: Partition) -> TierBounds | None:
-    """Of a partition that is read with its remote part; None if it has none."""
+    """The bounds of a partition that is read with its remote part; None if it has none."""
     both = storage_of(partition.path)
     found = both.bounds(os.path.basename(partition.path)) if isinstance(both, BothTiers) else None
     if found is None:
@@ -98,7 +98,7 @@ class RemotePart:
         return hash((self.uri, self.layout))
 
     def paths(self, paths: Sequence[str]) -> list[str]:
-        """Those that stand for both tiers; the tier is opened once for the same paths."""
+        """The paths that stand for both tiers; the tier is opened once for the same paths."""
         asked = tuple(paths)
         if asked not in self._found:
             self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout))

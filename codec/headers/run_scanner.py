@@ -80,7 +80,7 @@ class RunScanner:
         return cast("Iterator[BatchRun | RecordBatch]", self._walk())
 
     def all_runs(self) -> Iterator[BatchRun | MessageRun | RecordBatch]:
-        """The same with runs of every magic."""
+        """Runs of every magic, and the batches between them."""
         self._with_message_runs = True
         return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
 

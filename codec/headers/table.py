@@ -104,7 +104,7 @@ class HeaderRun(BatchRun):
 
     @property
     def has_markers(self) -> bool:
-        """There is a control batch with a producer, which ends a transaction."""
+        """Whether a control batch with a producer is in it, which ends a transaction."""
         control = self["attributes"] & CONTROL_FLAG != 0
         return bool((control & (self["producer_id"] > NO_PRODUCER_ID)).any())
 

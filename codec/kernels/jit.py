@@ -32,7 +32,10 @@ HAS_CARRYLESS_MULTIPLICATION = bool(binding.get_host_cpu_features().get("pclmul"
 
 
 def _fingerprint_of_kernels() -> int:
-    """Of the source of every kernel: functions end up inside those of others, where the cache does not see a change."""
+    """A number that follows from the source of every kernel.
+
+    Functions end up inside those of others, where the cache does not see a change.
+    """
     value = 0
     for module in sorted(each.name for each in iter_modules(sys.modules[__package__].__path__)):
         value = crc32(get_data(__package__, f"{module}.py") or b"", value)

@@ -41,7 +41,7 @@ class Inventory:
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """All of them: live, deleted, future and stray."""
+        """Every partition: live, deleted, future and stray."""
         return (*(found for log_dir in self.log_dirs for found in log_dir.partitions), *self.standalone)
 
     @property

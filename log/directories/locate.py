@@ -99,8 +99,9 @@ def newest(partition: Partition, *, through_damage: bool = False) -> tuple[Offse
 def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
-    """The same in slices; `look` looks for the record in a batch: the one whose header has the largest timestamp, if
-    that is true.
+    """The newest record, found in slices.
+
+    `look` looks for the record in a batch: the one whose header has the largest timestamp, if that is true.
     """
     start = partition.log_start_offset
     reader = partition.batches(start_offset=start, through_damage=through_damage)

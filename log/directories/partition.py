@@ -121,7 +121,7 @@ class Partition:
 
     @property
     def begins_remotely(self) -> bool:
-        """Its first segments are in a remote tier, as its line in the checkpoint and its leader epochs tell.
+        """Whether its first segments are in a remote tier, as its line in the checkpoint and its leader epochs tell.
 
         Whether they could not do so because other things are missing, `kafkalog.tiers.tiering` finds out.
         """

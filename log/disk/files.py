@@ -62,7 +62,7 @@ _KINDS = (
 
 
 class MissingFileError(StorageError, FileNotFoundError):
-    """There is nothing under a name."""
+    """Nothing has this name."""
 
 
 class NotRegularFileError(StorageError):
@@ -158,7 +158,7 @@ class FileSource:
 
     @property
     def descriptor(self) -> int:
-        """Of the open file; -1 for what is in an object store, and when it is closed."""
+        """The descriptor of the open file; -1 for what is in an object store, and when it is closed."""
         return self._descriptor
 
     @property

@@ -31,7 +31,7 @@ class SegmentFacts(Protocol):
 
     @property
     def base_offset(self) -> int:
-        """Its first offset."""
+        """The segment's first offset."""
 
     @property
     def size(self) -> int:

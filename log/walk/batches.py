@@ -96,7 +96,7 @@ class BatchReader:
                 yield found
 
     def by_run(self, *, after: int = 0) -> Iterator[BatchRun | RecordBatch]:
-        """The same, consecutive v2 batches without findings as runs where there are enough, see `codec.thresholds`.
+        """The batches, consecutive v2 batches without findings as runs where there are enough, see `codec.thresholds`.
 
         The first `after` bytes come batch by batch all the same: who wants only a few records is not kept waiting.
         """

@@ -93,7 +93,7 @@ class Cursor:
         return next(each for each in self.found if each.code in ENDING_CODES)
 
     def parts(self, found: BatchRun | RecordBatch, *, gaps: bool) -> Iterable[BatchRun | RecordBatch]:
-        """Of a run the parts without findings, and the batches between them, which are still to be judged."""
+        """The parts of a run without findings, and the batches between them, which are still to be judged."""
         return (found,) if isinstance(found, RecordBatch) else sound_parts(found, self.continuity, gaps=gaps)
 
     def took(self, next_offset: int) -> None:

@@ -95,7 +95,7 @@ def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[
 
 
 def _all_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
-    """Of all versions."""
+    """Places where a batch of any version may begin."""
     return merge(_candidates(source, start, expected), _old_candidates(source, start, expected))
 
 

@@ -100,7 +100,7 @@ class _Builder:
         return count
 
     def begin_topics(self, topics: set[str]) -> None:
-        """Of topics that come for the first time no log is damaged: else nothing of them is written."""
+        """Refuse topics that come for the first time and have a damaged log, before anything of them is written."""
         if self.append:
             self.logs.refuse_damaged(topics - self.topics)
         self.topics |= topics

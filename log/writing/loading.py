@@ -121,7 +121,7 @@ def seal(segment: LogSegment) -> SealedSegment:
 
 
 def sealed(segment: LogSegment) -> SealedSegment:
-    """The same, without opening more than the end of its time index."""
+    """A segment sealed without opening more than the end of its time index."""
     timestamp = NO_TIMESTAMP
     with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
         if source.size >= TIME_ENTRY.size:

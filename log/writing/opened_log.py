@@ -150,7 +150,7 @@ class OpenedLog:
         return held.was_clean and not held.failed
 
     def _begin(self) -> None:
-        """From now on the directory counts as open."""
+        """Count the directory as open from now on."""
         if self._was_clean():
             checkpoint_files.unmark_clean(self._root)
 

@@ -82,7 +82,7 @@ class Log(OpenedLog):
 
     def append(
         self,
-        records: Iterable[Appendable] | Iterable[RecordBatch],
+        records: Iterable[Appendable | RecordBatch],
         *,
         compression: Codec | str | int = Codec.NONE,
         producer: ProducerState = NO_PRODUCER,

@@ -178,7 +178,7 @@ def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, .
 def runs_of_each(
     paths: Sequence[PathLike], run_ids: Sequence[str], quarantine: PathLike | None = None
 ) -> dict[PathLike, tuple[str, ...]]:
-    """Of several log directories those that the named runs were on, each with its runs.
+    """The log directories, of several, that the named runs were on, each with its runs.
 
     A run that is on none of them is looked for in the first, which says that it is not there.
     """

@@ -72,7 +72,7 @@ class KeptRun:
 
     @property
     def run_id(self) -> str:
-        """Its name."""
+        """The run's name."""
         return self.journal.run_id
 
     @property
@@ -82,7 +82,7 @@ class KeptRun:
 
     @property
     def is_foreign(self) -> bool:
-        """It was begun on another machine."""
+        """Whether it was begun on another machine."""
         return self.journal.machine != machine_id()
 
 
@@ -268,7 +268,7 @@ class Runs:
         return self._runs
 
     def legible(self) -> list[KeptRun]:
-        """As `all`, without those whose document cannot be read."""
+        """The runs without those whose document cannot be read."""
         found = []
         for place in self._places:
             for run_id in run_ids_in(place):

@@ -22,7 +22,7 @@ _Same = tuple[int, int, int, int]
 
 
 class Repeats:
-    """Those of one segment; `unlike` says afterwards which of them are found nowhere else in it."""
+    """The repeats of one segment; `unlike` says afterwards which of them are found nowhere else in it."""
 
     def __init__(self) -> None:
         self._met: dict[_Same, int] = {}

@@ -160,7 +160,9 @@ def compact_all(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Compaction], None] | None = None,
 ) -> list[CompactionResult]:
-    """As `compact`, of several log directories: all locks are taken first, and a refusal changes none of them.
+    """Compact several log directories, as `compact` does one.
+
+    All locks are taken first, and a refusal changes none of them.
 
     The metadata log of a broker counts for all its directories.  Results and `expected` plans are those of
     `by_log_directory`.

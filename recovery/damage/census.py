@@ -226,7 +226,7 @@ class _Walk:
         self.result = Census()
 
     def directory(self) -> None:
-        """Another directory that claims the partition."""
+        """Begin another directory that claims the partition."""
         self._reached = self._log_start
         self._epoch_before = -1
 
@@ -339,7 +339,7 @@ class _Walk:
                 self.result.hidden += hidden
 
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
-        """Its checksum is right, but what lies outside of it is not: no consumer reads it."""
+        """Count a batch whose checksum is right, while what lies outside of it is not: no consumer reads it."""
         self._end_span(batch.position)
         self._pending.append(len(self.result.damages))
         end = self._start = batch.position + batch.size

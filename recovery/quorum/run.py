@@ -72,7 +72,10 @@ class QuorumResult:
 
 
 def _new_directory_id() -> str:
-    """As Kafka makes one: no dash first, which a command line would take for an option (`Uuid.randomUuid`)."""
+    """A directory id as Kafka makes one.
+
+    No dash first, which a command line would take for an option (`Uuid.randomUuid`).
+    """
     while True:
         text = encode_uuid(uuid.uuid4().bytes)
         if not text.startswith("-"):

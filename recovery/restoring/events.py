@@ -164,7 +164,7 @@ def _fields(
 
 
 def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpoch]:
-    """Those of the segment; the first of them begins with it, as a broker has it."""
+    """The epochs of the segment; the first of them begins with it, as a broker has it."""
     own = [each for each in epochs if each.start_offset <= end]
     while len(own) > 1 and own[1].start_offset <= base:
         own.pop(0)

@@ -279,7 +279,7 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 
 
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
-    """Of each replica; one that is missing will be empty."""
+    """The log of each replica; one that is missing will be empty."""
     found = {}
     for node in known.replicas:
         each = disks.get(node)
@@ -310,7 +310,7 @@ def _judged(
 def _best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int]:
-    """Of the orders that begin with each of the brokers, the one by which the fewest offsets of best copies go.
+    """The order, of those that begin with each of the brokers, by which the fewest offsets of best copies go.
 
     Of equals the one that gives the most partitions a best copy to lead.
     """

@@ -129,12 +129,12 @@ class Remains:
 
     @property
     def first_offset(self) -> int | None:
-        """Of the first record that can be read."""
+        """The offset of the first record that can be read."""
         return next((each.first_offset for each in self.segments if each.first_offset is not None), None)
 
     @property
     def last_offset(self) -> int | None:
-        """Of the last record that can be read."""
+        """The offset of the last record that can be read."""
         return max((each.last_offset for each in self.segments if each.last_offset is not None), default=None)
 
     @property
@@ -286,7 +286,7 @@ def remains_in(
 
 
 def _deleted_ms(found: Survey, directory: str, segments: Sequence[RemainsSegment]) -> int:
-    """Of a directory that was renamed its own time, of files theirs."""
+    """When it was deleted: a renamed directory's own time, the time of files."""
     name = parse_partition_directory(directory)
     if name is None or name.state not in _UNWANTED:
         return max(each.changed_ms for each in segments)
@@ -443,7 +443,7 @@ def first_live_base(names: Sequence[str]) -> int | None:
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """Those that can be put back: sound, not empty, and wholly below live data, each after the one before it."""
+    """The segments that can be put back: sound, not empty, and wholly below live data, each after the one before it."""
     fitting: list[RemainsSegment] = []
     for each in segments:
         if why_not_fitting(first_live, each) is not None:

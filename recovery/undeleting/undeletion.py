@@ -156,7 +156,9 @@ def undelete_all(
     quarantine: PathLike | None = None,
     expected: Sequence[Undeletion] | None = None,
 ) -> list[UndeleteResult]:
-    """As `undelete`, of all log directories of a broker, or of several brokers: a result for each that held something.
+    """Undelete, as `undelete` does, in all log directories of a broker, or of several brokers.
+
+    A result for each that held something.
 
     All locks are taken before anything is planned, and a refusal changes nothing.  The topic's id is the one that a
     broker's metadata log knows, in whichever of its directories that is.

@@ -60,7 +60,7 @@ class PartitionHealth:
 
     @property
     def local_log_start_offset(self) -> int | None:
-        """Of a tiered log whose first segments are elsewhere."""
+        """The first offset on this disk of a tiered log whose first segments are elsewhere."""
         found = self.local_start
         return found.local_log_start if found is not None and found.is_tiered else None
 
@@ -73,7 +73,7 @@ class PartitionHealth:
 
     @property
     def is_unknown(self) -> bool:
-        """There are bytes, and no offset can be told from them."""
+        """Whether there are bytes, and no offset can be told from them."""
         return self.first_offset is None and (not self.is_read or self.partition.size > 0)
 
     @property
@@ -83,12 +83,12 @@ class PartitionHealth:
 
     @property
     def first_offset(self) -> int | None:
-        """Of the first batch that can be read."""
+        """The first offset of the first batch that can be read."""
         return next((each.first_offset for each in self.segments if each.first_offset is not None), None)
 
     @property
     def last_offset(self) -> int | None:
-        """Of the last batch that can be read."""
+        """The last offset of the last batch that can be read."""
         return next((each.last_offset for each in reversed(self.segments) if each.last_offset is not None), None)
 
     @property
@@ -208,7 +208,7 @@ def health(
 def health_of(
     inventory: Inventory, select: Selection, wanted: Sequence[Partition], jobs: int, on_read: OnRead
 ) -> tuple[DirectoryHealth, ...]:
-    """As `health`, of directories that were opened and partitions of them that are meant."""
+    """The health, as `health` gives it, of directories that were opened and partitions of them that are meant."""
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}

@@ -57,7 +57,7 @@ def _array(kind: str, shape: str) -> _Words:
 
 
 def _arguments(words: str) -> tuple[list[_Words], int]:
-    """Of each argument how it becomes words, and how many all have."""
+    """How each argument becomes words, and how many all have."""
     ways: list[_Words] = []
     count = 0
     for word in re.split(r",\s+", words):

@@ -73,5 +73,8 @@ def report(
 
 
 def make_report(paths: Sequence[str], asked: Asked, watch: Watch) -> Report:
-    """As `report`, with everything that is asked for in one object; `watch` is told how far it is."""
+    """Make the report, as `report` does, with everything that is asked for in one object.
+
+    `watch` is told how far it is.
+    """
     return Report(examine(paths, asked, watch))

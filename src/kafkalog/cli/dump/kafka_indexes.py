@@ -96,7 +96,7 @@ class KafkaIndexes:
                     self._time_entries(index, offsets, log, path, parsed.base_offset)
 
     def tell(self) -> bool:
-        """As Kafka's tool ends, on standard error; whether anything was said."""
+        """End as Kafka's tool does, on standard error; whether anything was said."""
         said = [each.write() for each in (self._mismatches, self._times, self._order, self._missing)]
         return any(said)
 
