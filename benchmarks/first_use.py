@@ -7,6 +7,7 @@ does the same.  The second pair has the wheel without its machine code, so that 
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import resource
 import shutil
@@ -49,6 +50,7 @@ def main() -> int:
         package = Path(temporary) / "package"
         with zipfile.ZipFile(asked.wheel) as wheel:
             wheel.extractall(package)
+        compileall.compile_dir(package, quiet=1)  # as an installation does
         ok = True
         for title, cache in (("with its machine code", "a"), ("without", "b")):
             first, compiled = seconds(package, Path(temporary) / cache, log)

@@ -6,7 +6,6 @@ touches a byte outside of what it was given.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from pkgutil import get_data, iter_modules
@@ -19,18 +18,18 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from kafkalog.machine_code.levels import LEVELS
+from kafkalog.machine_code.levels import features_asked_for
 
 __all__ = [
-    "FOR_ANOTHER", "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move",
-    "on_stack", "prefetch", "store", "with_signature",
+    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "on_stack",
+    "prefetch", "store", "with_signature",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-FOR_ANOTHER = os.environ.get("KAFKALOG_KERNELS_FOR", "")
-"""The level of `machine_code.levels` that kernels are compiled for, not to be called here; nothing: this machine."""
-_FEATURES = dict.fromkeys(LEVELS[FOR_ANOTHER], True) if FOR_ANOTHER else binding.get_host_cpu_features()
+_FOR_ANOTHER = features_asked_for()
+"""What the machine can do that kernels are compiled for, which are not called here; None: this one."""
+_FEATURES = dict.fromkeys(_FOR_ANOTHER, True) if _FOR_ANOTHER is not None else binding.get_host_cpu_features()
 
 HAS_CRC_INSTRUCTION = bool(_FEATURES.get("sse4.2", False))
 """Whether the processor computes CRC-32C by itself in the way that kernels know (x86-64 with SSE 4.2)."""
@@ -76,7 +75,7 @@ def compiled(signature: str | None = None, *, inline: bool = False, declared: ob
         fingerprint = crc32(repr((declared, _FROZEN)).encode())
         function.__qualname__ = f"{function.__qualname__}_{fingerprint:08x}"
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": inline}
-        if FOR_ANOTHER:  # nothing of Python's is in the code then
+        if _FOR_ANOTHER is not None:  # nothing of Python's is in the code then
             options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         try:
             made: Any = numba.njit(cache=True, **options)(function)

@@ -24,8 +24,7 @@ def warm() -> dict[tuple[str, str], str]:
         return brought
     package = __package__ or ""
     for each in iter_modules(sys.modules[package].__path__):
-        if each.name != "shipping":
-            import_module(f"{package}.{each.name}")
+        import_module(f"{package}.{each.name}")
     from kafkalog.codec.kernels.keeping import keep_compiled
 
     kept = keep_compiled()

@@ -150,9 +150,11 @@ def ship(folder: Path, level: str, module: str, function: str, kernel: StoredKer
 def shipped() -> dict[tuple[str, str], str]:
     """Module and name -> the file of each kernel that came with this installation and that this machine can run."""
     for level in levels_here():
-        files = sorted((_SHIPPED / level).glob(f"*{_SUFFIX}"))
-        names = [(path, *path.name.removesuffix(_SUFFIX).split(".")) for path in files]
-        found = {(module, name): str(path) for path, module, name in names if where_stored(module, name) == str(path)}
+        found = {}
+        for path in sorted((_SHIPPED / level).glob(f"*{_SUFFIX}")):
+            module, _, name = path.name.removesuffix(_SUFFIX).partition(".")
+            if where_stored(module, name) == str(path):
+                found[module, name] = str(path)
         if found:
             return found
     return {}
