@@ -28,6 +28,7 @@ from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.checks.lost_and_found import batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
 from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import brothers_of, facts_of_each
@@ -134,6 +135,7 @@ def verify(
         found = [*findings_of_half_done(log_dir.path), *log_dir.findings, *_among(together, partitions)]
         if facts is not None:
             found += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
+            found += other_owners(log_dir.path, facts)
             found += batches_outside(log_dir, {each.path: each.log_end_offset for each in reports if each.is_log_read})
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
         start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])

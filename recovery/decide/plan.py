@@ -32,6 +32,7 @@ from kafkalog.recovery.broker.identity import meta_properties_finding
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.checks.lost_and_found import batches_outside, lost_places
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
+from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import told_by_checks
@@ -306,7 +307,7 @@ def _with_what_is_missing(
     return [
         *_of_own_files(found), *findings, *_unnamed(choice.damaged, findings),
         *_lost_logs(found), *choice.missing,
-        *_missing_partitions(found, topics),
+        *_missing_partitions(found, topics), *(each.in_file(".") for each in other_owners(found.root, topics)),
     ]  # fmt: skip
 
 
