@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -21,7 +22,7 @@ RESULTS = {
     "one-broker-left": "controller", "power-cut": "merged", "lost-and-found": "repaired",
 }  # fmt: skip
 """New directories, and controllers'; the other pages put `data` itself right, and take it back at their end."""
-BY_OTHER_MEANS = {"lost-directory": "data", "offsets-before": ""}
+BY_OTHER_MEANS = {"lost-directory": "data", "wrong-owner": "data", "offsets-before": ""}
 """Pages on which somebody else than kafkalog brings things back, and the directory that changes by that, if any."""
 
 
@@ -43,6 +44,8 @@ def part(page: Path, directory: Path, number: int) -> Path:
 @pytest.mark.sweep
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_a_page_followed_literally(page: Path, tmp_path: Path) -> None:
+    if page.stem == "wrong-owner" and os.geteuid() != 0:
+        pytest.skip("only root can give files away")
     place = tmp_path / "place"
     place.mkdir()
     SCENES[scene_of(page)](place)

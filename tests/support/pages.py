@@ -118,12 +118,11 @@ def type_commands(
     done: list[Followed] = []
     unused = set(instead or {})
     for command in commands:
-        text = command.text
+        text, shown = command.text, tuple(line for line in command.shown if line.startswith("clean: "))
         for word, other in (instead or {}).items():
             if word in text:
                 unused.discard(word)
-                text = text.replace(word, other)
-        shown = tuple(line for line in command.shown if line.startswith("clean: "))
+            text, shown = text.replace(word, other), tuple(line.replace(word, other) for line in shown)
         done.append(_ran(replace(command, text=text, shown=shown), ["bash", "-c", text], directory))
         assert not done[-1].complaint, done[-1].complaint
     assert done, "nothing to type"

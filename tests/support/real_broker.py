@@ -105,6 +105,8 @@ class RealBroker:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.classes: tuple[Path, ...] = ()
         """further jars of its class path"""
+        self.user: int | None = None
+        """whom its processes run as; None: as the tests"""
         self._clients = KafkaOracle(version, heap="200m")
         self._killed_at = 0.0
         directory.mkdir(parents=True, exist_ok=True)
@@ -143,6 +145,8 @@ class RealBroker:
     # ---- processes
     def _spawn(self, name: str, main: str, *arguments: str, heap: str = HEAP) -> subprocess.Popen[bytes]:
         command = kafka_jars.java(self.version, main, *arguments, heap=heap, flags=LOGGING, classes=self.classes)
+        if self.user is not None:
+            command = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups", *command]
         with self._output(name).open("ab") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, cwd=self.directory)
         self._processes[name] = process

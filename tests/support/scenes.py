@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +104,14 @@ def duplicated_partition(directory: Path) -> None:
     last = _last_log(copy)
     for each in copy.glob(f"{last.stem}.*"):
         each.unlink()
+
+
+def wrong_owner(directory: Path) -> None:
+    """Somebody has restored a partition as root."""
+    data = _stopped(directory)
+    for path in (data, *data.rglob("*")):
+        user = 0 if "sessions-20-1" in path.parts else 1234
+        os.chown(path, user, user)
 
 
 def lost_and_found(directory: Path) -> None:
@@ -261,6 +270,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "wiped-checkpoint": wiped_checkpoint,
     "meta-properties": meta_properties,
     "lost-directory": lost_directory,
+    "wrong-owner": wrong_owner,
     "lost-and-found": lost_and_found,
     "duplicated-partition": duplicated_partition,
     "poison-record": poison_record,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,7 +20,7 @@ from nights import (
 from real_broker import BrokerError, RealBroker
 
 pytestmark = pytest.mark.interop
-COUNT = 600
+COUNT, PARTITIONS = 600, 6
 TOPICS = {"metrics-22": 1, "metrics-21": 1, "parcels-40": 6, "orders-23": 1}
 """The names that the pages show."""
 Sent = dict[str, list[str]]
@@ -134,3 +138,101 @@ def test_wiped_checkpoints(broker: RealBroker, sent: Sent) -> None:
     broker.kill()
     type_page("wiped-checkpoint", broker.directory)
     assert read(broker) == sent
+
+
+@pytest.fixture
+def disks(kafka_of: Callable[[str], KafkaOracle], tmp_path: Path) -> Iterator[RealBroker]:
+    """A broker, stopped, with partitions in both of its log directories and the metadata log in the second."""
+    with two_disks(kafka_of, tmp_path / "place") as made:
+        made.stop()
+        yield made
+
+
+@contextmanager
+def two_disks(kafka_of: Callable[[str], KafkaOracle], place: Path, user: int | None = None) -> Iterator[RealBroker]:
+    """Started, with a topic that is in both."""
+    kafka_of(VERSION)
+    settings = {"metadata.log.dir": str(place / "data-2")}
+    with RealBroker(VERSION, place, directories=2, settings=settings) as made:
+        made.user = user
+        if user is not None:
+            os.chown(place, user, user)
+        made.start()
+        made.create("stock-41", PARTITIONS)
+        produced(made, "stock-41", COUNT, PARTITIONS)
+        assert all(list(each.glob("stock-41-*")) for each in made.log_dirs)
+        yield made
+
+
+def served(broker: RealBroker) -> None:
+    """Every record, once the broker is started."""
+    broker.start()
+    assert len(values(broker.records("stock-41", PARTITIONS))) == COUNT
+    broker.stop()
+
+
+def does_not_start(broker: RealBroker, why: str) -> None:
+    with pytest.raises(BrokerError, match=why):
+        broker.start()
+
+
+def test_a_lost_identity(disks: RealBroker) -> None:
+    (disks.log_dir / "meta.properties").write_bytes(bytes(120))
+    does_not_start(disks, "node ID not found in")
+    type_page("meta-properties", disks.directory)
+    taken_back("meta-properties", disks.directory)
+    type_page("meta-properties", disks.directory)
+    served(disks)
+
+
+def test_a_disk_that_is_not_mounted(disks: RealBroker) -> None:
+    disks.log_dir.rename(disks.directory / "disk")
+    disks.log_dir.mkdir()
+    does_not_start(disks, r"No `meta\.properties` found in")
+    type_page("lost-directory", disks.directory, {"metadata": "data-2"})
+    served(disks)
+
+
+def test_a_partition_in_two_directories(disks: RealBroker) -> None:
+    partition = next(disks.log_dir.glob("stock-41-*"))
+    copy = Path(shutil.copytree(partition, disks.directory / "data-2" / partition.name))
+    for path in copy.glob(f"{newest_log(copy).stem}.*"):
+        path.unlink()
+    does_not_start(disks, "Duplicate log directories")
+    type_page("duplicated-partition", disks.directory, {"--topic stock-41": f"--topic stock-41 -p {copy.name[-1]}"})
+    served(disks)
+
+
+def test_a_segment_in_lost_and_found(disks: RealBroker) -> None:
+    partition = next(disks.log_dir.glob("stock-41-*"))
+    log = sorted(partition.glob("*.log"))[1]
+    (disks.log_dir / "lost+found").mkdir()
+    log.rename(disks.log_dir / "lost+found" / "#131078")
+    for path in partition.glob(f"{log.stem}.*"):
+        path.unlink()
+    does_not_start(disks, "not in the form of")
+    first = int(log.stem)
+    type_page("lost-and-found", disks.directory, {
+        "stock-41-0/00000000000000000016.log": f"{partition.name}/{log.name}",
+        "--topic stock-41 --offset 16": f"--topic stock-41 -p {partition.name[-1]} --offset {first}",
+    })  # fmt: skip
+    shutil.rmtree(disks.log_dir)
+    (disks.directory / "repaired").rename(disks.log_dir)
+    served(disks)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="only root can be another user")
+def test_files_of_the_wrong_user(kafka_of: Callable[[str], KafkaOracle]) -> None:
+    """The broker runs as user 1234, and a partition was restored as root."""
+    with tempfile.TemporaryDirectory() as temporary:
+        Path(temporary).chmod(0o755)
+        with two_disks(kafka_of, Path(temporary) / "place", 1234) as broker:
+            broker.stop()
+            restored = next(broker.log_dir.glob("stock-41-*"))
+            subprocess.run(["chown", "-R", "0:0", restored], check=True)
+            broker.start()
+            wait_for(lambda: "Stopping serving logs in dir" in broker.output())
+            assert f"AccessDeniedException: {restored}" in broker.output()
+            broker.stop()
+            type_page("wrong-owner", broker.directory, {"sessions-20-1": restored.name})
+            served(broker)
