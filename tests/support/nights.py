@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafkalog import RecordBatch, iter_records
-from pages import DOCS, TAKEN_BACK, Command, Followed, sections_of, type_commands
+from kafka_tools import write_tools
+from pages import DOCS, TAKEN_BACK, Command, Followed, blocks_of, sections_of, type_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from kafka_oracle import Json
     from real_broker import RealBroker
 
-__all__ = ["T0", "VERSION", "mounted", "newest_log", "produced", "section", "taken_back", "type_page", "values", "wait_for"]
+__all__ = [
+    "T0", "VERSION", "mounted", "newest_log", "produced", "resized", "section", "shell_lines", "taken_back", "tools_of",
+    "type_page", "values", "values_of", "wait_for",
+]  # fmt: skip
 
 VERSION = "4.3.0"
 T0 = 1_700_000_000_000
@@ -67,6 +71,25 @@ def section(page: str, beginning: str) -> list[Command]:
 def values_of(batches: Iterable[RecordBatch]) -> list[str]:
     """The values in batches of a log."""
     return [base64.b64encode(each.value or b"").decode() for batch in batches for each in iter_records(batch)]
+
+
+def tools_of(broker: RealBroker) -> Callable[..., str]:
+    """Types a line for Kafka's own tools, which are on PATH; HOST:PORT is the broker's.  What it prints."""
+    folder = write_tools(broker.version, broker.directory / "bin")
+
+    def typed(line: str) -> str:
+        line = line.replace("HOST:PORT", broker.bootstrap)
+        (done,) = type_commands([Command(f"PATH={folder}:$PATH; {line}", 0, ())], broker.directory)
+        assert "Error" not in done.output, done.output
+        return done.output
+
+    return typed
+
+
+def shell_lines(page: str) -> list[str]:
+    """The lines of a page that are shown and that no test of the page types, because they need a cluster."""
+    blocks = blocks_of(DOCS / "runbook" / f"{page}.md")
+    return [line for kind, text in blocks if kind == "sh" for line in text.splitlines()]
 
 
 def newest_log(partition: Path) -> Path:

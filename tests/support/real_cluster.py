@@ -92,7 +92,7 @@ class RealCluster:
         directories: int = 1,
         **settings: object,
     ) -> None:
-        controller = f"127.0.0.1:{free_port()}"
+        self.controller = controller = f"127.0.0.1:{free_port()}"
         self._nodes = {
             node_id: _Node(
                 version, directory / (f"broker-{node_id}" if node_id in brokers else "controller"), node_id, controller,

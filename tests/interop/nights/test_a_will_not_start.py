@@ -27,14 +27,6 @@ Sent = dict[str, list[str]]
 
 
 @pytest.fixture
-def broker(kafka_of: Callable[[str], KafkaOracle], tmp_path: Path) -> Iterator[RealBroker]:
-    """Not started; its log directory is `data` beside what a page makes."""
-    kafka_of(VERSION)
-    with RealBroker(VERSION, tmp_path / "place") as made:
-        yield made
-
-
-@pytest.fixture
 def sent(broker: RealBroker) -> Sent:
     """The broker is started; what was written into each topic."""
     broker.start()
