@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import LOCK_FILE, META_PROPERTIES, parse_partition_directory, parse_segment_file
@@ -31,11 +31,10 @@ User = tuple[int, int]
 def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
     """The one finding of a log directory in which something belongs to another user; its file is a whole path.
 
-    The directory with the metadata log that `facts` are from is the same broker's, and is asked for its user too.
+    The broker's other directories, which `facts` name, are asked for its user too.
     """
-    beside = () if facts.source is None else (os.path.dirname(facts.source),)
     try:
-        user = _user((root, *beside))
+        user = _user({root, *facts.roots})
         closed = [] if user is None else [path for path, status in _entries(root) if _is_closed(path, status, user)]
     except OSError:  # said by those who read what is in it
         return []
@@ -51,7 +50,7 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
     return [Finding(FindingCode.OWNER_MISMATCH, Severity.WARNING, None, None, detail, root)]
 
 
-def _user(roots: tuple[str, ...]) -> User | None:
+def _user(roots: Iterable[str]) -> User | None:
     """Who owns most of the directories that do not belong to root; None where all do."""
     owners: Counter[User] = Counter()
     for root in roots:

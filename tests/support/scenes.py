@@ -196,11 +196,23 @@ def wiped_checkpoint(directory: Path) -> None:
 
 
 def deleted_topic(directory: Path) -> None:
-    """Somebody has deleted a topic; the broker was stopped within the minute."""
-    data = _stopped(directory)
-    shutil.rmtree(data / "__cluster_metadata-0")
-    for partition in data.glob("sessions-20-*"):
-        partition.rename(data / f"{partition.name}.{_DELETED}-delete")
+    """Somebody has deleted a topic on three brokers with two disks each; they were stopped within the minute."""
+    for number in (1, 2, 3):
+        place = directory / f"broker-{number}"
+        place.mkdir()
+        data = _stopped(place)
+        shutil.rmtree(data / "__cluster_metadata-0")
+        other = place / "data-2"
+        other.mkdir()
+        for root in (data, other):
+            lines = ["version=1", "cluster.id=TRSnWMH_9R7lcefrZ6_Rxw", f"node.id={number}"]
+            (root / "meta.properties").write_text("\n".join(lines) + "\n")
+        for partition, root in (("sessions-20-0", data), ("sessions-20-1", other)):
+            (data / partition).rename(root / f"{partition}.{str(number) * 32}-delete")
+        for each in data.glob("*-checkpoint"):
+            lines = [line for line in each.read_text().splitlines()[2:] if not line.startswith("sessions-20")]
+            each.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+        shutil.copy(data / ".kafka_cleanshutdown", other)
 
 
 def stray_partitions(directory: Path) -> None:
