@@ -73,13 +73,17 @@ def values_of(batches: Iterable[RecordBatch]) -> list[str]:
     return [base64.b64encode(each.value or b"").decode() for batch in batches for each in iter_records(batch)]
 
 
-def tools_of(broker: RealBroker) -> Callable[..., str]:
-    """Types a line for Kafka's own tools, which are on PATH; HOST:PORT is the broker's.  What it prints."""
-    folder = write_tools(broker.version, broker.directory / "bin")
+def tools_of(broker: RealBroker, place: Path | None = None) -> Callable[..., str]:
+    """Types a line with Kafka's own tools on PATH, in the broker's directory or in `place`; HOST:PORT is the broker's.
 
-    def typed(line: str) -> str:
+    What it prints; it has to end with the exit code that is given.
+    """
+    place = place or broker.directory
+    folder = write_tools(broker.version, place / "bin")
+
+    def typed(line: str, code: int = 0) -> str:
         line = line.replace("HOST:PORT", broker.bootstrap)
-        (done,) = type_commands([Command(f"PATH={folder}:$PATH; {line}", 0, ())], broker.directory)
+        (done,) = type_commands([Command(f"PATH={folder}:$PATH; {line}", code, ())], place)
         assert "Error" not in done.output, done.output
         return done.output
 

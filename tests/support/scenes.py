@@ -228,6 +228,13 @@ def dead_cluster(directory: Path) -> None:
     unpack_replicas(directory)
 
 
+def diverged(directory: Path) -> None:
+    """The same, and a group had read all of the old leader's log."""
+    dead_cluster(directory)
+    committed = {("tale", 0): kafkalog.OffsetAndMetadata(130, leader_epoch=0)}
+    kafkalog.commit_offsets(directory / "broker-1", "readers", committed, offsets_topic_num_partitions=1)
+
+
 def backup(directory: Path) -> None:
     """A volume and the backup of it, which has lost a bit."""
     data = _stopped(directory)
@@ -291,6 +298,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "deleted-topic": deleted_topic,
     "stray-partitions": stray_partitions,
     "dead-cluster": dead_cluster,
+    "diverged": diverged,
     "power-cut": dead_cluster,
     "backup": backup,
     "quick-start": quick_start,
