@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import io
+import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import tarfile
@@ -94,3 +97,31 @@ def test_the_image_and_the_job_call_it_as_it_is() -> None:
     (claim,) = (each["persistentVolumeClaim"] for each in pod["volumes"] if each["name"] == data["name"])
     assert (data["readOnly"], claim["readOnly"], job["spec"]["backoffLimit"]) == (True, True, 0)
     assert kafkalog(*container["args"][:-1], "--help").code == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+def test_the_steps_of_the_image_work_as_another_user(file: Path, tmp_path: Path) -> None:
+    """What a builder does, in a directory for a root: copy, set, run; and then the entry point, nothing writable."""
+    steps = [line.split(None, 1) for line in (RELEASE / "Dockerfile").read_text().splitlines() if line[:1].isupper()]
+    assert [step for step, _ in steps] == ["FROM", "COPY", "ENV", "RUN", "ENTRYPOINT"]
+    root = tmp_path / "root"
+    told = dict(steps)
+    pattern, target = told["COPY"].split()
+    made = f"kafkalog-0.1.0-linux-{os.uname().machine}"
+    assert fnmatch.fnmatch(made, pattern)
+    assert f'f"{made.replace("0.1.0", "{version}").replace(os.uname().machine, "x86_64")}"' in (RELEASE / "one_file.py").read_text()
+    installed = root / target.lstrip("/")
+    installed.parent.mkdir(parents=True)
+    shutil.copy(file, installed)
+    name, _, home = told["ENV"].partition("=")
+    variables = {"PATH": f"{installed.parent}:{os.defpath}", name: f"{root}{home}"}
+    shell = ["sh", "-c", told["RUN"]]
+    built = subprocess.run(shell, env=variables, capture_output=True, text=True, check=True, cwd=root)
+    assert built.stdout == "runs -I -m kafkalog --version\n"
+    for path in (tmp_path, *tmp_path.parents):
+        if path.stat().st_uid == os.geteuid() and path.stat().st_mode & 0o777 == 0o700:
+            path.chmod(0o711)
+    (entry,) = json.loads(told["ENTRYPOINT"])
+    command = ["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", entry, "plan", "/var/lib/kafka/data"]
+    run = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, cwd="/")
+    assert (run.returncode, run.stdout) == (0, "runs -I -m kafkalog plan /var/lib/kafka/data\n"), run.stderr
