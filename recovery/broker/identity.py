@@ -19,7 +19,8 @@ def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts
     """The result of loading the logs, or the one that comes before it; `tree` is the directory as it is, at `root`.
 
     Without the file a broker of ZooKeeper's time writes a new one, and one with KRaft does not start
-    (`MetaPropertiesEnsemble.verify`): it is one where the metadata log is here, or in a directory of the broker in `facts`.
+    (`MetaPropertiesEnsemble.verify`): it is one where the metadata log is here, or in another directory
+    that `facts` are from.
 
     A file that cannot be understood takes its log directory offline, and ends the start where the metadata log is in
     it.  A wrong directory id ends the start.  So does a missing id of version 0; in a directory without topic ids, as a

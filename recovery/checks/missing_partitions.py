@@ -51,9 +51,10 @@ def missing_partitions(
     (`ReplicaManager.maybeUpdateTopicAssignment`).
     """
     beside = (each for other in facts.roots if other != root for each in scan_directory(other) if each.is_dir())
+    own_names = (name for name, is_directory in names.items() if is_directory)
     there = {
         (name.topic, name.partition)
-        for directory in (*(name for name, is_directory in names.items() if is_directory), *(each.name for each in beside))
+        for directory in (*own_names, *(each.name for each in beside))
         if (name := parse_partition_directory(directory)) is not None
     }
     own = directory_id_of(root)

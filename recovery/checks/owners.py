@@ -1,8 +1,8 @@
 """Files that the broker's user may not open: what a copy or a restore as root leaves behind.
 
 A broker opens every log and index for reading and writing, and renames files beside them
-(`LogSegment.open`, `LogDirFailureChannel`): one that belongs to another user takes its whole log directory offline.  Who
-the broker runs as is told by its directories: not root, where some of them belong to another user.
+(`LogSegment.open`, `LogDirFailureChannel`): one that belongs to another user takes its whole log directory offline.
+Who the broker runs as is told by its directories: not root, where some of them belong to another user.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
     more = f" and {len(closed) - _NAMED} more" if len(closed) > _NAMED else ""
     detail = (
         f"{counted(len(closed), 'path')} may not be opened or changed by user "
-        f"{user[0]}, to whom the broker's other directories belong: {named}{more}; a broker that runs as this user takes "
-        f"the log directory offline: give all of it to user {user[0]} and group {user[1]}"
+        f"{user[0]}, to whom the broker's other directories belong: {named}{more}; a broker that runs as this user "
+        f"takes the log directory offline: give all of it to user {user[0]} and group {user[1]}"
     )
     return [Finding(FindingCode.OWNER_MISMATCH, Severity.WARNING, None, None, detail, root)]
 

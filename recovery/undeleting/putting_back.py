@@ -74,8 +74,8 @@ def plan_directory(
     making = _Making(found, target_of, wanted, facts)
     for each in chosen:
         making.take(each)
-    for name, place in emptied.items():
-        making.give_way(name, place)
+    for empty, place in emptied.items():
+        making.give_way(empty, place)
     return making.finish()
 
 
@@ -220,7 +220,8 @@ class _Making:
         if parsed is not None:
             self.points.recovery_points.pop((parsed.topic, parsed.partition), None)
             self.points.log_starts.pop((parsed.topic, parsed.partition), None)
-        self.notes.append(f"{name} in {self.found.root} is empty and goes to quarantine: its log is put back in {place}")
+        here = self.found.root
+        self.notes.append(f"{name} in {here} is empty and goes to quarantine: its log is put back in {place}")
 
     def refuse_taken(self, target: str) -> None:
         logs = [name for name in self.files.get(target, ()) if FileKind.LOG.value in name]

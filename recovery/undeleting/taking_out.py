@@ -154,8 +154,8 @@ def _refuse_several_brokers(wanted: Wanted, number: int, roots: Sequence[str]) -
     if len(owners) > 1:
         raise RecoveryRefused(
             Sentence(
-                f"{wanted.topic}-{number} was deleted on {len(owners)} brokers, from {', '.join(owners.values())}: write "
-                "each broker's copy into a directory of its own and merge those, or choose one with ",
+                f"{wanted.topic}-{number} was deleted on {len(owners)} brokers, from {', '.join(owners.values())}: "
+                "write each broker's copy into a directory of its own and merge those, or choose one with ",
                 Ask.SOURCE,
             ),
             reason="several",

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafkalog import RecordBatch, iter_records
 from kafka_tools import write_tools
+from kafkalog import RecordBatch, iter_records
 from pages import DOCS, TAKEN_BACK, Command, Followed, blocks_of, sections_of, type_commands
 
 if TYPE_CHECKING:

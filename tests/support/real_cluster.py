@@ -83,20 +83,22 @@ class _Node(RealBroker):
 class RealCluster:
     """The nodes by id; not started by making it."""
 
+    directories = 1
+    """log directories of each broker"""
+
     def __init__(
         self,
         version: str,
         directory: Path,
         brokers: tuple[int, ...] = (1, 2),
         features: Mapping[str, int] | None = None,
-        directories: int = 1,
         **settings: object,
     ) -> None:
         self.controller = controller = f"127.0.0.1:{free_port()}"
         self._nodes = {
             node_id: _Node(
                 version, directory / (f"broker-{node_id}" if node_id in brokers else "controller"), node_id, controller,
-                dict(settings), directories if node_id in brokers else 1,
+                dict(settings), self.directories if node_id in brokers else 1,
             )
             for node_id in (CONTROLLER, *brokers)
         }

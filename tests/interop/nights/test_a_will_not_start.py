@@ -15,7 +15,16 @@ import pytest
 from kafka_oracle import KafkaOracle
 from kafkalog import open_segment
 from nights import (
-    VERSION, mounted, newest_log, produced, resized, taken_back, type_page, values, values_of, wait_for,
+    VERSION,
+    mounted,
+    newest_log,
+    produced,
+    resized,
+    taken_back,
+    type_page,
+    values,
+    values_of,
+    wait_for,
 )  # fmt: skip
 from real_broker import BrokerError, RealBroker
 

@@ -21,12 +21,18 @@ AN_HOUR = 3_600_000
 TOPIC = "sessions-20"
 
 
+class TwoDirectories(RealCluster):
+    """Brokers with two log directories each."""
+
+    directories = 2
+
+
 @pytest.fixture
 def cluster(kafka_of: Callable[[str], KafkaOracle], tmp_path: Path) -> Iterator[RealCluster]:
     """Brokers that delete late."""
     kafka_of(VERSION)
     settings = {"log.segment.delete.delay.ms": AN_HOUR}
-    with RealCluster(VERSION, tmp_path / "place", BROKERS, directories=2, **settings) as made:
+    with TwoDirectories(VERSION, tmp_path / "place", BROKERS, **settings) as made:
         made.start()
         yield made
 
@@ -82,4 +88,4 @@ def test_a_deleted_topic_comes_back(cluster: RealCluster, compared: Callable[[st
         cluster[node].stop()
     assert kafkalog("compare", *(place / f"broker-{node}" for node in BROKERS), "--topic", TOPIC).code == 0
     assert directories(cluster, f"{TOPIC}*-stray") == []
-    compared("records that consumers read again of a topic deleted on three brokers with two directories each", len(sent))
+    compared("records that consumers read again of a topic that three brokers had deleted", len(sent))

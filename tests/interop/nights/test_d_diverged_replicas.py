@@ -11,7 +11,7 @@ import pytest
 
 from command import kafkalog
 from kafka_oracle import KafkaOracle
-from nights import VERSION, produced, section, shell_lines, tools_of, values, wait_for
+from nights import VERSION, produced, section, shell_lines, tools_of, values
 from pages import type_commands
 from real_cluster import RealCluster
 
