@@ -12,7 +12,9 @@ import shutil
 import stat
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,3 +127,30 @@ def test_the_steps_of_the_image_work_as_another_user(file: Path, tmp_path: Path)
     command = ["setpriv", "--reuid=1000", "--regid=1000", "--clear-groups", entry, "plan", "/var/lib/kafka/data"]
     run = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, cwd="/")
     assert (run.returncode, run.stdout) == (0, "runs -I -m kafkalog plan /var/lib/kafka/data\n"), run.stderr
+
+
+def test_every_field_of_the_manifest_is_one_of_the_api() -> None:
+    """By the models of Kubernetes' own client, as they were recorded."""
+    recorded = Path(__file__).resolve().parents[1] / "support" / "kubernetes_fields.json"
+    models = json.loads(recorded.read_text())["models"]
+    manifest = importlib.import_module("yaml").safe_load((RELEASE / "kubernetes" / "plan.yaml").read_text())
+    assert list(unknown_fields("V1Job", manifest, models, "Job")) == []
+    manifest["spec"]["template"]["spec"]["containers"][0]["volumeMounts"][0]["readonly"] = True
+    assert list(unknown_fields("V1Job", manifest, models, "Job")) == [
+        "Job.spec.template.spec.containers[0].volumeMounts[0].readonly: no field of V1VolumeMount"
+    ]
+
+
+def unknown_fields(kind: str, value: Any, models: dict[str, dict[str, str]], where: str) -> Iterator[str]:
+    """What the API does not have, or has with another type."""
+    if kind.startswith("list["):
+        for number, each in enumerate(value):
+            yield from unknown_fields(kind[5:-1], each, models, f"{where}[{number}]")
+    elif kind in models:
+        for name, each in value.items():
+            if name not in models[kind]:
+                yield f"{where}.{name}: no field of {kind}"
+            else:
+                yield from unknown_fields(models[kind][name], each, models, f"{where}.{name}")
+    elif type(value).__name__ != kind:
+        yield f"{where}: {value!r} is no {kind}"
