@@ -19,11 +19,12 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import is_dataclass
+from importlib.util import find_spec
 from typing import Any, ParamSpec, TypeVar
 
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["at_door", "byte_view", "check_fields", "checked", "needed", "shown"]
+__all__ = ["at_door", "byte_view", "check_fields", "checked", "how_to_install", "needed", "shown"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -328,6 +329,12 @@ def needed(what: str, extra: str) -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package not in _OPTIONAL:
             raise
-        raise UsageError(
-            f"{what} needs the package {package}: install kafkalog[{extra}] (pip install 'kafkalog[{extra}]')"
-        ) from error
+        raise UsageError(f"{what} needs the package {package}: {how_to_install(extra)}") from error
+
+
+def how_to_install(extra: str) -> str:
+    """What somebody can do who lacks an extra; the file that brings its own Python has no pip to add one with."""
+    wanted = f"pip install 'kafkalog[{extra}]'"
+    if find_spec("pip") is not None:
+        return f"install kafkalog[{extra}] ({wanted})"
+    return f"this Python has no pip to add it with; where there is another: python3 -m venv DIR && DIR/bin/{wanted}"

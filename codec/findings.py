@@ -145,6 +145,8 @@ class FindingCode(enum.StrEnum):
     """one of a broker's log directories is not there, or is empty: perhaps its disk is not mounted"""
     LOG_DIRECTORY_READ_ONLY = "log_directory_read_only"
     """the file system of a log directory is mounted read-only"""
+    OWNER_MISMATCH = "owner_mismatch"
+    """files of a log directory that the user of the others may not open: a broker takes the directory offline"""
     BATCHES_OUTSIDE = "batches_outside"
     """a file in lost+found, or one that no Kafka version writes, holds sound batches"""
     DUPLICATE_PARTITION = "duplicate_partition"

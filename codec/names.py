@@ -48,6 +48,7 @@ __all__ = [
     "KRaftSnapshotName",
     "PartitionName",
     "SegmentFileName",
+    "is_of_confluent",
     "is_seen_by_java",
     "kraft_snapshot_file",
     "parse_java_long",
@@ -107,6 +108,8 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 
+_CONFLUENT = re.compile(r"\d{20}\.tierstate(\.[a-z]+)?|.+_\d+\.tierlog|tier\.offsets(\.tmp)?", re.ASCII)
+"""What the tiered storage of Confluent's own server keeps in partitions, and in log directories."""
 _LONG_DIGITS = 19
 _JAVA_INTEGER = re.compile(r"([+-]?)(\d+)\Z")
 _LARGEST_CHARACTER = "\uffff"
@@ -213,6 +216,11 @@ def parse_java_long(text: str, bits: int = 64) -> int | None:
             return None
     value = int(found[1] + digits)
     return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+
+def is_of_confluent(name: str) -> bool:
+    """Whether a file is one that Confluent's server writes beside Kafka's own, and that nobody else reads."""
+    return _CONFLUENT.fullmatch(name) is not None
 
 
 def is_seen_by_java(name: str) -> bool:

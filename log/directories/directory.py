@@ -33,6 +33,7 @@ from kafkalog.codec.names import (
     TEMPORARY,
     DirectoryState,
     PartitionName,
+    is_of_confluent,
     parse_partition_directory,
     parse_segment_file,
 )
@@ -44,6 +45,7 @@ from kafkalog.codec.text import (
     decode_offset_checkpoint,
 )
 from kafkalog.log.directories.partition import Partition, read_partition
+from kafkalog.log.directories.partition_listing import OF_CONFLUENT
 from kafkalog.log.disk.files import (
     Entry,
     NotRegularFileError,
@@ -238,7 +240,9 @@ class _Reader:
                     detail = "not a partition directory; a broker refuses to start with it here"
                     self.found(FindingCode.FOREIGN_DIRECTORY, entry.path, detail, Severity.WARNING)
             elif stat.S_ISREG(status.st_mode):
-                if entry.name not in _TOLERATED and not entry.name.endswith(TEMPORARY):
+                if is_of_confluent(entry.name):
+                    self.found(FindingCode.FOREIGN_FILE, entry.path, OF_CONFLUENT, Severity.INFO)
+                elif entry.name not in _TOLERATED and not entry.name.endswith(TEMPORARY):
                     detail = "a file that no Kafka version writes"
                     self.found(FindingCode.FOREIGN_FILE, entry.path, detail, Severity.WARNING)
             elif entry.name not in _TOLERATED:

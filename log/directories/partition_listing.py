@@ -20,6 +20,7 @@ from kafkalog.codec.names import (
     TEMPORARY,
     UNFINISHED_SNAPSHOT,
     FileKind,
+    is_of_confluent,
     parse_segment_file,
     segment_file,
 )
@@ -28,9 +29,10 @@ from kafkalog.log.disk.files import Entry, NotRegularFileError, read_small, unre
 from kafkalog.log.disk.remote import RemoteEntry
 from kafkalog.log.walk.segment import Segment
 
-__all__ = ["PartitionListing", "reason_of"]
+__all__ = ["OF_CONFLUENT", "PartitionListing", "reason_of"]
 
 _KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE, REMOTE_LOG_SNAPSHOT})
+OF_CONFLUENT = "of the tiered storage of Confluent's server: not read and not changed"
 _UNFINISHED = (TEMPORARY, UNFINISHED_SNAPSHOT, DELETED, CLEANED, SWAP)
 
 
@@ -67,7 +69,9 @@ class PartitionListing:
         self.status[entry.path] = status
         if isinstance(entry, RemoteEntry):
             self.remote[entry.path] = entry
-        if entry.name.endswith(_UNFINISHED):
+        if is_of_confluent(entry.name):
+            self.found(FindingCode.FOREIGN_FILE, entry.path, OF_CONFLUENT, Severity.INFO)
+        elif entry.name.endswith(_UNFINISHED):
             self.unfinished.append(entry.path)
         elif parsed is not None:
             self._segment_file(entry, parsed.base_offset, parsed.kind)

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from kafkalog.codec.arguments import how_to_install
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.limits import KIB
 from kafkalog.log.disk.files import MissingFileError, exists, scan_directory
@@ -128,7 +129,7 @@ class _Store:
             import fsspec
         except ImportError:
             known = ", ".join(f"{each}:" for each in _KINDS)
-            needs = f"{self._scheme}: needs the package fsspec: install kafkalog[cloud] (pip install 'kafkalog[cloud]')"
+            needs = f"{self._scheme}: needs the package fsspec: {how_to_install('cloud')}"
             raise UsageError(f"kafkalog reads {known}; {needs}") from None
         import pyarrow.fs
 

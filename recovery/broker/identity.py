@@ -10,12 +10,17 @@ from kafkalog.log.directories.identities import refused_id
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, meta_properties_of
 
 __all__ = ["meta_properties_finding", "with_identity"]
 
 
-def with_identity(result: BrokerResult, tree: Tree, root: str) -> BrokerResult:
+def with_identity(result: BrokerResult, tree: Tree, root: str, facts: TopicFacts = NO_FACTS) -> BrokerResult:
     """The result of loading the logs, or the one that comes before it; `tree` is the directory as it is, at `root`.
+
+    Without the file a broker of ZooKeeper's time writes a new one, and one with KRaft does not start
+    (`MetaPropertiesEnsemble.verify`): it is one where the metadata log is here, or in another directory
+    that `facts` are from.
 
     A file that cannot be understood takes its log directory offline, and ends the start where the metadata log is in
     it.  A wrong directory id ends the start.  So does a missing id of version 0; in a directory without topic ids, as a
@@ -23,7 +28,7 @@ def with_identity(result: BrokerResult, tree: Tree, root: str) -> BrokerResult:
     """
     meta = _read(tree)
     if meta is None:
-        return result
+        return _without(result, root, facts) if _is_kraft(tree, facts) else result
     if isinstance(meta, str):
         unread: str | None = meta
     else:
@@ -42,12 +47,27 @@ def with_identity(result: BrokerResult, tree: Tree, root: str) -> BrokerResult:
     return BrokerResult(outcome, result.tree, result.clean, exception, message, is_before_logs=True)
 
 
-def meta_properties_finding(tree: Tree, root: str) -> Finding | None:
+def _without(result: BrokerResult, root: str, facts: TopicFacts) -> BrokerResult:
+    """What a start with KRaft ends with: it wants the file in every directory, and says so first if none has it."""
+    message = "No readable meta.properties files found."
+    if any(other != root and meta_properties_of(other) is not None for other in facts.roots):
+        message = f"No `meta.properties` found in {root} (have you run `kafka-storage.sh` to format the directory?)"
+    exception = "java.lang.RuntimeException"
+    return BrokerResult(Outcome.START_FAILS, result.tree, result.clean, exception, message, is_before_logs=True)
+
+
+def _is_kraft(tree: Tree, facts: TopicFacts) -> bool:
+    return facts.source is not None or CLUSTER_METADATA_DIRECTORY in tree.directories
+
+
+def meta_properties_finding(tree: Tree, root: str, facts: TopicFacts) -> Finding | None:
     """What is wrong with the file, in the words and with the severity of `verify`; its path is relative to `root`."""
     meta = _read(tree)
     if isinstance(meta, MetaProperties):
         refused = refused_id(meta, root, has_topic_ids=_has_topic_ids(tree))
         meta = None if refused is None else refused.detail
+    elif meta is None and _is_kraft(tree, facts):
+        meta = "it is missing: a broker with KRaft does not start without it"
     if meta is None:
         return None
     return Finding(FindingCode.META_PROPERTIES_INVALID, Severity.ERROR, None, None, meta, META_PROPERTIES)

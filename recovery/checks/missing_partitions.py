@@ -46,12 +46,16 @@ def missing_partitions(
     """Findings of the log directory `root`; their files are relative to it.
 
     `names` are all that are in it, and whether each is a directory or a link to one; `checkpoints` are the offsets by
-    the name of their file.  A `-delete`, `-future` or `-stray` directory explains why there is no other.
+    the name of their file.  A `-delete`, `-future` or `-stray` directory explains why there is no other; so does a
+    partition in another log directory of the broker, which tells the controller of that when it starts
+    (`ReplicaManager.maybeUpdateTopicAssignment`).
     """
+    beside = (each for other in facts.roots if other != root for each in scan_directory(other) if each.is_dir())
+    own_names = (name for name, is_directory in names.items() if is_directory)
     there = {
         (name.topic, name.partition)
-        for directory, is_directory in names.items()
-        if is_directory and (name := parse_partition_directory(directory)) is not None
+        for directory in (*own_names, *(each.name for each in beside))
+        if (name := parse_partition_directory(directory)) is not None
     }
     own = directory_id_of(root)
     assigned = {key for key, each in facts.assigned.items() if own is not None and each == own}

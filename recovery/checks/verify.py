@@ -27,12 +27,13 @@ from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.checks.lost_and_found import batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
 from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import brothers_of, facts_of_each
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import survey
-from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, read_topic_facts
 from kafkalog.recovery.facts.workers import OnRead, Workers, in_order
 from kafkalog.tiers.tiering import NO_TIERING
 
@@ -55,11 +56,11 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
 
 
 def broker_start(
-    log_dir: LogDir, tables: HeaderTables | None = None, *, jobs: int = 1
+    log_dir: LogDir, tables: HeaderTables | None = None, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
 ) -> tuple[BrokerStart, list[Finding]]:
     """Whether a broker would start on the directory, with default settings; `tables` of logs that were just read.
 
-    `jobs` partitions are loaded at a time.
+    `jobs` partitions are loaded at a time; `facts` are what the broker's metadata log says.
     """
     rules = Rules(at=time.time_ns() // 1_000_000)
     workers = Workers(jobs)
@@ -67,7 +68,7 @@ def broker_start(
         with survey(log_dir.path, tables=tables) as found:
             workers.begin("", {path: facts.size for path, facts in found.files.items()})
             loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
-            result = with_identity(loaded, found.tree(), found.root)
+            result = with_identity(loaded, found.tree(), found.root, facts)
     except StorageError as error:
         if error.errno is None:
             raise
@@ -132,9 +133,13 @@ def verify(
         found = [*findings_of_half_done(log_dir.path), *log_dir.findings, *_among(together, partitions)]
         if facts is not None:
             found += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
+            found += other_owners(log_dir.path, facts)
             found += batches_outside(log_dir, {each.path: each.log_end_offset for each in reports if each.is_log_read})
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
-        start, refused = broker_start(log_dir, tables, jobs=jobs) if select == ALL else (None, [])
+        start: BrokerStart | None = None
+        refused: list[Finding] = []
+        if select == ALL:
+            start, refused = broker_start(log_dir, tables, jobs=jobs, facts=facts or NO_FACTS)
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
     for partition in meant(_apart(inventory)):
         found = _among(together, [partition])

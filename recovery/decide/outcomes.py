@@ -60,7 +60,8 @@ def find_out(
     if examined is None:
         workers.begin("what Kafka would do", examining.sizes)
     loaded = load_directory(found.tree(), rules, workers) if examined is None else examined.kafka
-    kafka = with_identity(loaded, found.tree(), found.root)
+    is_known = META_PROPERTIES not in found.unreadable  # or nobody can say what is in it
+    kafka = with_identity(loaded, found.tree(), found.root, rules.facts) if is_known else loaded
     own = None if examined is None else examined.own
     if own is None and rules.mode is not Mode.KAFKA:
         workers.begin("what recovery would do", examining.sizes)

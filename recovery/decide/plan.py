@@ -32,6 +32,7 @@ from kafkalog.recovery.broker.identity import meta_properties_finding
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.checks.lost_and_found import batches_outside, lost_places
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
+from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import told_by_checks
@@ -304,9 +305,9 @@ def _with_what_is_missing(
 ) -> list[Finding]:
     """With what no action is there for, and was found while the ways were compared."""
     return [
-        *_of_own_files(found), *findings, *_unnamed(choice.damaged, findings),
+        *_of_own_files(found, topics), *findings, *_unnamed(choice.damaged, findings),
         *_lost_logs(found), *choice.missing,
-        *_missing_partitions(found, topics),
+        *_missing_partitions(found, topics), *(each.in_file(".") for each in other_owners(found.root, topics)),
     ]  # fmt: skip
 
 
@@ -326,10 +327,11 @@ def _outside(found: Survey, ends: Mapping[str, int]) -> list[Finding]:
     ]
 
 
-def _of_own_files(survey: Survey) -> list[Finding]:
+def _of_own_files(survey: Survey, topics: TopicFacts) -> list[Finding]:
     """What cannot be understood of the files that a broker reads before the logs, in the words of `verify`."""
     tree = survey.tree()
-    identity = meta_properties_finding(tree, survey.root)
+    is_known = META_PROPERTIES not in survey.unreadable
+    identity = meta_properties_finding(tree, survey.root, topics) if is_known else None
     found = [] if identity is None else [identity]
     for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
         if name not in tree.files:

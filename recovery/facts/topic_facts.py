@@ -86,6 +86,8 @@ class TopicFacts:
     node_id: int | None = None
     source: str | None = None
     """the directory that this was read from; None if there was none"""
+    roots: tuple[str, ...] = field(default=(), compare=False)
+    """the log directories of the broker that were asked"""
     problem: str | None = None
     """why nothing, or not all, could be read; one sentence"""
 
@@ -145,9 +147,9 @@ def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
             return _read(root, path, roots)
         except KafkaLogError as error:
             problem = f"the topics' settings in {path} cannot be read ({error}): only the given settings apply"
-            return TopicFacts(source=path, problem=problem, tiering=read_tiering(roots, None))
+            return TopicFacts(source=path, problem=problem, tiering=read_tiering(roots, None), roots=tuple(roots))
     tiering = read_tiering(roots, None)
-    return NO_FACTS if tiering == NO_TIERING else TopicFacts(tiering=tiering)
+    return TopicFacts(tiering=tiering, roots=tuple(roots))
 
 
 def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
@@ -190,6 +192,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
         tiering=read_tiering(roots, configs),
         node_id=node_id,
         source=path,
+        roots=tuple(roots),
         problem=_problem(path, state),
     )
 

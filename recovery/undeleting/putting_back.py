@@ -49,33 +49,42 @@ __all__ = ["nothing_in", "plan_directory"]
 _TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
 
 
-def plan_directory(stack: ExitStack, root: str, wanted: Wanted, facts: TopicFacts) -> Undeletion:
-    """A plan for the log directory `root`; the surveys that it is made of are closed with `stack`."""
+def plan_directory(
+    stack: ExitStack, root: str, wanted: Wanted, facts: TopicFacts, emptied: Mapping[str, str] | None = None
+) -> Undeletion:
+    """A plan for the log directory `root`; the surveys that it is made of are closed with `stack`.
+
+    `emptied` are empty partitions that go, because their logs come back in another log directory of the broker, and
+    where.  Without them it is `RecoveryRefused` that nothing of the topic was deleted here.
+    """
+    emptied = emptied or {}
     whole = stack.enter_context(survey(root, tolerant=True))
     for directory, error in whole.unreadable.items():
         name = parse_partition_directory(directory)
         is_asked_for = name is not None and (not wanted.partitions or name.partition in wanted.partitions)
         if name is not None and is_asked_for and name.topic == wanted.topic:
             raise error
-    chosen = _chosen(whole, wanted)
+    chosen = _chosen(whole, wanted, is_needed=not emptied)
     if wanted.hold:
         return _hold(stack, root, chosen)
     target_of = {each.directory: _target(each, wanted) for each in chosen}
     _refuse_collisions(chosen, target_of)
-    names = frozenset({*target_of, *target_of.values()})
+    names = frozenset({*target_of, *target_of.values(), *emptied})
     found = stack.enter_context(survey(root, only=names))
     making = _Making(found, target_of, wanted, facts)
     for each in chosen:
         making.take(each)
+    for empty, place in emptied.items():
+        making.give_way(empty, place)
     return making.finish()
 
 
-def _chosen(whole: Survey, wanted: Wanted) -> list[Remains]:
+def _chosen(whole: Survey, wanted: Wanted, *, is_needed: bool) -> list[Remains]:
     """The directories to be put back; where several are of one partition, the one that is named."""
     found = [
         each for each in remains_in(whole, None, wanted.topic, wanted.partitions) if wanted.is_source(each.directory)
     ]
-    if not found:
+    if not found and is_needed:
         raise nothing_in([whole.root], wanted)
     by_partition: dict[int, list[Remains]] = {}
     for each in found:
@@ -203,6 +212,16 @@ class _Making:
             self.tree.write(f"{target}/{PARTITION_METADATA}", encode_partition_metadata(PartitionMetadata(0, topic_id)))
         self.taken.append((remains, remains.segments[0].base_offset, remains.records))
         self.note_epochs(remains, target)
+
+    def give_way(self, name: str, place: str) -> None:
+        """Drop an empty partition whose log comes back in another log directory."""
+        self.tree.remove_directory(name)
+        parsed = parse_partition_directory(name)
+        if parsed is not None:
+            self.points.recovery_points.pop((parsed.topic, parsed.partition), None)
+            self.points.log_starts.pop((parsed.topic, parsed.partition), None)
+        here = self.found.root
+        self.notes.append(f"{name} in {here} is empty and goes to quarantine: its log is put back in {place}")
 
     def refuse_taken(self, target: str) -> None:
         logs = [name for name in self.files.get(target, ()) if FileKind.LOG.value in name]

@@ -9,10 +9,12 @@ from typing import Any
 
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.names import DELETED, FileKind
+from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.decide.actions import RecoveryAction
 from kafkalog.recovery.facts.survey import Survey
 
-__all__ = ["PutBack", "UndeleteResult", "Undeletion", "refuse_two_places"]
+__all__ = ["PutBack", "UndeleteResult", "Undeletion", "in_the_way"]
 
 MODE = "undelete"
 
@@ -81,23 +83,35 @@ class UndeleteResult:
         return {**self.done.as_dict(), "run_id": self.run_id, "quarantine": self.quarantine, "changed": True}
 
 
-def refuse_two_places(planned: Sequence[Undeletion], siblings: Sequence[str]) -> None:
-    """Raise `RecoveryRefused` where a partition would live in two of a broker's log directories.
+def in_the_way(planned: Sequence[Undeletion], siblings: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Directories that hold nothing and have to go, by log directory: name, and where its log comes back.
 
-    A broker does not start on that (`LogManager`).  A topic that is created again may get its partitions in other
-    directories than it had.
+    A topic that is created again may get its partitions in other directories of a broker than it had, and a broker does
+    not start on a partition that is in two (`LogManager`).  Raises `RecoveryRefused` where the other one holds data.
     """
+    found: dict[str, dict[str, str]] = {}
     taken: dict[str, str] = {}
     for made in planned:
         for name in (each.directory for each in made.put_back):
             for other in siblings:
-                if other != made.root and (taken.get(name) == other or os.path.isdir(os.path.join(other, name))):
+                if other == made.root:
+                    continue
+                place = os.path.join(other, name)
+                if taken.get(name) == other or (os.path.isdir(place) and _holds_data(place)):
                     raise RecoveryRefused(
                         Sentence(
                             f"{name} would be in {made.root} and in {other}, and a broker does not start on that: move "
-                            f"{os.path.join(other, name)} away, or restore the data into a directory of its own with ",
+                            f"{place} away, or restore the data into a directory of its own with ",
                             Ask.INTO,
                         ),
                         reason="taken",
                     )
+                if os.path.isdir(place):
+                    found.setdefault(other, {})[name] = made.root
             taken[name] = made.root
+    return found
+
+
+def _holds_data(directory: str) -> bool:
+    logs = [entry for entry in scan_directory(directory) if FileKind.LOG.value in entry.name]
+    return any(DELETED in entry.name or entry.stat().st_size for entry in logs)

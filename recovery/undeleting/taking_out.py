@@ -32,7 +32,7 @@ from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
-from kafkalog.recovery.facts.topic_facts import NO_FACTS
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, identity_of
 from kafkalog.recovery.safe.recovery import recover_safely
 from kafkalog.recovery.safe.result import SafeResult
 from kafkalog.recovery.undeleting.remains import Remains, each_place, remains_in
@@ -139,8 +139,23 @@ def _chosen(
             reason="nothing",
         )
     for number, several in sorted(by_partition.items()):
+        _refuse_several_brokers(wanted, number, [found.root for found, _each in several])
         wanted.refuse_several(number, [each.run_id or each.directory for _found, each in several])
     return [several[0] for _number, several in sorted(by_partition.items())]
+
+
+def _refuse_several_brokers(wanted: Wanted, number: int, roots: Sequence[str]) -> None:
+    """Replicas are not told apart by their names, and which one is the best is for a comparison to say."""
+    owners = {owner: root for root in roots if (owner := identity_of(root)) is not None}
+    if len(owners) > 1:
+        raise RecoveryRefused(
+            Sentence(
+                f"{wanted.topic}-{number} was deleted on {len(owners)} brokers, from {', '.join(owners.values())}: "
+                "write each broker's copy into a directory of its own and merge those, or choose one with ",
+                Ask.SOURCE,
+            ),
+            reason="several",
+        )
 
 
 class _Assembled:

@@ -15,7 +15,7 @@ from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.recovery.undeleting.putting_back import nothing_in, plan_directory
-from kafkalog.recovery.undeleting.results import UndeleteResult, Undeletion, refuse_two_places
+from kafkalog.recovery.undeleting.results import UndeleteResult, Undeletion, in_the_way
 from kafkalog.recovery.undeleting.wanted import Wanted
 
 __all__ = ["plan_undelete", "plan_undelete_all", "undelete", "undelete_all"]
@@ -233,6 +233,8 @@ def _plan_all(stack: ExitStack, roots: Sequence[str], wanted: Wanted) -> list[Un
             nothing = nothing or refused
     if not planned and nothing is not None:
         raise nothing if len(roots) == 1 else nothing_in(roots, wanted)
+    by_root = {made.root: made for made in planned}
     for siblings in of_one_broker(roots):
-        refuse_two_places([made for made in planned if made.root in siblings], siblings)
-    return planned
+        for root, emptied in in_the_way([by_root[each] for each in siblings if each in by_root], siblings).items():
+            by_root[root] = plan_directory(stack, root, wanted, facts[root], emptied)
+    return [by_root[root] for root in roots if root in by_root]

@@ -148,15 +148,40 @@ def test_runs_of_one_recovery_are_undone_by_name(volumes: list[Path]) -> None:
     assert left == [named[0]]
 
 
+def fill(partition: Path) -> None:
+    """Give an empty partition, as recorded, records of another topic."""
+    log = partition / f"{0:020}.log"
+    source = next(path for path in partition.parents[1].glob(f"*/*-[0-9]/{log.name}") if path.stat().st_size)
+    log.write_bytes(source.read_bytes())
+
+
 def test_a_partition_does_not_come_back_into_a_second_directory_of_its_broker(volumes: list[Path]) -> None:
     """A topic that is created again may get other directories, and a broker does not start on two of a partition."""
     (deleted,) = (each.name for each in volumes[0].iterdir() if each.name.startswith(DELETED))
     shutil.rmtree(volumes[1] / "__cluster_metadata-0")
-    own_copy(volumes[0] / deleted, volumes[1] / f"{DELETED}-0")
+    fill(own_copy(volumes[0] / deleted, volumes[1] / f"{DELETED}-0"))
     before = [stamps(volume) for volume in volumes]
     refused = run(f"undelete --topic {DELETED} --yes", volumes, "parent")
     assert refused.code == 3
     assert f"{DELETED}-0 would be in {volumes[0]} and in {volumes[1]}" in refused.err
+    assert [stamps(volume) for volume in volumes] == before
+
+
+def test_an_empty_partition_in_another_directory_gives_way(volumes: list[Path]) -> None:
+    """The broker made it when the topic was created again; it would not start on both."""
+    (deleted,) = (each.name for each in volumes[0].iterdir() if each.name.startswith(DELETED))
+    shutil.rmtree(volumes[1] / "__cluster_metadata-0")
+    empty = own_copy(volumes[0] / deleted, volumes[1] / f"{DELETED}-0")
+    fill(volumes[0] / deleted)
+    before = [stamps(volume) for volume in volumes]
+    told = run(f"undelete --topic {DELETED} --yes", volumes, "parent")
+    assert told.code == 2
+    assert f"note: {DELETED}-0 in {volumes[1]} is empty and goes to quarantine" in told.out
+    assert not empty.exists()
+    assert sum(path.stat().st_size for path in (volumes[0] / f"{DELETED}-0").glob("*.log"))
+    runs = run("runs --json", volumes, "each").objects
+    words = " ".join(f"--run {each['run_id']}" for line in runs for each in line["runs"])
+    assert run(f"undo --yes {words}", volumes, "each").code == 2
     assert [stamps(volume) for volume in volumes] == before
 
 

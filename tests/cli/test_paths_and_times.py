@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from broker_dirs import brokers, unpacked
+from broker_dirs import brokers, own_copy, unpacked
 from command import kafkalog
 from kafkalog.cli.options.times import Age, Timestamp
 
@@ -41,15 +41,17 @@ def test_the_brokers_settings_name_its_directories(command: str, tmp_path: Path)
     assert (named.code, [line["path"] for line in named.objects]) == (typed.code, [str(one), str(two), str(three)])
 
 
-def test_a_command_for_one_directory_takes_it_from_the_settings_too(tmp_path: Path) -> None:
-    one, two = brokers(ZOOKEEPER)
-    file = properties(tmp_path, f"log.dir={one}\n")
-    named = kafkalog("staging", "--json", "--server-properties", file)
-    assert [line["path"] for line in named.objects] == [str(one)]
-    file.write_text(f"log.dirs={one},{two}\n")
-    several = kafkalog("staging", "--server-properties", file)
-    assert (several.code, several.out) == (64, "")
-    assert "this command takes one log directory, and the file names 2: " in several.err
+def test_staging_looks_beside_each_directory(tmp_path: Path) -> None:
+    """Named one by one, by their parent, by the settings; and beside what is no log directory yet."""
+    one, two = (own_copy(each, tmp_path / "disks" / each.name) for each in brokers(ZOOKEEPER))
+    wanted = [str(one), str(two)]
+    file = properties(tmp_path, f"log.dirs={one},{two}\n")
+    for words in ([one, two], [one.parent], ["--server-properties", file]):
+        found = kafkalog("staging", "--json", *words)
+        assert (found.code, [line["path"] for line in found.objects]) == (0, wanted), words
+    (tmp_path / "new").mkdir()
+    assert [line["path"] for line in kafkalog("staging", "--json", tmp_path / "new").objects] == [str(tmp_path / "new")]
+    assert kafkalog("staging", one, tmp_path / "nowhere").code == 64
 
 
 @pytest.mark.parametrize("command", ["offsets", "groups", "transactions", "metadata", "elections"])

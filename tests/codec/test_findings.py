@@ -105,6 +105,7 @@ ELSEWHERE = {
     FindingCode.LOG_DIRECTORY_MISSING: "recovery/test_lost_directories.py",
     FindingCode.BATCHES_OUTSIDE: "recovery/test_lost_and_found.py",
     FindingCode.LOG_DIRECTORY_READ_ONLY: "recovery/test_lost_directories.py",
+    FindingCode.OWNER_MISMATCH: "recovery/test_owners.py",
     FindingCode.DUPLICATE_PARTITION: "recovery/test_verify.py",
     FindingCode.IDENTITY_MISMATCH: "log/test_identities.py",
     FindingCode.NOT_REPLICAS: "recovery/test_compare.py",

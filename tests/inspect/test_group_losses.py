@@ -72,3 +72,10 @@ def test_the_command(volumes: dict[int, Path]) -> None:
     equal = kafkalog("compare", *paths, "--topic", "equal", "--groups")
     assert "groups: none has read anything that the best copies lack" in equal.out
     assert equal.code == 0
+
+
+def test_without_the_offsets_of_groups(volumes: dict[int, Path]) -> None:
+    """What is missing is said, and not that a topic does not exist which nobody has named."""
+    told = kafkalog("compare", *volumes.values(), "--topic", "tale", "--groups")
+    assert told.code == 1
+    assert told.err.startswith("kafkalog: none of these has __consumer_offsets, so what groups have read is not known")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,3 +70,31 @@ def test_verify_says_what_kafka_does(name: str, root: Path, tmp_path: Path, kafk
         assert said == [each["detail"] for each in found]
         if not metadata_is_beside and "reserved" in name:
             assert line["broker"]["message"] == answer["message"].replace("DIR", str(root))
+
+
+@pytest.mark.parametrize("version", ["4.1.0", "4.3.0", "4.4.0"])
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_directory_that_has_none(
+    version: str, is_alone: bool, tmp_path: Path, kafka_of: Callable[[str], KafkaOracle]
+) -> None:
+    """Alone, or beside another directory of the broker that has one and the metadata log."""
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    other = data
+    if not is_alone:
+        other = tmp_path / "other"
+        other.mkdir()
+        (data / "__cluster_metadata-0").rename(other / "__cluster_metadata-0")
+        (other / "meta.properties").write_text(_SOUND)
+    (data / "meta.properties").unlink()
+    answer = kafka_of(version).identity(data, other, NODE)
+    assert answer["outcome"] == "start_fails"
+    words = [data] if is_alone else [data, other]
+    line = kafkalog("plan", "--json", *words).objects[0]
+    assert (line["broker"]["outcome"], line["broker"]["exception"]) == ("start_fails", answer["exception"])
+    assert line["broker"]["message"] == answer["message"].replace("DIR", str(data)).replace("METADATA", str(other))
+    verified = kafkalog("verify", "--json", *words).objects[0]
+    assert verified["broker"] == {name: line["broker"][name] for name in verified["broker"]}
+    told = kafkalog("plan", *words)
+    assert told.code == 1
+    assert "would NOT START" in told.out
+    assert "meta_properties_invalid (meta.properties): it is missing" in told.out

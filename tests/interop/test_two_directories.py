@@ -6,7 +6,6 @@ import base64
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,24 +19,13 @@ PARTITIONS = 6
 COUNT = 120
 
 
-class TwoDirectories(RealBroker):
-    """The metadata log is in the first of them, and partitions are in both."""
-
-    @property
-    def second(self) -> Path:
-        return self.directory / "data-2"
-
-    def _configuration(self) -> dict[str, Any]:
-        return {**super()._configuration(), "log.dirs": f"{self.log_dir},{self.second}"}
-
-
 @pytest.fixture(params=["3.9.1", "4.4.0"])
 def broker(
     request: pytest.FixtureRequest, kafka_of: Callable[[str], KafkaOracle], tmp_path: Path
-) -> Iterator[TwoDirectories]:
+) -> Iterator[RealBroker]:
     """Stopped, with a topic whose partitions are in both directories."""
     kafka_of(request.param)
-    with TwoDirectories(request.param, tmp_path / "broker", mode="kraft") as made:
+    with RealBroker(request.param, tmp_path / "broker", directories=2) as made:
         made.start()
         made.create("orders", PARTITIONS)
         values = [base64.b64encode(b"order %d" % number).decode() for number in range(COUNT)]
@@ -53,8 +41,8 @@ def names(directory: Path) -> list[str]:
     return sorted(each.name for each in directory.glob("orders-*"))
 
 
-def test_a_lost_directory_and_a_lost_identity(broker: TwoDirectories) -> None:
-    first, second = broker.log_dir, broker.second
+def test_a_lost_directory_and_a_lost_identity(broker: RealBroker) -> None:
+    first, second = broker.log_dirs
     there = names(second)
     assert there
     assert names(first)
@@ -88,8 +76,8 @@ def test_a_lost_directory_and_a_lost_identity(broker: TwoDirectories) -> None:
     broker.stop()
 
 
-def test_a_partition_in_both(broker: TwoDirectories) -> None:
-    first, second = broker.log_dir, broker.second
+def test_a_partition_in_both(broker: RealBroker) -> None:
+    first, second = broker.log_dirs
     copied = names(first)[0]
     shutil.copytree(first / copied, second / copied)
     planned = kafkalog("plan", "--server-properties", broker.directory / "server.properties")

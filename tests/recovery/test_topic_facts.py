@@ -127,5 +127,5 @@ def test_a_metadata_log_that_cannot_be_read_is_said_and_nothing_else(spoil: str,
 def test_without_a_metadata_log_nothing_is_known(tmp_path: Path) -> None:
     root = recovery_case("undamaged/crash-single").unpack_before(tmp_path / "logs")
     assert not (root / "__cluster_metadata-0").exists()
-    assert read_topic_facts([str(root)]) is NO_FACTS
+    assert read_topic_facts([str(root)]) == NO_FACTS
     assert plan(root).as_dict()["settings"] == {"source": None, "problem": None, "topics": {}, "broker": {}}

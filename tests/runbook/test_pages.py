@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,10 +20,10 @@ RESULTS = {
     "failing-disk": "recovered", "tiered": "whole",
     "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued",
     "lost-controllers": "node-1", "moved-controllers": "node-2", "no-controller": "controller",
-    "one-broker-left": "controller", "power-cut": "merged", "lost-and-found": "repaired",
+    "one-broker-left": "controller", "power-cut": "merged", "diverged": "broker-1", "lost-and-found": "repaired",
 }  # fmt: skip
 """New directories, and controllers'; the other pages put `data` itself right, and take it back at their end."""
-BY_OTHER_MEANS = {"lost-directory": "data", "offsets-before": ""}
+BY_OTHER_MEANS = {"lost-directory": "data", "wrong-owner": "data", "offsets-before": "", "diverged": ""}
 """Pages on which somebody else than kafkalog brings things back, and the directory that changes by that, if any."""
 
 
@@ -40,13 +42,21 @@ def part(page: Path, directory: Path, number: int) -> Path:
     return made
 
 
+def without_quarantine(path: Path) -> dict[str, Any]:
+    """What is in a directory, but for what runs have kept beside the log directories in it, and its own time then."""
+    kept = r"(\.|data[^/]*\.recovery(/.*)?)$" if (path / "data").is_dir() else "$"
+    return {name: each for name, each in stamps(path).items() if not re.match(kept, name)}
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_a_page_followed_literally(page: Path, tmp_path: Path) -> None:
+    if page.stem == "wrong-owner" and os.geteuid() != 0:
+        pytest.skip("only root can give files away")
     place = tmp_path / "place"
     place.mkdir()
     SCENES[scene_of(page)](place)
-    before = {path.name: dict(stamps(path)) for path in place.iterdir()}
+    before = {path.name: without_quarantine(path) for path in place.iterdir()}
     followed = follow(part(page, place, 0), place)
     assert [each.complaint for each in followed if each.complaint] == []
     result = place / RESULTS.get(page.stem, "data")
@@ -60,4 +70,4 @@ def test_a_page_followed_literally(page: Path, tmp_path: Path) -> None:
     assert back or page.stem in RESULTS or page.stem in BY_OTHER_MEANS
     for name, was in before.items():
         if name not in ("other-disk", BY_OTHER_MEANS.get(page.stem)):
-            assert first_difference(dict(stamps(place / name)), was) == "", f"{name} is not as it was"
+            assert first_difference(without_quarantine(place / name), was) == "", f"{name} is not as it was"

@@ -3,7 +3,8 @@
 A ``console`` block holds commands behind ``$`` and parts of what they print; a line ``...`` stands for what is left
 out.  A command ends with exit code 0, or with the one that a comment behind it names (``# exit code 2``).  ``python``
 blocks of a page share their names, as in one session; one that uses Spark stands alone.  Blocks of other languages are
-not run.
+not run.  `type_commands` does the same on directories that the page was not written about: exit codes count there, and
+of what is shown that a directory is clean.
 """
 
 from __future__ import annotations
@@ -12,12 +13,18 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-__all__ = ["DOCS", "Command", "Followed", "blocks_of", "commands_of", "follow", "scene_of"]
+__all__ = [
+    "DOCS", "TAKEN_BACK", "Command", "Followed", "blocks_of", "commands_of", "follow", "scene_of", "sections_of",
+    "type_commands",
+]  # fmt: skip
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+TAKEN_BACK = "## To take it back"
+"""The heading of a page's last section, which undoes the others."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\s+# exit code ([0-9]+)$")
 _SCENE = re.compile(r"<!-- scene: ([a-z-]+) -->")
@@ -86,9 +93,41 @@ def _commands(text: str) -> list[Command]:
     return found
 
 
+def _commands_in(text: str) -> list[Command]:
+    return [command for kind, block in _BLOCK.findall(text) if kind == "console" for command in _commands(block)]
+
+
 def commands_of(page: Path) -> list[Command]:
     """All commands of a page, in order."""
-    return [command for kind, text in blocks_of(page) if kind == "console" for command in _commands(text)]
+    return _commands_in(page.read_text())
+
+
+def sections_of(page: Path) -> dict[str, list[Command]]:
+    """The commands of each section of a page, by its heading."""
+    _, *sections = re.split(r"^(?=## )", page.read_text(), flags=re.MULTILINE)
+    return {each.partition("\n")[0]: _commands_in(each) for each in sections}
+
+
+def type_commands(
+    commands: Iterable[Command], directory: Path, instead: Mapping[str, str] | None = None
+) -> list[Followed]:
+    """Run commands of a page in `directory`, with other words where the page has those of its own directories.
+
+    `AssertionError` at the first that does not end as the page says, and for a word that no command has.
+    """
+    done: list[Followed] = []
+    unused = set(instead or {})
+    for command in commands:
+        text, shown = command.text, tuple(line for line in command.shown if line.startswith("clean: "))
+        for word, other in (instead or {}).items():
+            if word in text:
+                unused.discard(word)
+            text, shown = text.replace(word, other), tuple(line.replace(word, other) for line in shown)
+        done.append(_ran(replace(command, text=text, shown=shown), ["bash", "-c", text], directory))
+        assert not done[-1].complaint, done[-1].complaint
+    assert done, "nothing to type"
+    assert not unused, f"no command has {unused}"
+    return done
 
 
 def _environment() -> dict[str, str]:

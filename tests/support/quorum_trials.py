@@ -9,6 +9,7 @@ import base64
 import json
 import shutil
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,13 @@ def _read(quorum: RealQuorum, setting: Setting) -> Json:
     return quorum.records({f"{TOPIC}-{rf}": 3 for rf in {1, setting.brokers}})
 
 
-def run_trial(trial: Trial, stage: Stage, place: Path) -> Json:
-    """Lose, damage, bring back with the command, start what is left, and compare; raises if anything differs."""
+def run_trial(
+    trial: Trial, stage: Stage, place: Path, by: Callable[[RealQuorum], Json] | None = None
+) -> Json:
+    """Lose, damage, bring back with the command, start what is left, and compare; raises if anything differs.
+
+    `by` brings it back in another way than by the command that the trial stands for.
+    """
     begun = time.monotonic()
     setting = trial.setting
     shutil.copytree(stage.place, place, symlinks=True)
@@ -149,7 +155,7 @@ def run_trial(trial: Trial, stage: Stage, place: Path) -> Json:
         brokers = setting.nodes[:1] if trial.lost == "brokers" else setting.nodes
         _lose(trial, quorum, brokers)
         _damage(trial, quorum, brokers[0])
-        told = _recover(trial, quorum, brokers)
+        told = _recover(trial, quorum, brokers) if by is None else by(quorum)
         seconds = time.monotonic() - begun
         quorum.start_in_order(*brokers)
         quorum.brokers = list(brokers)
@@ -159,8 +165,8 @@ def run_trial(trial: Trial, stage: Stage, place: Path) -> Json:
         quorum.kill()
     return {
         "trial": trial.name,
-        "epoch": told["epoch"],
-        "bytes": told["bytes_appended"],
+        "epoch": told.get("epoch"),
+        "bytes": told.get("bytes_appended"),
         "recover_seconds": round(seconds, 1),
         "seconds": round(time.monotonic() - begun, 1),
         "voters_afterwards": voters,

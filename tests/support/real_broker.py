@@ -87,7 +87,9 @@ def end_all(processes: dict[Any, subprocess.Popen[bytes]]) -> None:
 class RealBroker:
     """One broker and what it needs; not started by making it."""
 
-    def __init__(self, version: str, directory: Path, *, mode: str = "kraft", settings: Json | None = None) -> None:
+    def __init__(
+        self, version: str, directory: Path, *, mode: str = "kraft", settings: Json | None = None, directories: int = 1
+    ) -> None:
         row = kafka_jars.versions()[version]
         if mode not in row.modes:
             raise ValueError(f"Kafka {version} has no mode {mode}")
@@ -95,6 +97,7 @@ class RealBroker:
         self.mode = mode
         self.directory = directory
         self.log_dir = directory / "data"
+        self.further_log_dirs = [directory / f"data-{number}" for number in range(2, directories + 1)]
         self.port = free_port()
         self._other_port = free_port()  # the controller's, or ZooKeeper's
         self._row = row
@@ -102,14 +105,29 @@ class RealBroker:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.classes: tuple[Path, ...] = ()
         """further jars of its class path"""
+        self.user: int | None = None
+        """whom its processes run as; None: as the tests"""
         self._clients = KafkaOracle(version, heap="200m")
         self._killed_at = 0.0
         directory.mkdir(parents=True, exist_ok=True)
 
     @property
+    def log_dirs(self) -> list[Path]:
+        """All of them; KRaft's metadata log is in the first, unless its setting says otherwise."""
+        return [self.log_dir, *self.further_log_dirs]
+
+    @property
     def process_id(self) -> int:
         """Of the broker that is running."""
         return self._processes["broker"].pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker has been started and has not ended by itself, which is then forgotten."""
+        process = self._processes.get("broker")
+        if process is not None and process.poll() is not None:
+            del self._processes["broker"]
+        return "broker" in self._processes
 
     @property
     def bootstrap(self) -> str:
@@ -127,6 +145,8 @@ class RealBroker:
     # ---- processes
     def _spawn(self, name: str, main: str, *arguments: str, heap: str = HEAP) -> subprocess.Popen[bytes]:
         command = kafka_jars.java(self.version, main, *arguments, heap=heap, flags=LOGGING, classes=self.classes)
+        if self.user is not None:
+            command = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups", *command]
         with self._output(name).open("ab") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, cwd=self.directory)
         self._processes[name] = process
@@ -155,7 +175,7 @@ class RealBroker:
             time.sleep(0.1)
 
     def _configuration(self) -> Json:
-        settings: Json = {**self._settings, "log.dirs": str(self.log_dir)}
+        settings: Json = {**self._settings, "log.dirs": ",".join(map(str, self.log_dirs))}
         listener = f"PLAINTEXT://127.0.0.1:{self.port}"
         if self.mode == "zk":
             session = {"zookeeper.connect": f"127.0.0.1:{self._other_port}", "zookeeper.session.timeout.ms": SESSION_MS}
@@ -195,6 +215,10 @@ class RealBroker:
         if code:
             raise self._fail("format", f"ended with {code}")
 
+    @property
+    def is_formatted(self) -> bool:
+        return any((each / "meta.properties").exists() for each in self.log_dirs)
+
     def configure(self, settings: Json) -> None:
         """Settings that differ from the next start on."""
         self._settings.update(settings)
@@ -207,7 +231,7 @@ class RealBroker:
             time.sleep(max(0.0, self._killed_at + 2 * SESSION_MS / 1000 - time.monotonic()))
         config = self.directory / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._configuration().items()))
-        if self.mode == "kraft" and not (self.log_dir / "meta.properties").exists():
+        if self.mode == "kraft" and not self.is_formatted:
             self._format(config)
         self._spawn("broker", "kafka.Kafka", str(config))
         self._await_port("broker", self.port)
@@ -225,7 +249,8 @@ class RealBroker:
 
     def kill(self) -> None:
         """kill -9."""
-        end(self._processes.pop("broker"))
+        if self.is_running:
+            end(self._processes.pop("broker"))
         self._killed_at = time.monotonic()
 
     # ---- clients

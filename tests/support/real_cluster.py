@@ -28,8 +28,10 @@ CONTROLLER = 100
 class _Node(RealBroker):
     """A broker, or the controller, of a cluster that has its controller in a process of its own."""
 
-    def __init__(self, version: str, directory: Path, node_id: int, controller: str, settings: Json) -> None:
-        super().__init__(version, directory, settings=settings)
+    def __init__(
+        self, version: str, directory: Path, node_id: int, controller: str, settings: Json, directories: int
+    ) -> None:
+        super().__init__(version, directory, settings=settings, directories=directories)
         self.node_id = node_id
         self._controller = controller
         self.features: dict[str, int] = {}
@@ -45,7 +47,7 @@ class _Node(RealBroker):
         return {
             **self._settings,
             **own,
-            "log.dirs": str(self.log_dir),
+            "log.dirs": ",".join(map(str, self.log_dirs)),
             "node.id": self.node_id,
             "controller.quorum.bootstrap.servers": self._controller,
             "controller.listener.names": "CONTROLLER",
@@ -68,7 +70,7 @@ class _Node(RealBroker):
         """Start (again); a broker answers clients then."""
         config = self.directory / "server.properties"
         config.write_text("".join(f"{name}={value}\n" for name, value in self._configuration().items()))
-        if not (self.log_dir / "meta.properties").exists():
+        if not self.is_formatted:
             self._format(config)
         self._spawn("broker", "kafka.Kafka", str(config))
         if self.node_id == CONTROLLER:
@@ -81,6 +83,9 @@ class _Node(RealBroker):
 class RealCluster:
     """The nodes by id; not started by making it."""
 
+    directories = 1
+    """log directories of each broker"""
+
     def __init__(
         self,
         version: str,
@@ -89,9 +94,12 @@ class RealCluster:
         features: Mapping[str, int] | None = None,
         **settings: object,
     ) -> None:
-        controller = f"127.0.0.1:{free_port()}"
+        self.controller = controller = f"127.0.0.1:{free_port()}"
         self._nodes = {
-            node_id: _Node(version, directory / f"node-{node_id}", node_id, controller, dict(settings))
+            node_id: _Node(
+                version, directory / (f"broker-{node_id}" if node_id in brokers else "controller"), node_id, controller,
+                dict(settings), self.directories if node_id in brokers else 1,
+            )
             for node_id in (CONTROLLER, *brokers)
         }
         self._nodes[CONTROLLER].features.update(features or {})

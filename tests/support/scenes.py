@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -105,6 +106,14 @@ def duplicated_partition(directory: Path) -> None:
         each.unlink()
 
 
+def wrong_owner(directory: Path) -> None:
+    """Somebody has restored a partition as root."""
+    data = _stopped(directory)
+    for path in (data, *data.rglob("*")):
+        user = 0 if "sessions-20-1" in path.parts else 1234
+        os.chown(path, user, user)
+
+
 def lost_and_found(directory: Path) -> None:
     """A file system's repair has put a segment into lost+found; the indexes beside it are gone."""
     data = _stopped(directory)
@@ -187,11 +196,23 @@ def wiped_checkpoint(directory: Path) -> None:
 
 
 def deleted_topic(directory: Path) -> None:
-    """Somebody has deleted a topic; the broker was stopped within the minute."""
-    data = _stopped(directory)
-    shutil.rmtree(data / "__cluster_metadata-0")
-    for partition in data.glob("sessions-20-*"):
-        partition.rename(data / f"{partition.name}.{_DELETED}-delete")
+    """Somebody has deleted a topic on three brokers with two disks each; they were stopped within the minute."""
+    for number in (1, 2, 3):
+        place = directory / f"broker-{number}"
+        place.mkdir()
+        data = _stopped(place)
+        shutil.rmtree(data / "__cluster_metadata-0")
+        other = place / "data-2"
+        other.mkdir()
+        for root in (data, other):
+            lines = ["version=1", "cluster.id=TRSnWMH_9R7lcefrZ6_Rxw", f"node.id={number}"]
+            (root / "meta.properties").write_text("\n".join(lines) + "\n")
+        for partition, root in (("sessions-20-0", data), ("sessions-20-1", other)):
+            (data / partition).rename(root / f"{partition}.{str(number) * 32}-delete")
+        for each in data.glob("*-checkpoint"):
+            lines = [line for line in each.read_text().splitlines()[2:] if not line.startswith("sessions-20")]
+            each.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+        shutil.copy(data / ".kafka_cleanshutdown", other)
 
 
 def stray_partitions(directory: Path) -> None:
@@ -205,6 +226,13 @@ def stray_partitions(directory: Path) -> None:
 def dead_cluster(directory: Path) -> None:
     """The volumes of three brokers that went apart before they died."""
     unpack_replicas(directory)
+
+
+def diverged(directory: Path) -> None:
+    """The same, and a group had read all of the old leader's log."""
+    dead_cluster(directory)
+    committed = {("tale", 0): kafkalog.OffsetAndMetadata(130, leader_epoch=0)}
+    kafkalog.commit_offsets(directory / "broker-1", "readers", committed, offsets_topic_num_partitions=1)
 
 
 def backup(directory: Path) -> None:
@@ -261,6 +289,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "wiped-checkpoint": wiped_checkpoint,
     "meta-properties": meta_properties,
     "lost-directory": lost_directory,
+    "wrong-owner": wrong_owner,
     "lost-and-found": lost_and_found,
     "duplicated-partition": duplicated_partition,
     "poison-record": poison_record,
@@ -269,6 +298,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "deleted-topic": deleted_topic,
     "stray-partitions": stray_partitions,
     "dead-cluster": dead_cluster,
+    "diverged": diverged,
     "power-cut": dead_cluster,
     "backup": backup,
     "quick-start": quick_start,

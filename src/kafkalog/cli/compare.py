@@ -12,6 +12,7 @@ from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
+from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
 from kafkalog.inspect.group_losses import GroupLoss, commits_of, group_losses
@@ -77,6 +78,12 @@ def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss],
     """What groups lost, and what speaks against the answer being whole."""
     beside = found
     if not any(each.topic == CONSUMER_OFFSETS_TOPIC for each in found.partitions):
-        beside = compare(*paths, select=Selection.of([CONSUMER_OFFSETS_TOPIC]))
+        try:
+            beside = compare(*paths, select=Selection.of([CONSUMER_OFFSETS_TOPIC]))
+        except UnknownName:
+            raise UnknownName(
+                f"none of these has {CONSUMER_OFFSETS_TOPIC}, so what groups have read is not known: give --groups the "
+                "volumes of the brokers that have it, too"
+            ) from None
     commits, findings = commits_of(beside)
     return group_losses(found, commits), [each for each in findings if each.severity is not Severity.INFO]

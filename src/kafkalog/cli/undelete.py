@@ -257,7 +257,8 @@ def command(
     deleted after file.delete.delay.ms, and .deleted segments at its next start: undelete before that.
 
     A KRaft cluster no longer knows a deleted topic's id.  Stop the broker and undelete with --hold; start it, create
-    the topic again, stop it and undelete: the log replaces the empty one.
+    the topic again, stop it and undelete: the log replaces the empty one, which may be in another log directory of the
+    broker, so give all of them.
 
     Exit code 0 for a list, or if DIR was written; 2 if something was restored in place, 3 if it refused, 4 if
     something could not be read; the list and --into still cover the rest.

@@ -27,6 +27,7 @@ from kafkalog.recovery.checks.lost_and_found import batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.partition import Beside
 from kafkalog.recovery.checks.verify import beside_of
 from kafkalog.recovery.facts.brokers import facts_of_each
@@ -225,6 +226,7 @@ def health_of(
         facts = known.get(real(log_dir.path))
         if facts is not None:
             findings += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
+            findings += other_owners(log_dir.path, facts)
         read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs, facts), jobs, on_read)
         if select == ALL:
             findings += batches_outside(log_dir, {each.partition.path: each.log_end_offset for each in read})

@@ -104,6 +104,9 @@ _ADVICE = {
         "Fine for looking; a broker takes it offline. After a disk error the kernel remounts file systems read-only: "
         "look for it in the system's log before you mount it for writing."
     ),
+    FindingCode.OWNER_MISMATCH: (
+        "Usually a copy or restore as root: `chown -R` to the user that the broker runs as, before it starts."
+    ),
     FindingCode.BATCHES_OUTSIDE: (
         "It may be a segment that a file system's repair has found. If it fits a partition, copy it there under the "
         "name that is given before anything else is done."

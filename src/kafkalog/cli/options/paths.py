@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import click
 
-__all__ = ["PATH", "PATHS", "SERVER_PROPERTIES", "log_directories", "properties_only_for", "settings_in"]
+__all__ = ["PATHS", "SERVER_PROPERTIES", "log_directories", "properties_only_for", "settings_in"]
 
 _COMMAS = re.compile(r"\s*,\s*")
 
@@ -69,18 +69,6 @@ def _many(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) ->
     return value or _from_properties(ctx, param)
 
 
-def _one(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
-    if value is not None:
-        _refuse_empty(ctx, param, (value,))
-        return value
-    found = _from_properties(ctx, param)
-    if len(found) > 1:
-        from kafkalog.codec.errors import UsageError
-
-        raise UsageError(f"this command takes one log directory, and the file names {len(found)}: {', '.join(found)}")
-    return found[0]
-
-
 def properties_only_for(ctx: click.Context, use: str | None = None) -> None:
     """`UsageError` where `--server-properties` was given beside a PATH, to a command that takes nothing else from it.
 
@@ -98,10 +86,6 @@ PATHS = click.argument(
     "paths", nargs=-1, required=False, metavar="PATH...", type=click.Path(path_type=str, readable=False), callback=_many
 )
 """One path or more; none where `SERVER_PROPERTIES` names them."""
-PATH = click.argument(
-    "path", required=False, metavar="PATH", type=click.Path(path_type=str, readable=False), callback=_one
-)
-"""One path; none where `SERVER_PROPERTIES` names it."""
 SERVER_PROPERTIES = click.option(
     "--server-properties",
     metavar="FILE",

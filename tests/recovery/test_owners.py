@@ -1,0 +1,78 @@
+"""What the broker's user may not open is a finding of every command that looks, and says whom to give it to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from broker_dirs import brokers, own_copy
+from command import kafkalog
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+COMMANDS = ("ls", "verify", "plan")
+BROKER = 1234
+
+
+def given(root: Path, user: int = BROKER) -> None:
+    for path in (root, *root.rglob("*")):
+        os.chown(path, user, user)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A broker's directory, in order, which belongs to its user."""
+    data = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
+    given(data)
+    return data
+
+
+def told(command: str, *paths: Path) -> list[str]:
+    """The details of the finding."""
+    finished = kafkalog(command, "--json", *paths)
+    found = [each for line in finished.objects for each in line["findings"] if each["code"] == "owner_mismatch"]
+    assert finished.code == (1 if found else 0), finished.err
+    assert {each["severity"] for each in found} <= {"warning"}
+    return [each["detail"] for each in found]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_belongs_to_somebody_else(command: str, data: Path) -> None:
+    assert told(command, data) == []
+    log = next((data / "stock-41-0").glob("*.log"))
+    os.chown(log, 0, 0)
+    (said,) = told(command, data)
+    assert said.startswith(f"1 path may not be opened or changed by user {BROKER}, to whom")
+    assert f": stock-41-0/{log.name}; a broker that runs as this user takes the log directory offline" in said
+    os.chown(data / "meta.properties", 0, 0)  # which everybody may read, and nobody writes
+    assert told(command, data) == [said]
+    (data / "meta.properties").chmod(0o600)
+    assert told(command, data)[0].startswith("2 paths may not")
+    for path in (log, data / "meta.properties"):
+        os.chown(path, 77, BROKER)
+        path.chmod(0o660)
+    assert told(command, data) == [], "its group may"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_directory_that_is_wholly_of_somebody_else(command: str, data: Path) -> None:
+    """The directory with the metadata log tells whose it should be."""
+    other = own_copy(data, data.with_name("other"))
+    given(other)
+    shutil.rmtree(data / "__cluster_metadata-0")
+    for each in other.iterdir():
+        if each.is_dir() and each.name != "__cluster_metadata-0":
+            shutil.rmtree(each)
+        elif each.name.endswith("-checkpoint"):
+            each.write_text("0\n0\n")
+    meta = other / "meta.properties"
+    own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
+    meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
+    assert told(command, data, other) == []
+    given(data, 0)
+    (said,) = told(command, data, other)
+    assert f"may not be opened or changed by user {BROKER}" in said
+    given(other, 0)
+    assert told(command, data, other) == [], "a broker that runs as root may do everything"
