@@ -110,10 +110,10 @@ def _bring_back(fs: FileSystem, both: BothTiers, key: Key, partition: Partition 
         path = f"{name}/{segment_file(base, FileKind.LOG)}"
         try:
             fs.write_new(path, _pieces(file), file.size, own_file())
+            size += file.size
         finally:
             file.close()
         fs.set_mtime(path, item.modified_ns)
-        size += item.size
     if stretches:
         fs.sync_directory(name)
     return BroughtBack(name, len(stretches), size, partition is None)

@@ -136,7 +136,7 @@ def test_the_events_are_those_that_brokers_wrote(name: str, tmp_path: Path) -> N
     case = tiered_case(name)
     case.unpack(tmp_path)
     root = tmp_path / case.volumes[0]
-    done = rebuild_remote_metadata(open_tier(str(tmp_path / "remote")), tmp_path / "events", partitions=2)
+    done = rebuild_remote_metadata(case.tier(tmp_path), tmp_path / "events", partitions=2)
     assert done.findings == []
     made = read_remote_metadata(kafkalog.open(tmp_path / "events").partitions)
     written = read_remote_metadata(kafkalog.open(root).partitions)

@@ -72,6 +72,7 @@ def command(
     remote: str | None,
     layout: str | None,
     storage: tuple[str, ...],
+    private_keys: tuple[str, ...],
     mark_clean: bool,
     quarantine: str | None,
     moved: bool,
@@ -98,7 +99,7 @@ def command(
     With --remote and --into, tiered logs are brought back whole from the remote tier first: what is not local, what is
     damaged, and logs that are gone; with --keep-remote, of these only what a broker needs to go on after them.
     """
-    tier = tier_of(remote, layout, storage)
+    tier = tier_of(remote, layout, storage, private_keys)
     if tier is not None and into is None:
         raise UsageError("--remote brings logs back into a copy: give its directory with --into")
     if keep_remote and tier is None:
