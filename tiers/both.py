@@ -271,11 +271,19 @@ class BothTiers:
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
         """What a partition directory would have, where there is none."""
         last = self._last(key) or self.listed[key][-1]
-        if last.epochs is not None:
-            item = last.epochs
+        item = last.epochs
+        if item is not None and self._can_be_opened(item):
             yield LEADER_EPOCH_CHECKPOINT, _Held(item.size, item.modified_ns, item=item)
         data = encode_partition_metadata(PartitionMetadata(0, last.topic_id))
         yield PARTITION_METADATA, _Held(len(data), 0, data=data)
+
+    def _can_be_opened(self, item: RemoteObject) -> bool:
+        """If not, the log is listed without it: what is wrong is told by all that is read of it."""
+        try:
+            self._opened(_Held(item.size, item.modified_ns, item=item), item).close()
+        except StorageError:
+            return False
+        return True
 
     # -- what `log.disk.remote.Storage` asks for ------------------------------------------------------------------
 

@@ -14,12 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from record_tiered import VERSION, consumed, save
+from record_tiered import FOLDER, VERSION, consumed, save
 
 import aiven_plugin
 from tiered_cluster import DENSE, MOST_LOCAL, TIERED, TieredCluster, pay, produce, quiet
 
 PREFIX = "tiers/"
+SERDE = "io.aiven.kafka.tieredstorage.manifest.index.serde"
 ALL = {**TIERED, "local.retention.bytes": "-2"}
 TOPICS = {
     "orders": MOST_LOCAL, "payments": MOST_LOCAL, "moved": MOST_LOCAL, "both": ALL,
@@ -60,6 +61,8 @@ def story(cluster: TieredCluster, class_path: str, keys: Path) -> None:
 def main(source: Path) -> None:
     with tempfile.TemporaryDirectory() as work:
         class_path = aiven_plugin.compiled(source, Path(work) / "plugin")
+        program = Path(__file__).with_name("aiven") / "ChunkIndexes.java"
+        chunk_indexes = aiven_plugin.output_of(class_path, program, f"{SERDE}.{program.stem}")
         keys = Path(work) / "keys"
         aiven_plugin.make_keys(keys, "first", "second")
         own = {"transaction.state.log.num.partitions": 1}
@@ -69,6 +72,7 @@ def main(source: Path) -> None:
             except BaseException:
                 print(cluster[1].output()[-6000:])
                 raise
+    (FOLDER / "aiven" / "chunk-indexes.jsonl").write_text(chunk_indexes)
 
 
 if __name__ == "__main__":

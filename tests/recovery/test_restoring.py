@@ -28,20 +28,20 @@ def local(root: Path, directory: str) -> list[tuple[int, bytes | None]]:
     return [(each.offset, each.value) for each in kafkalog.open_partition(root / directory).records()]
 
 
-def brought_back(tmp_path: Path, broker: Path) -> Path:
+def brought_back(tmp_path: Path, broker: Path, name: str = "stopped") -> Path:
     into = tmp_path / "into"
     before = stamps(broker)
-    done = command("recover", broker, "--remote", tmp_path / "remote", "--into", into, "--yes")
+    done = command("recover", broker, *tiered_case(name).options(tmp_path), "--into", into, "--yes")
     assert done.code == 0, done.err
     assert stamps(broker) == before
     return into
 
 
-@pytest.mark.parametrize(("name", "volume"), [("stopped", "broker"), ("returned", "broker-2")])
+@pytest.mark.parametrize(("name", "volume"), [("stopped", "broker"), ("returned", "broker-2"), ("aiven", "broker")])
 def test_logs_are_whole_without_the_remote_tier(name: str, volume: str, tmp_path: Path) -> None:
     case = tiered_case(name)
     case.unpack(tmp_path)
-    into = brought_back(tmp_path, tmp_path / volume)
+    into = brought_back(tmp_path, tmp_path / volume, name)
     for directory in case.bounds:
         assert local(into, directory) == as_read(name, directory)
         assert kafkalog.open_partition(into / directory).log_start_offset == case.bounds[directory][0]

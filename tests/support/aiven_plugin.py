@@ -6,6 +6,7 @@ It is not published as a jar: `git clone` its repository, Aiven-Open/tiered-stor
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from pathlib import Path
 
 import kafka_jars
@@ -48,6 +49,17 @@ def compiled(source: Path, work: Path) -> str:
     kafka_jars.compile_java(_COMPILED_AGAINST, sources, work / "classes", ":".join(map(str, jars)))
     subprocess.run(["jar", "cf", str(work / "lib" / "plugin.jar"), "-C", str(work / "classes"), "."], check=True)
     return f"{work / 'lib'}/*"
+
+
+def output_of(class_path: str, source: Path, main: str) -> str:
+    """What a Java program prints that uses the plugin's classes."""
+    jars = ":".join([class_path, *map(str, kafka_jars.jars(_COMPILED_AGAINST))])
+    with tempfile.TemporaryDirectory() as target:
+        kafka_jars.compile_java(
+            _COMPILED_AGAINST, {source.name: source.read_text()}, Path(target) / "classes", jars
+        )
+        command = ["java", "-cp", f"{target}/classes:{jars}", main]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def make_keys(target: Path, *names: str) -> None:

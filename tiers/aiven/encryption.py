@@ -60,17 +60,12 @@ class PrivateKeys:
         return key
 
     def unwrap(self, key: WrappedKey, path: str) -> SegmentCipher:
-        """What decrypts a segment, `path` its manifest.
-
-        Raises `UsageError` where no key was given at all, `StorageError` where none of them is the one.
-        """
-        if not self._data:
-            raise UsageError(f"{path}: the segment is encrypted for the pair of keys {key.pair!r}: give its private key")
+        """What decrypts a segment, `path` its manifest; raises `StorageError` where none of the keys is the one."""
         pair = key.pair if key.pair in self._data else ANY
         if pair not in self._data:
-            given = ", ".join(self._data)
-            detail = f"the segment is encrypted for the pair of keys {key.pair!r:.80}, and a private key was given of {given}"
-            raise StorageError(None, detail, path)
+            given = f"; one was given of {', '.join(self._data)}" if self._data else ""
+            detail = f"the segment is encrypted for the pair of keys {key.pair!r:.80}, whose private key was not given"
+            raise StorageError(None, detail + given, path)
         found = _without_padding(key.wrapped, self._loaded(pair).private_numbers())
         if found is None or len(found) != _KEY_BYTES:
             detail = (
