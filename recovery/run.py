@@ -38,6 +38,7 @@ from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.facts.workers import OnProgress, Workers
+from kafkalog.recovery.restoring.beginning import Beginning
 from kafkalog.recovery.results import RecoveryResult, nothing_done, refuse_declined
 from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.recovery.vouching import why_not_clean
@@ -72,6 +73,8 @@ class RecoveryOptions:
     """a run that another machine began and that is to be completed all the same"""
     moved: bool = False
     """the directory is the one that its runs were on, although that cannot be seen"""
+    tier: RemoteTier | None = None
+    """with mode remote, the remote tier: logs that are lost begin after what is there"""
     lacking: Mapping[str, StorageError] = field(default_factory=dict)
     """directories that are not in a copy, because they could not be read, and why"""
 
@@ -87,6 +90,7 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
     What was closed in order stays as it is only where nothing changes: a run removes the marker that vouched for it.
     """
     rules, mark_clean, copies = options.rules, options.mark_clean, options.copies
+    begin = _beginnings(found, options)
 
     def plan_with(checks: InOrder, readable: Survey, at_work: Workers) -> Plan:
         outcomes = find_out(readable, rules, checks, at_work, compare=compare, copies=copies)
@@ -95,13 +99,27 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
     def make(readable: Survey, at_work: Workers) -> Plan:
         checks = no_checks if mark_clean else checks_of(readable, rules.facts.tiering)
         made = plan_with(checks, readable, at_work)
-        if checks is no_checks or rules.mode is Mode.SET_ASIDE or not made.actions:
+        if checks is no_checks or rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
             return made
         made = plan_with(no_checks, readable, at_work)
         left = left_by(made.actions, made.findings, readable, rules.facts.tiering) if compare else ()
         return replace(made, findings=[*made.findings, *left])
 
-    return around_unreadable(found.without(options.lacking), make, workers)
+    whole = around_unreadable(found.without(options.lacking), make, workers)
+    if not begin:
+        return whole
+    from kafkalog.recovery.restoring.in_place import with_beginnings
+
+    return with_beginnings(whole, begin)
+
+
+def _beginnings(found: Survey, options: RecoveryOptions) -> Sequence[Beginning]:
+    """Logs of which nothing is left to go on from, where the remote tier was given."""
+    if options.tier is None or options.rules.mode is not Mode.REMOTE:
+        return ()
+    from kafkalog.recovery.restoring.in_place import beginnings_in
+
+    return beginnings_in(found, options.tier, options.select, options.rules.facts)
 
 
 @checked

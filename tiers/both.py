@@ -156,6 +156,10 @@ class BothTiers:
             self._segments[key] = self._by_events(key) or segments_of(self.tier, self.listed.get(key, []))
         return self._segments[key]
 
+    def has_events(self, key: Key) -> bool:
+        """Whether an event names a segment of it."""
+        return bool(self._by_events(key))
+
     def _by_events(self, key: Key) -> list[RemoteSegment]:
         listed = self.listed.get(key, [])
         return self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))

@@ -154,6 +154,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
+        for name, offset in plan.begins.items():
+            writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
         for name, why in plan.declined.items():
             writer.write(escape_controls(f"{name} is left as it is: {told(why)}"))
         if plan.note_of_identity is not None:
