@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.arguments import checked
@@ -38,11 +38,13 @@ from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.facts.workers import OnProgress, Workers
-from kafkalog.recovery.restoring.beginning import Beginning
 from kafkalog.recovery.results import RecoveryResult, nothing_done, refuse_declined
 from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.recovery.vouching import why_not_clean
 from kafkalog.tiers.remote_tier import RemoteTier
+
+if TYPE_CHECKING:
+    from kafkalog.recovery.restoring.beginning import Beginning
 
 __all__ = [
     "RecoveryOptions",
