@@ -258,9 +258,15 @@ class BothTiers:
         epochs: Sequence[LeaderEpoch],
         before: ListedSegment | None = None,
     ) -> Identity:
+        opened: dict[RemoteObject, RemoteFile] = {}
+
         def beside(kind: FileKind, of: ListedSegment | None = listed) -> RemoteFile | None:
             item = None if of is None else of.objects.get(kind)
-            return None if item is None else self._opened(_Held(item.size, item.modified_ns, item=item), item)
+            if item is None:
+                return None
+            if item not in opened:
+                opened[item] = self._opened(_Held(item.size, item.modified_ns, item=item), item)
+            return opened[item]
 
         snapshot = FileKind.PRODUCER_SNAPSHOT
         return Identity(listed.base_offset, last_offset, epochs, beside, lambda: beside(snapshot, before), described)

@@ -16,7 +16,7 @@ from kafkalog.tiers.remote_tier import RemoteTier
 __all__ = ["LAYOUTS", "key_files", "open_tier"]
 
 LAYOUTS: Mapping[str, type[RemoteTier]] = {each.layout: each for each in (AivenTier, LocalTieredStorage)}
-"""in the order in which a place is tried: the names of topics of the first could be those of partitions of the second"""
+"""in the order in which a place is tried: a topic of the first may be named like a partition of the second"""
 
 
 @checked

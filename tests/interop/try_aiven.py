@@ -1,4 +1,4 @@
-"""What `test_tiered.py` asks of a broker with Kafka's own test storage, of one with Aiven's plugin: encrypted, compressed.
+"""What `test_tiered.py` asks of a broker, of one with Aiven's plugin that encrypts and compresses.
 
     python tests/interop/try_aiven.py SOURCE
 

@@ -14,7 +14,6 @@ from command import kafkalog as command
 from fixture_data import TIERED_CASES, tiered_case
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.restoring.events import metadata_partition, rebuild_remote_metadata
-from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
 from kafkalog.tiers.segments import RemoteSegmentState
 from trees import stamps

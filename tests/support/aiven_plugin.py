@@ -55,9 +55,7 @@ def output_of(class_path: str, source: Path, main: str) -> str:
     """What a Java program prints that uses the plugin's classes."""
     jars = ":".join([class_path, *map(str, kafka_jars.jars(_COMPILED_AGAINST))])
     with tempfile.TemporaryDirectory() as target:
-        kafka_jars.compile_java(
-            _COMPILED_AGAINST, {source.name: source.read_text()}, Path(target) / "classes", jars
-        )
+        kafka_jars.compile_java(_COMPILED_AGAINST, {source.name: source.read_text()}, Path(target) / "classes", jars)
         command = ["java", "-cp", f"{target}/classes:{jars}", main]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -76,9 +74,7 @@ def make_keys(target: Path, *names: str) -> None:
             )
         )
         (target / f"{name}.public.pem").write_bytes(
-            key.public_key().public_bytes(
-                serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-            )
+            key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         )
 
 

@@ -1,4 +1,4 @@
-"""Aiven's layout: what the plugin wrote is read, what is damaged or does not fit is one sentence, and nothing is trusted."""
+"""Aiven's layout: what the plugin wrote is read, damage and what does not fit are one sentence, nothing is trusted."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_a_record_costs_its_chunk(topic: str, root: Path, monkeypatch: pytest.Mo
     listed = next(each for each in tier.segments() if each.topic == topic)
     log = listed.objects[kafkalog.FileKind.LOG]
     file = tier.open(log)
-    inner = file._file.read  # type: ignore[attr-defined] # noqa: SLF001
-    monkeypatch.setattr(file._file, "read", lambda at, size: read.append(size) or inner(at, size))  # type: ignore[attr-defined] # noqa: SLF001
+    inner = file._file.read  # type: ignore[attr-defined]
+    monkeypatch.setattr(file._file, "read", lambda at, size: read.append(size) or inner(at, size))  # type: ignore[attr-defined]
     assert len(file.read(1600, 100)) == 100
     assert read in ([100], [read[0]])
     assert sum(read) < log.size / 2
@@ -240,7 +240,7 @@ MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "no chunks": (changed(lambda found: found.pop("chunkIndex")), "chunkIndex is missing"),
     "chunk size 0": (changed(lambda found: found["chunkIndex"].update(originalChunkSize=0)), "chunks of 0 bytes"),
     "negative": (changed(lambda found: found["chunkIndex"].update(originalFileSize=-5)), "originalFileSize is -5"),
-    "a float": (changed(lambda found: found["chunkIndex"].update(originalFileSize=5.0)), "originalFileSize is not what"),
+    "a float": (changed(lambda found: found["chunkIndex"].update(originalFileSize=5.0)), "originalFileSize is not"),
     "not base64": (changed(lambda found: found["chunkIndex"].update(transformedChunks="%%%")), "are not base64"),
     "not zstd": (changed(lambda found: found["chunkIndex"].update(transformedChunks="AAAA")), "zstd"),
     "a bomb": (
@@ -264,7 +264,7 @@ MANIFESTS: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         changed(lambda found: found["remoteLogSegmentMetadata"].update(startOffset=9, endOffset=3)),
         "its offsets are 9 to 3",
     ),
-    "another base": (changed(lambda found: found["remoteLogSegmentMetadata"].update(startOffset=1)), "it is of segment"),
+    "another base": (changed(lambda found: found["remoteLogSegmentMetadata"].update(startOffset=1)), "of segment"),
 }  # fmt: skip
 
 

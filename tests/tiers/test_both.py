@@ -221,7 +221,7 @@ def test_what_is_no_tier(tmp_path: Path) -> None:
     (tmp_path / "other" / "readme.txt").write_text("x")
     for arguments, said in (
         (["--remote", tmp_path / "none"], "no remote tier is there"),
-        (["--remote", tmp_path / "other"], "has no layout of a remote tier that is known (aiven, local-tiered-storage)"),
+        (["--remote", tmp_path / "other"], "no layout of a remote tier that is known (aiven, local-tiered-storage)"),
         (["--remote", tmp_path / "remote", "--layout", "other"], "unknown layout 'other'"),
         (["--layout", "local-tiered-storage"], "--layout is about --remote"),
         (["--remote", tmp_path / "remote", "--storage", "x"], "--storage takes NAME=VALUE"),

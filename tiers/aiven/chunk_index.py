@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 from array import array
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate

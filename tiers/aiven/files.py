@@ -122,9 +122,11 @@ class InMemory:
 
     @property
     def size(self) -> int:
+        """Bytes."""
         return len(self._data)
 
     def read(self, position: int, length: int) -> bytes:
+        """Some of them."""
         return self._data[position : position + length]
 
     def close(self) -> None:

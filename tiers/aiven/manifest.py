@@ -1,4 +1,4 @@
-"""The manifest of a segment (`SegmentManifestV1`): where its chunks and indexes are, how they are encrypted, what it is.
+"""The manifest of a segment (`SegmentManifestV1`): what it is, where its chunks and indexes are, and its key.
 
 It is the last object of a copy that is written, and the first one that is read.
 """

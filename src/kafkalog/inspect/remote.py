@@ -15,7 +15,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.names import DirectoryState
+from kafkalog.codec.names import DirectoryState, FileKind
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.inspect.remote_findings import findings_of
 from kafkalog.inspect.remote_rows import LocalPart, RemotePartition, RemoteRow
@@ -193,10 +193,14 @@ class _Looking:
         return dict(zip((each.id for each in listed), in_order(self._sizes_of, listed), strict=True))
 
     def _sizes_of(self, listed: ListedSegment) -> dict[str, Any]:
-        sizes, doubts = {}, {}
-        for kind, item in () if self._tier is None or listed.lacking else listed.objects.items():
+        sizes: dict[FileKind, int] = {}
+        doubts: dict[str, StorageError] = {}
+        tier = self._tier
+        if tier is None or listed.lacking:
+            return {}
+        for kind, item in listed.objects.items():
             try:
-                sizes[kind] = self._tier.size(item)
+                sizes[kind] = tier.size(item)
             except StorageError as error:
                 doubts[str(error)] = error
         return {"sizes": sizes, "doubts": tuple(doubts.values())}
