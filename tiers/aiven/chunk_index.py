@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from array import array
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
@@ -38,7 +38,7 @@ class ChunkIndex:
     """bytes of the log"""
     chunk_size: int
     """bytes of the log in each chunk but the last"""
-    starts: array[int] | None
+    starts: Sequence[int] | None
     """positions in the object of all chunks, and its end; None where each has `packed_size` bytes but the last"""
     packed_size: int
     last_packed_size: int

@@ -231,7 +231,10 @@ def _listed(
         found |= {kind: replace(indexes, part=part) for kind, part in _PARTS.items()}
     epochs = None if indexes is None else replace(indexes, part=LEADER_EPOCHS)
     lacking = () if _MANIFEST in objects else (_MANIFEST,)
-    return ListedSegment(topic, topic_id, number, segment_id, base, found, epochs, lacking)
+    return ListedSegment(
+        topic=topic, topic_id=topic_id, partition=number, id=segment_id, base_offset=base, objects=found,
+        epochs=epochs, lacking=lacking,
+    )  # fmt: skip
 
 
 def _taken(manifest: Manifest) -> int:
