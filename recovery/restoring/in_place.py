@@ -6,6 +6,7 @@ logs of which nothing is left that a broker could go on from; for these the tier
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -15,17 +16,19 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     REMOTE_LOG_METADATA_TOPIC,
     REPLICATION_OFFSET_CHECKPOINT,
+    parse_partition_directory,
     parse_segment_file,
 )
 from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
-from kafkalog.log.directories.directory import open_log_dir
+from kafkalog.log.directories.directory import LogDir, open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.storage.content import Content, Literal
+from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, marker_first
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.survey import Survey
-from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
 from kafkalog.recovery.restoring.beginning import Beginning, beginning_of, is_missed, local_logs, sound_end
 from kafkalog.tiers.both import BothTiers
 from kafkalog.tiers.remote_tier import RemoteTier
@@ -41,13 +44,14 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
     `RecoveryRefused` where no event names the segments of one: a broker would not find them.
     """
     both = BothTiers(survey.root, tier, facts.tiering.remote)
-    local = dict(local_logs(open_log_dir(survey.root, tolerant=True)))
+    log_dir = open_log_dir(survey.root, tolerant=True)
+    local, gone = dict(local_logs(log_dir)), _gone(log_dir, facts)
     reached, starts = _checkpointed(survey), _lines(survey, LOG_START_OFFSET_CHECKPOINT)
     found = []
     for key in sorted(both.listed):
         name = f"{key[0]}-{key[1]}"
         is_meant = select.takes(*key) and key[0] != REMOTE_LOG_METADATA_TOPIC and name not in survey.unreadable
-        if not is_meant or (key not in local and not is_missed(key, facts)):
+        if not is_meant or (key not in local and key not in gone):
             continue
         copied = both.copied(key)
         if not copied or (key in local and _goes_on(local[key], copied[-1].last + 1, reached.get(key, 0))):
@@ -61,6 +65,22 @@ def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: To
         beginning = beginning_of(both, key, starts.get(key))
         if beginning is not None:
             found.append(beginning)
+    return found
+
+
+def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
+    """Logs that were in this log directory: by its own checkpoints, or as the metadata assigns them to it.
+
+    A broker that finds a log in two of its directories does not start.
+    """
+    own = directory_id_of(log_dir.path)
+    found = set()
+    for finding in missing_partitions_of(log_dir, facts):
+        name = parse_partition_directory(os.path.basename(finding.file or ""))
+        if name is not None:
+            key = name.topic, name.partition
+            if is_missed(key, facts) and facts.assigned.get(key, own) == own:
+                found.add(key)
     return found
 
 

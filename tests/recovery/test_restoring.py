@@ -12,6 +12,7 @@ import pytest
 import kafkalog
 from command import kafkalog as command
 from fixture_data import TIERED_CASES, tiered_case
+from kafkalog.codec.text import decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.restoring.events import metadata_partition, rebuild_remote_metadata
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
@@ -148,6 +149,26 @@ def test_logs_that_are_gone_begin_in_place(tmp_path: Path) -> None:
     begun_in_place(tmp_path, "--yes", code=0)
     assert command("undo", broker, "--yes").code == 2
     assert stamps(broker) == before
+
+
+def test_a_log_of_another_log_directory_does_not_begin_here(tmp_path: Path) -> None:
+    """A broker does not start that has a log twice."""
+    tiered_case("stopped").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    shutil.rmtree(broker / "pays-0")
+    (tmp_path / "kept").mkdir()
+    shutil.copy(broker / "meta.properties", tmp_path / "kept")
+    text = (broker / "meta.properties").read_text()
+    line = next(each for each in text.splitlines() if each.startswith("directory.id="))
+    (broker / "meta.properties").write_text(text.replace(line, "directory.id=AAAAAAAAAAAAAAAAAAAAAQ"))
+    assert "pays-0 begins" not in begun_in_place(tmp_path, "--dry-run", code=1)
+    shutil.copy(tmp_path / "kept" / "meta.properties", broker)
+    assert "pays-0 begins" in begun_in_place(tmp_path, "--dry-run", code=1)
+    for path in broker.glob("*-offset-checkpoint"):
+        entries = [each for each in decode_offset_checkpoint(path.read_bytes()) if each.topic != "pays"]
+        path.write_bytes(encode_offset_checkpoint(entries))
+    shutil.rmtree(broker / "__cluster_metadata-0")
+    assert "pays-0 begins" not in begun_in_place(tmp_path, "--dry-run", code=0)
 
 
 def zeroed(path: Path) -> None:

@@ -81,7 +81,12 @@ def test_a_record_costs_its_chunk(topic: str, root: Path, monkeypatch: pytest.Mo
     log = listed.objects[kafkalog.FileKind.LOG]
     file = tier.open(log)
     inner = file._file.read  # type: ignore[attr-defined]
-    monkeypatch.setattr(file._file, "read", lambda at, size: read.append(size) or inner(at, size))  # type: ignore[attr-defined]
+
+    def counted(at: int, size: int) -> bytes:
+        read.append(size)
+        return bytes(inner(at, size))
+
+    monkeypatch.setattr(file._file, "read", counted)  # type: ignore[attr-defined]
     assert len(file.read(1600, 100)) == 100
     assert read in ([100], [read[0]])
     assert sum(read) < log.size / 2
