@@ -14,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
+from aiven_objects import as_aiven
 from many_segments import START, many_segments, opened
 from tiny_s3 import serving
 
@@ -27,6 +28,7 @@ def main() -> None:
     for name, (segments, records) in LOGS.items():
         with tempfile.TemporaryDirectory() as work:
             root = many_segments(Path(work), segments, records=records)
+            as_aiven(root / "remote", root / "aiven")
             for layout, place in TIERS.items():
                 for alone in (False, True):
                     row(name, layout, place, root, alone, segments * records)

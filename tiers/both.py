@@ -278,6 +278,25 @@ class BothTiers:
         size = self.tier.size(item)
         self._opened(_Held(size, item.modified_ns, item=item, identity=identity, copied=size), item).close()
 
+    def others_in_place(self, key: Key) -> Iterator[tuple[RemoteObject, RemoteSegment]]:
+        """Logs that are others than those that the events name, though of the same size; reads the ends of all.
+
+        `StorageError` where one cannot be read.
+        """
+        listed = {each.id: each for each in self.listed.get(key, ())}
+        for segment in self._by_events(key):
+            there = listed.get(segment.id)
+            if there is None or not there.has_log or not segment.is_readable:
+                continue
+            item = there.objects[FileKind.LOG]
+            identity = self._identity_of(there, segment, None, ())
+            log = self.tier.open(item)
+            try:
+                if log.size == segment.size and identity.is_of_other_times(log):
+                    yield item, segment
+            finally:
+                log.close()
+
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
         """What a partition directory would have, where there is none."""
         last = self._last(key) or self.listed[key][-1]

@@ -56,6 +56,10 @@ class Identity:
             return "it begins with no valid batch" if log.size else "it is empty"
         return self._of_head(head) or self._of_witnesses(log)
 
+    def is_of_other_times(self, log: RemoteFile) -> bool:
+        """Whether the log has not the timestamps that its time index and what describes it say: it is another one."""
+        return self._by_time(log) is False
+
     def _of_head(self, head: RecordBatch) -> str | None:
         first = head.header.first_offset
         if first < self.base_offset or (self.last_offset is not None and first > self.last_offset):

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import kafkalog
-from aiven_objects import as_aiven
 from kafkalog.codec.text import encode_uuid
 from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
@@ -21,7 +20,7 @@ RECORDS = 3
 
 
 def many_segments(root: Path, segments: int = SEGMENTS, *, records: int = RECORDS) -> Path:
-    """`remote/`, the same in Aiven's layout, `aiven/`, and, with the events, `broker/` below `root`.
+    """`remote/` and, with the events, `broker/` below `root`.
 
     With more `records` each segment has so many, of a batch and an entry of each index each.
     """
@@ -32,7 +31,6 @@ def many_segments(root: Path, segments: int = SEGMENTS, *, records: int = RECORD
             log.append([kafkalog.NewRecord(value=b"%0115d" % number, timestamp=START + 1000 * number)])
     as_tier(root / "logs" / "orders-0", root / "remote")
     rebuild_remote_metadata(open_tier(str(root / "remote")), root / "broker", partitions=1)
-    as_aiven(root / "remote", root / "aiven")
     return root
 
 
