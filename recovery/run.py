@@ -92,7 +92,11 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
     What was closed in order stays as it is only where nothing changes: a run removes the marker that vouched for it.
     """
     rules, mark_clean, copies = options.rules, options.mark_clean, options.copies
-    begin = _beginnings(found, options)
+    begin: Sequence[Beginning] = ()
+    if options.tier is not None and rules.mode is Mode.REMOTE:
+        from kafkalog.recovery.restoring.in_place import beginnings_in, with_beginnings
+
+        begin = beginnings_in(found, options.tier, options.select, rules.facts)
 
     def plan_with(checks: InOrder, readable: Survey, at_work: Workers) -> Plan:
         outcomes = find_out(readable, rules, checks, at_work, compare=compare, copies=copies)
@@ -108,20 +112,7 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
         return replace(made, findings=[*made.findings, *left])
 
     whole = around_unreadable(found.without(options.lacking), make, workers)
-    if not begin:
-        return whole
-    from kafkalog.recovery.restoring.in_place import with_beginnings
-
-    return with_beginnings(whole, begin)
-
-
-def _beginnings(found: Survey, options: RecoveryOptions) -> Sequence[Beginning]:
-    """Logs of which nothing is left to go on from, where the remote tier was given."""
-    if options.tier is None or options.rules.mode is not Mode.REMOTE:
-        return ()
-    from kafkalog.recovery.restoring.in_place import beginnings_in
-
-    return beginnings_in(found, options.tier, options.select, options.rules.facts)
+    return with_beginnings(whole, begin) if begin else whole
 
 
 @checked

@@ -31,6 +31,7 @@ from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.files import FileSource, MissingFileError, absolute, is_directory, scan_directory, status_of
 from kafkalog.log.disk.remote import RemoteEntry, RemoteFile, mount
 from kafkalog.tiers.bucket import epochs_of, newest_topic_ids, segments_of
+from kafkalog.tiers.file_parts import FirstBytes, InMemory
 from kafkalog.tiers.identity import Identity
 from kafkalog.tiers.lineage import RemoteStretch, lineage
 from kafkalog.tiers.metadata import RemoteMetadata
@@ -93,7 +94,7 @@ class BothTiers:
         self._listed: dict[str, dict[str, _Held]] = {}
         self._segments: dict[Key, list[RemoteSegment]] = {}
         self._epochs: dict[Key, tuple[LeaderEpoch, ...]] = {}
-        self._small: dict[tuple[str, str], _Bytes] = {}
+        self._small: dict[tuple[str, str], InMemory] = {}
         self._identified: dict[str, tuple[str | None, int | None]] = {}
         mount(self.path, self)
 
@@ -410,7 +411,7 @@ class BothTiers:
         if held is None:
             raise MissingFileError(2, "there is no such file", path)
         if held.data is not None:
-            return _Bytes(held.data)
+            return InMemory(held.data)
         if held.local is not None:
             return FileSource(held.local)
         if held.item is None:
@@ -433,7 +434,7 @@ class BothTiers:
         except BaseException:
             file.close()
             raise
-        return file if size >= file.size else _First(file, size)
+        return file if size >= file.size else FirstBytes(file, size)
 
     def _proven(self, identity: Identity, log: RemoteFile, item: RemoteObject) -> int:
         """How many bytes of a log are of this segment; `StorageError` where it may be another one."""
@@ -452,48 +453,13 @@ class BothTiers:
             if file.size > _SMALL:
                 return file
             try:
-                kept = _Bytes(file.read(0, file.size))
+                kept = InMemory(file.read(0, file.size))
             finally:
                 file.close()
         self._small[item.path, item.part] = kept
         if len(self._small) > _KEPT:
             del self._small[next(iter(self._small))]
         return kept
-
-
-class _Bytes:
-    """A small file that is nowhere."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    @property
-    def size(self) -> int:
-        return len(self._data)
-
-    def read(self, position: int, length: int) -> bytes:
-        return self._data[position : position + length]
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-class _First:
-    """The first bytes of a file."""
-
-    def __init__(self, file: RemoteFile, size: int) -> None:
-        self._file = file
-        self._size = size
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    def read(self, position: int, length: int) -> bytes:
-        return self._file.read(position, min(length, self._size - position)) if position < self._size else b""
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _size_until(tier: RemoteTier, item: RemoteObject, last: int) -> int:

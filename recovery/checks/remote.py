@@ -71,7 +71,7 @@ def verify_remote(
 
 def _others(both: BothTiers, partition: Partition) -> Iterator[Finding]:
     """Logs of others in the places of those that were copied."""
-    for item, segment in both.others_in_place((partition.topic, partition.partition or 0)):
+    for item, segment in both.others_in_place((partition.topic or "", partition.partition or 0)):
         detail = (
             f"this is the log of another segment: its timestamps are not those of segment {segment.id}, "
             f"offsets {segment.start_offset} to {segment.end_offset}"

@@ -11,8 +11,9 @@ from kafkalog.codec.model import Codec
 from kafkalog.log.disk.remote import RemoteFile
 from kafkalog.tiers.aiven.encryption import SegmentCipher
 from kafkalog.tiers.aiven.manifest import Manifest
+from kafkalog.tiers.file_parts import InMemory
 
-__all__ = ["ChunkedLog", "InMemory", "part_of"]
+__all__ = ["ChunkedLog", "part_of"]
 
 _LARGEST_CHUNK = DEFAULT_LIMITS.decompressed_batch_bytes
 _OVERHEAD = 64 * KIB
@@ -112,25 +113,6 @@ class _Part:
     def close(self) -> None:
         """Close the object."""
         self._file.close()
-
-
-class InMemory:
-    """A file that was read as a whole: one that is encrypted must be."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return len(self._data)
-
-    def read(self, position: int, length: int) -> bytes:
-        """Some of them."""
-        return self._data[position : position + length]
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def part_of(file: RemoteFile, position: int, size: int, cipher: SegmentCipher | None, path: str) -> RemoteFile:

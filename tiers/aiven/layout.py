@@ -17,8 +17,9 @@ from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource, scan_directory
 from kafkalog.log.disk.remote import RemoteFile
 from kafkalog.tiers.aiven.encryption import NONCE, TAG, PrivateKeys, SegmentCipher
-from kafkalog.tiers.aiven.files import ChunkedLog, InMemory, part_of
+from kafkalog.tiers.aiven.files import ChunkedLog, part_of
 from kafkalog.tiers.aiven.manifest import LEADER_EPOCHS, TRANSACTIONS, Described, Manifest, read_manifest
+from kafkalog.tiers.file_parts import InMemory
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteObject
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState
 
