@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
@@ -42,6 +42,9 @@ from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.recovery.vouching import why_not_clean
 from kafkalog.tiers.remote_tier import RemoteTier
 
+if TYPE_CHECKING:
+    from kafkalog.recovery.restoring.beginning import Beginning
+
 __all__ = [
     "RecoveryOptions",
     "log_directory_of",
@@ -71,6 +74,8 @@ class RecoveryOptions:
     """a run that another machine began and that is to be completed all the same"""
     moved: bool = False
     """the directory is the one that its runs were on, although that cannot be seen"""
+    tier: RemoteTier | None = None
+    """with mode remote, the remote tier: logs that are lost begin after what is there"""
     lacking: Mapping[str, StorageError] = field(default_factory=dict)
     """directories that are not in a copy, because they could not be read, and why"""
 
@@ -86,6 +91,11 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
     What was closed in order stays as it is only where nothing changes: a run removes the marker that vouched for it.
     """
     rules, mark_clean, copies = options.rules, options.mark_clean, options.copies
+    begin: Sequence[Beginning] = ()
+    if options.tier is not None and rules.mode is Mode.REMOTE:
+        from kafkalog.recovery.restoring.in_place import beginnings_in, with_beginnings
+
+        begin = beginnings_in(found, options.tier, options.select, rules.facts)
 
     def plan_with(checks: InOrder, readable: Survey, at_work: Workers) -> Plan:
         outcomes = find_out(readable, rules, checks, at_work, compare=compare, copies=copies)
@@ -94,13 +104,14 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
     def make(readable: Survey, at_work: Workers) -> Plan:
         checks = no_checks if mark_clean else checks_of(readable, rules.facts.tiering)
         made = plan_with(checks, readable, at_work)
-        if checks is no_checks or rules.mode is Mode.SET_ASIDE or not made.actions:
+        if checks is no_checks or rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
             return made
         made = plan_with(no_checks, readable, at_work)
         left = left_by(made.actions, made.findings, readable, rules.facts.tiering) if compare else ()
         return replace(made, findings=[*made.findings, *left])
 
-    return around_unreadable(found.without(options.lacking), make, workers)
+    whole = around_unreadable(found.without(options.lacking), make, workers)
+    return with_beginnings(whole, begin) if begin else whole
 
 
 def plan(

@@ -47,7 +47,7 @@ DEFAULT_CORRUPT_COLUMN = "_corrupt_record"
 DEFAULT_PARTITION_BYTES = 64 * MIB
 _ISOLATION = "kafka.isolation.level"
 _STRATEGY = "startingOffsetsByTimestampStrategy"
-_REMOTE, _LAYOUT = "remote", "remoteLayout"
+_REMOTE, _LAYOUT, _PRIVATE_KEYS = "remote", "remoteLayout", "remotePrivateKeys"
 _SCHEMAS = "schemas"
 BYTES, CONFLUENT, JSON = "bytes", "confluent", "json"
 PARTS = ("key", "value")
@@ -58,7 +58,7 @@ _MEANT = (
     "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes",
     "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica", "contents",
-    _REMOTE, _LAYOUT, "keyFormat", "valueFormat", "keySchema", "valueSchema", _SCHEMAS,
+    _REMOTE, _LAYOUT, _PRIVATE_KEYS, "keyFormat", "valueFormat", "keySchema", "valueSchema", _SCHEMAS,
 )  # fmt: skip
 RECORDS = "records"
 CONTENTS = (
@@ -232,12 +232,14 @@ def _contents(given: Mapping[str, str]) -> str:
 
 def _remote(given: Mapping[str, str], contents: str) -> RemotePart | None:
     if _REMOTE not in given:
-        if _LAYOUT.lower() in given:
-            raise UsageError(f"option {_LAYOUT} is about the option {_REMOTE}, which was not given")
+        for name in (_LAYOUT, _PRIVATE_KEYS):
+            if name.lower() in given:
+                raise UsageError(f"option {name} is about the option {_REMOTE}, which was not given")
         return None
     if contents != RECORDS:
         raise UsageError(f"option {_REMOTE} is for records, and contents is {contents}")
-    return RemotePart(given[_REMOTE], given.get(_LAYOUT.lower()))
+    keys = given.get(_PRIVATE_KEYS.lower(), "")
+    return RemotePart(given[_REMOTE], given.get(_LAYOUT.lower()), tuple(each for each in keys.split(",") if each))
 
 
 def _formats(given: Mapping[str, str]) -> Iterator[PartFormat]:

@@ -31,6 +31,7 @@ from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.files import FileSource, MissingFileError, absolute, is_directory, scan_directory, status_of
 from kafkalog.log.disk.remote import RemoteEntry, RemoteFile, mount
 from kafkalog.tiers.bucket import epochs_of, newest_topic_ids, segments_of
+from kafkalog.tiers.file_parts import FirstBytes, InMemory
 from kafkalog.tiers.identity import Identity
 from kafkalog.tiers.lineage import RemoteStretch, lineage
 from kafkalog.tiers.metadata import RemoteMetadata
@@ -58,6 +59,8 @@ class _Held:
     modified_ns: int
     local: str | None = None
     item: RemoteObject | None = None
+    is_missing: bool = False
+    """the object is not there, and should be"""
     data: bytes | None = None
     until: int | None = None
     """of a log, the last offset that is read of it"""
@@ -91,7 +94,7 @@ class BothTiers:
         self._listed: dict[str, dict[str, _Held]] = {}
         self._segments: dict[Key, list[RemoteSegment]] = {}
         self._epochs: dict[Key, tuple[LeaderEpoch, ...]] = {}
-        self._small: dict[str, _Bytes] = {}
+        self._small: dict[tuple[str, str], InMemory] = {}
         self._identified: dict[str, tuple[str | None, int | None]] = {}
         mount(self.path, self)
 
@@ -154,6 +157,10 @@ class BothTiers:
             self._segments[key] = self._by_events(key) or segments_of(self.tier, self.listed.get(key, []))
         return self._segments[key]
 
+    def has_events(self, key: Key) -> bool:
+        """Whether an event names a segment of it."""
+        return bool(self._by_events(key))
+
     def _by_events(self, key: Key) -> list[RemoteSegment]:
         listed = self.listed.get(key, [])
         return self.metadata.of(*key, listed[0].topic_id if listed else self._local_ids.get(key))
@@ -215,14 +222,17 @@ class BothTiers:
             there = objects.get(segment.id)
             newest = segment.max_timestamp if segment.max_timestamp >= 0 else None
             for kind in _KINDS if self.local is not None else (*_KINDS, FileKind.PRODUCER_SNAPSHOT):
-                item = None if there is None else there.objects.get(kind)
-                if item is None and kind is FileKind.LOG:
-                    item = RemoteObject(f"{self.tier.place}: segment {segment.id}", segment.size, 0)  # it is missing
+                is_log = kind is FileKind.LOG
+                item = None if there is None or there.lacking else there.objects.get(kind)
+                is_missing = item is None and is_log
+                if item is None and is_log:
+                    lacking = "" if there is None else "".join(there.lacking)
+                    item = RemoteObject(f"{self.tier.place}: segment {segment.id}{lacking}", segment.size, 0)
                 if item is not None:
-                    is_log = kind is FileKind.LOG
                     untold = (key, segment) if is_log and is_untold else None
-                    held = _Held(item.size, item.modified_ns, item=item, until=stretch.until if is_log else None,
-                                 copied=segment.size if is_log else None,
+                    size = segment.size if is_log and item.is_packed else item.size
+                    held = _Held(size, item.modified_ns, item=item, until=stretch.until if is_log else None,
+                                 copied=segment.size if is_log else None, is_missing=is_missing,
                                  newest=newest if is_log else None, untold=untold)  # fmt: skip
                     is_snapshot = kind is FileKind.PRODUCER_SNAPSHOT  # of the producers at the segment's end
                     base = segment.end_offset + 1 if is_snapshot else segment.start_offset
@@ -236,38 +246,74 @@ class BothTiers:
         local = self._local_partitions.get(PartitionName(*key))
         epochs = local.leader_epochs if local is not None and local.leader_epochs else self.epochs(key)
         return self._identity_of(
-            objects[segment.id], segment.end_offset if number + 1 < len(segments) else None, epochs,
+            objects[segment.id], segment if segment.events[0].timestamp >= 0 else None,
+            segment.end_offset if number + 1 < len(segments) else None, epochs,
             objects[segments[number - 1].id] if number else None,
         )  # fmt: skip
 
     def _identity_of(
         self,
         listed: ListedSegment,
+        described: RemoteSegment | None,
         last_offset: int | None,
         epochs: Sequence[LeaderEpoch],
         before: ListedSegment | None = None,
     ) -> Identity:
+        opened: dict[RemoteObject, RemoteFile] = {}
+
         def beside(kind: FileKind, of: ListedSegment | None = listed) -> RemoteFile | None:
             item = None if of is None else of.objects.get(kind)
-            return None if item is None else self._opened(_Held(item.size, item.modified_ns, item=item), item)
+            if item is None:
+                return None
+            if item not in opened:
+                opened[item] = self._opened(_Held(item.size, item.modified_ns, item=item), item)
+            return opened[item]
 
         snapshot = FileKind.PRODUCER_SNAPSHOT
-        return Identity(listed.base_offset, last_offset, epochs, beside, lambda: beside(snapshot, before))
+        return Identity(listed.base_offset, last_offset, epochs, beside, lambda: beside(snapshot, before), described)
 
     def identify(self, listed: ListedSegment) -> None:
         """Raises `StorageError` where a segment's log may be another one, by what lies beside it alone."""
         item = listed.objects[FileKind.LOG]
-        identity = self._identity_of(listed, None, epochs_of(self.tier, listed))
-        self._opened(_Held(item.size, item.modified_ns, item=item, identity=identity, copied=item.size), item).close()
+        identity = self._identity_of(listed, self.tier.described(listed), None, epochs_of(self.tier, listed))
+        size = self.tier.size(item)
+        self._opened(_Held(size, item.modified_ns, item=item, identity=identity, copied=size), item).close()
+
+    def others_in_place(self, key: Key) -> Iterator[tuple[RemoteObject, RemoteSegment]]:
+        """Logs that are others than those that the events name, though of the same size; reads the ends of all.
+
+        `StorageError` where one cannot be read.
+        """
+        listed = {each.id: each for each in self.listed.get(key, ())}
+        for segment in self._by_events(key):
+            there = listed.get(segment.id)
+            if there is None or not there.has_log or not segment.is_readable:
+                continue
+            item = there.objects[FileKind.LOG]
+            identity = self._identity_of(there, segment, None, ())
+            log = self.tier.open(item)
+            try:
+                if log.size == segment.size and identity.is_of_other_times(log):
+                    yield item, segment
+            finally:
+                log.close()
 
     def _side_files(self, key: Key) -> Iterator[tuple[str, _Held]]:
         """What a partition directory would have, where there is none."""
         last = self._last(key) or self.listed[key][-1]
-        if last.epochs is not None:
-            item = last.epochs
+        item = last.epochs
+        if item is not None and self._can_be_opened(item):
             yield LEADER_EPOCH_CHECKPOINT, _Held(item.size, item.modified_ns, item=item)
         data = encode_partition_metadata(PartitionMetadata(0, last.topic_id))
         yield PARTITION_METADATA, _Held(len(data), 0, data=data)
+
+    def _can_be_opened(self, item: RemoteObject) -> bool:
+        """If not, the log is listed without it: what is wrong is told by all that is read of it."""
+        try:
+            self._opened(_Held(item.size, item.modified_ns, item=item), item).close()
+        except StorageError:
+            return False
+        return True
 
     # -- what `log.disk.remote.Storage` asks for ------------------------------------------------------------------
 
@@ -304,7 +350,7 @@ class BothTiers:
                 found = self._files(directory)
                 return [
                     RemoteEntry(name, f"{self.path}/{directory}/{name}", False, self._size(held, directory, name),
-                                held.modified_ns, held.newest, held.untold is not None)
+                                held.modified_ns, held.newest, held.untold is not None and held.newest is None)
                     for name, held in found.items()
                 ]  # fmt: skip
             case _:
@@ -334,11 +380,12 @@ class BothTiers:
     def log_of(self, key: Key, stretch: RemoteStretch) -> tuple[RemoteFile, RemoteObject]:
         """The log object of a stretch, up to its last offset; `StorageError` if it is not as it was copied."""
         there = next((each for each in self.listed.get(key, ()) if each.id == stretch.segment.id), None)
-        item = None if there is None else there.objects.get(FileKind.LOG)
+        item = None if there is None or there.lacking else there.objects.get(FileKind.LOG)
         if item is None:
             place = f"{self.tier.place}: segment {stretch.segment.id}"
             raise MissingFileError(2, "the remote segment has no log object", place)
-        held = _Held(item.size, item.modified_ns, item=item, copied=stretch.segment.size,
+        size = stretch.segment.size if item.is_packed else item.size
+        held = _Held(size, item.modified_ns, item=item, copied=stretch.segment.size,
                      untold=None if self._by_events(key) else (key, stretch.segment))  # fmt: skip
         file = self._opened(held, item)
         if stretch.until is None:
@@ -364,7 +411,7 @@ class BothTiers:
         if held is None:
             raise MissingFileError(2, "there is no such file", path)
         if held.data is not None:
-            return _Bytes(held.data)
+            return InMemory(held.data)
         if held.local is not None:
             return FileSource(held.local)
         if held.item is None:
@@ -372,7 +419,9 @@ class BothTiers:
         return self._opened(held, held.item)
 
     def _opened(self, held: _Held, item: RemoteObject) -> RemoteFile:
-        if held.copied is None and item.size <= _SMALL:
+        if held.is_missing:
+            raise MissingFileError(2, "there is no such file", item.path)
+        if held.copied is None and (item.is_packed or item.size <= _SMALL):
             return self._whole(item)
         file = self.tier.open(item)
         size = held.size
@@ -385,7 +434,7 @@ class BothTiers:
         except BaseException:
             file.close()
             raise
-        return file if size >= file.size else _First(file, size)
+        return file if size >= file.size else FirstBytes(file, size)
 
     def _proven(self, identity: Identity, log: RemoteFile, item: RemoteObject) -> int:
         """How many bytes of a log are of this segment; `StorageError` where it may be another one."""
@@ -398,54 +447,19 @@ class BothTiers:
 
     def _whole(self, item: RemoteObject) -> RemoteFile:
         """A small file beside a log, which several look-ups ask for; the last ones are kept."""
-        kept = self._small.pop(item.path, None)
+        kept = self._small.pop((item.path, item.part), None)
         if kept is None:
             file = self.tier.open(item)
             if file.size > _SMALL:
                 return file
             try:
-                kept = _Bytes(file.read(0, file.size))
+                kept = InMemory(file.read(0, file.size))
             finally:
                 file.close()
-        self._small[item.path] = kept
+        self._small[item.path, item.part] = kept
         if len(self._small) > _KEPT:
             del self._small[next(iter(self._small))]
         return kept
-
-
-class _Bytes:
-    """A small file that is nowhere."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    @property
-    def size(self) -> int:
-        return len(self._data)
-
-    def read(self, position: int, length: int) -> bytes:
-        return self._data[position : position + length]
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-class _First:
-    """The first bytes of a file."""
-
-    def __init__(self, file: RemoteFile, size: int) -> None:
-        self._file = file
-        self._size = size
-
-    @property
-    def size(self) -> int:
-        return self._size
-
-    def read(self, position: int, length: int) -> bytes:
-        return self._file.read(position, min(length, self._size - position)) if position < self._size else b""
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _size_until(tier: RemoteTier, item: RemoteObject, last: int) -> int:

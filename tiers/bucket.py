@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.log.disk.files import MissingFileError
+from kafkalog.tiers.asking import in_order
 from kafkalog.tiers.lineage import leads_to
 from kafkalog.tiers.remote_tier import ListedSegment, RemoteTier
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState
@@ -36,7 +37,7 @@ def epochs_of(tier: RemoteTier, listed: ListedSegment) -> tuple[LeaderEpoch, ...
         return ()
     try:
         file = tier.open(listed.epochs)
-    except MissingFileError:
+    except StorageError:
         return ()
     try:
         data = file.read(0, min(file.size, DEFAULT_LIMITS.checkpoint_bytes))
@@ -58,8 +59,20 @@ def segments_of(tier: RemoteTier, listed: Sequence[ListedSegment]) -> list[Remot
     chosen, epochs = _chosen(tier, listed)
     if not chosen:
         return []
-    ends = [each.base_offset - 1 for each in chosen[1:]] + [last_offset_of(tier, chosen[-1])]
-    return [_made(each, end, epochs) for each, end in zip(chosen, ends, strict=True)]
+    told = in_order(lambda each: _described(tier, each), chosen)
+    following = [each.base_offset - 1 for each in chosen[1:]] + [None]
+    return [
+        segment or _made(tier, each, last_offset_of(tier, each) if end is None else end, epochs)
+        for segment, each, end in zip(told, chosen, following, strict=True)
+    ]
+
+
+def _described(tier: RemoteTier, listed: ListedSegment) -> RemoteSegment | None:
+    """By its own objects; None where these say nothing that can be read, which is told when its log is opened."""
+    try:
+        return tier.described(listed)
+    except StorageError:
+        return None
 
 
 def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[ListedSegment], tuple[LeaderEpoch, ...]]:
@@ -67,7 +80,7 @@ def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[Lis
     by_base: dict[int, list[ListedSegment]] = defaultdict(list)
     for each in listed:
         by_base[each.base_offset].append(each)
-    with_log = [base for base, found in by_base.items() if any(FileKind.LOG in each.objects for each in found)]
+    with_log = [base for base, found in by_base.items() if any(each.has_log for each in found)]
     bases = sorted(base for base in by_base if with_log and min(with_log) <= base <= max(with_log))
     if not bases:
         return [], ()
@@ -80,13 +93,18 @@ def _chosen(tier: RemoteTier, listed: Sequence[ListedSegment]) -> tuple[list[Lis
     for base in bases:
         found = by_base[base]
         belonging = [each for each in found if _leads(tier, each, last, to_end=True)] if len(found) > 1 else found
-        chosen.append(max(belonging or found, key=_size))
+        chosen.append(max(belonging or found, key=lambda each: _size(tier, each)))
     return chosen, last
 
 
-def _size(listed: ListedSegment) -> int:
+def _size(tier: RemoteTier, listed: ListedSegment) -> int:
     log = listed.objects.get(FileKind.LOG)
-    return 0 if log is None else log.size
+    if log is None:
+        return 0
+    try:
+        return tier.size(log)
+    except StorageError:
+        return log.size
 
 
 def _reach(epochs: Sequence[LeaderEpoch]) -> tuple[int, int]:
@@ -96,12 +114,12 @@ def _reach(epochs: Sequence[LeaderEpoch]) -> tuple[int, int]:
 
 def _leads(tier: RemoteTier, listed: ListedSegment, epochs: Sequence[LeaderEpoch], *, to_end: bool = False) -> bool:
     offsets = [listed.base_offset]
-    if to_end and FileKind.LOG in listed.objects:
+    if to_end and listed.has_log:
         offsets.append(last_offset_of(tier, listed))
     return leads_to(epochs_of(tier, listed), epochs, *offsets)
 
 
-def _made(listed: ListedSegment, end: int, epochs: Sequence[LeaderEpoch]) -> RemoteSegment:
+def _made(tier: RemoteTier, listed: ListedSegment, end: int, epochs: Sequence[LeaderEpoch]) -> RemoteSegment:
     own = [each for each in epochs if each.start_offset <= end]
     while len(own) > 1 and own[1].start_offset <= listed.base_offset:
         own.pop(0)
@@ -113,7 +131,7 @@ def _made(listed: ListedSegment, end: int, epochs: Sequence[LeaderEpoch]) -> Rem
         start_offset=listed.base_offset,
         end_offset=end,
         max_timestamp=_UNKNOWN,
-        size=_size(listed),
+        size=_size(tier, listed),
         leader_epochs=tuple(own) or (LeaderEpoch(0, listed.base_offset),),
         has_transaction_index=FileKind.TRANSACTION_INDEX in listed.objects,
         custom_metadata=None,
@@ -126,16 +144,16 @@ def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
     log = tier.open(listed.objects[FileKind.LOG])
     try:
         last = listed.base_offset
-        for batch in Scanner(log, position=_last_indexed(tier, listed), check_crc=False):
+        for batch in Scanner(log, position=_last_indexed(tier, listed, log.size), check_crc=False):
             last = max(last, batch.last_offset)
         return last
     finally:
         log.close()
 
 
-def _last_indexed(tier: RemoteTier, listed: ListedSegment) -> int:
+def _last_indexed(tier: RemoteTier, listed: ListedSegment, log_size: int) -> int:
     item = listed.objects.get(FileKind.OFFSET_INDEX)
-    if item is None or item.size < OFFSET_ENTRY.size:
+    if item is None:
         return 0
     try:
         index = tier.open(item)
@@ -143,10 +161,10 @@ def _last_indexed(tier: RemoteTier, listed: ListedSegment) -> int:
         return 0
     try:
         slot = index.size // OFFSET_ENTRY.size - 1
-        data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
+        data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size) if slot >= 0 else b""
     finally:
         index.close()
     if len(data) != OFFSET_ENTRY.size:
         return 0
     position = OffsetEntry(*OFFSET_ENTRY.struct.unpack(data)).position
-    return position if 0 < position < listed.objects[FileKind.LOG].size else 0
+    return position if 0 < position < log_size else 0

@@ -21,6 +21,7 @@ from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.disk.remote import RemoteFile
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.tiers.lineage import epoch_at
+from kafkalog.tiers.segments import RemoteSegment
 
 __all__ = ["Identity", "last_time_entry"]
 
@@ -43,6 +44,8 @@ class Identity:
     beside: Beside
     before: Callable[[], RemoteFile | None]
     """opens the producer snapshot at the base offset"""
+    described: RemoteSegment | None = None
+    """what an object beside it that names the segment says of it, where there is one"""
     until: int | None = field(default=None, init=False)
     """bytes of the log that are before the next segment, where it holds more; known after `doubt`"""
 
@@ -52,6 +55,10 @@ class Identity:
         if head is None:
             return "it begins with no valid batch" if log.size else "it is empty"
         return self._of_head(head) or self._of_witnesses(log)
+
+    def is_of_other_times(self, log: RemoteFile) -> bool:
+        """Whether the log has not the timestamps that its time index and what describes it say: it is another one."""
+        return self._by_time(log) is False
 
     def _of_head(self, head: RecordBatch) -> str | None:
         first = head.header.first_offset
@@ -78,10 +85,16 @@ class Identity:
         if index is None or index.size % TIME_ENTRY.size:
             return None
         entry = last_time_entry(index)
+        if self.described is not None and (NO_TIMESTAMP if entry is None else entry.timestamp) != self._newest:
+            return False
         if entry is None:  # no batch has a timestamp
             return all(batch.header.max_timestamp == NO_TIMESTAMP for batch in Scanner(log, check_crc=False))
         batch = self._batch_at(log, self.base_offset + entry.relative_offset)
         return batch is not None and batch.header.max_timestamp == entry.timestamp
+
+    @property
+    def _newest(self) -> int:
+        return NO_TIMESTAMP if self.described is None else self.described.max_timestamp
 
     def _by_producers(self, log: RemoteFile) -> bool | None:
         """Whether the latest batch of the snapshot is there, and what is older is in the one before; None: untold."""
@@ -121,7 +134,11 @@ class Identity:
                 self.until = batch.position
                 break
             last = batch
-        return None if last is None else self._of_epoch(last, "last")
+        if last is None:
+            return None
+        if self.described is not None and self.until is None and last.last_offset != self.described.end_offset:
+            return f"it ends with offset {last.last_offset}, and was copied up to {self.described.end_offset}"
+        return self._of_epoch(last, "last")
 
     def _of_epoch(self, batch: RecordBatch, which: str) -> str | None:
         epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import absolute, is_directory, scan_directory
 from kafkalog.log.disk.object_store import StorageOptions
 from kafkalog.log.disk.remote import is_mounted, is_uri
+from kafkalog.tiers.aiven.layout import AivenTier
 from kafkalog.tiers.local_tiered_storage import LocalTieredStorage
 from kafkalog.tiers.remote_tier import RemoteTier
 
-__all__ = ["LAYOUTS", "open_tier"]
+__all__ = ["LAYOUTS", "key_files", "open_tier"]
 
-LAYOUTS: Mapping[str, type[RemoteTier]] = {LocalTieredStorage.layout: LocalTieredStorage}
+LAYOUTS: Mapping[str, type[RemoteTier]] = {each.layout: each for each in (AivenTier, LocalTieredStorage)}
+"""in the order in which a place is tried: a topic of the first may be named like a partition of the second"""
 
 
-def open_tier(uri: str, *, layout: str | None = None, storage: Mapping[str, str] | None = None) -> RemoteTier:
+def open_tier(
+    uri: str,
+    *,
+    layout: str | None = None,
+    storage: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] | None = None,
+) -> RemoteTier:
     """The remote tier at a URI or a local path, whose layout is found out where none is named.
 
     Raises `UsageError` where there is no such place or layout, `StorageError` where it cannot be read.
 
     * `uri`: the directory or prefix that the storage plugin writes to
-    * `layout`: `local-tiered-storage`
+    * `layout`: `local-tiered-storage` or `aiven`
     * `storage`: options of the object store without their prefix `storage.`, as for Spark's URIs
+    * `keys`: files of private RSA keys (PEM) by the ids of their pairs, where segments are encrypted; the id '' is for
+      every pair of which no other is given
     """
     if layout is not None and layout not in LAYOUTS:
         raise UsageError(f"unknown layout {layout!r} of a remote tier: there is {', '.join(LAYOUTS)}")
@@ -33,10 +43,16 @@ def open_tier(uri: str, *, layout: str | None = None, storage: Mapping[str, str]
     if not is_directory(place):
         raise UsageError(f"{uri} is not a directory or prefix with objects in it: no remote tier is there")
     if layout is not None:
-        return LAYOUTS[layout](place)
+        return LAYOUTS[layout](place, keys)
     names = [entry.name for entry in scan_directory(place)]
     for known in LAYOUTS.values():
         if known.fits(place, names):
-            return known(place)
+            return known(place, keys)
     shown = ", ".join(names[:3]) or "nothing"
     raise UsageError(f"{uri} has no layout of a remote tier that is known ({', '.join(LAYOUTS)}): it holds {shown}")
+
+
+def key_files(given: Iterable[str]) -> dict[str, str]:
+    """`keys` of `open_tier` from texts ID=FILE or FILE, as options have them."""
+    parts = [each.partition("=") for each in given]
+    return {pair if sign else "": path if sign else pair for pair, sign, path in parts}

@@ -8,9 +8,10 @@ topics may: names are split by places.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.files import FileSource, is_directory, scan_directory
 from kafkalog.log.disk.remote import RemoteFile
@@ -46,7 +47,9 @@ class LocalTieredStorage:
 
     layout = "local-tiered-storage"
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str, keys: Mapping[str, str] | None = None) -> None:
+        if keys:
+            raise UsageError(f"{place}: the layout {self.layout} encrypts nothing, and a private key was given")
         inside = f"{place.rstrip('/')}/{_ROOT}"
         self.place = inside if is_directory(inside) else place
         """the directory that holds one for each partition"""
@@ -101,6 +104,13 @@ class LocalTieredStorage:
     def open(self, item: RemoteObject) -> RemoteFile:
         """The object is the file."""
         return FileSource(item.path)
+
+    def size(self, item: RemoteObject) -> int:
+        """As it is listed."""
+        return item.size
+
+    def described(self, listed: ListedSegment) -> None:
+        """Objects are byte copies of local files, and say no more than these."""
 
 
 def _directory(name: str) -> _Directory | None:

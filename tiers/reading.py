@@ -17,7 +17,7 @@ from kafkalog.log.disk.files import PathLike, absolute, is_directory
 from kafkalog.log.disk.remote import storage_of
 from kafkalog.tiers.beside import remote_metadata_in
 from kafkalog.tiers.both import BothTiers
-from kafkalog.tiers.layouts import open_tier
+from kafkalog.tiers.layouts import key_files, open_tier
 from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = ["RemotePart", "TierBounds", "mounted", "open_partition", "tier_bounds"]
@@ -82,26 +82,35 @@ class RemotePart:
     """A remote tier that was named and is opened when paths are read with it; wherever it travels, they can be read."""
 
     def __init__(
-        self, uri: str, layout: str | None = None, found: Mapping[tuple[str, ...], Mounted] | None = None
+        self,
+        uri: str,
+        layout: str | None = None,
+        keys: tuple[str, ...] = (),
+        found: Mapping[tuple[str, ...], Mounted] | None = None,
     ) -> None:
         self.uri = uri
         self.layout = layout
+        self.keys = keys
+        """files of private keys, as `key_files` takes them"""
         self._found = dict(found or {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemotePart, (self.uri, self.layout, self._found)
+        return RemotePart, (self.uri, self.layout, self.keys, self._found)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RemotePart) and (self.uri, self.layout) == (other.uri, other.layout)
+        return isinstance(other, RemotePart) and self._named() == other._named()
 
     def __hash__(self) -> int:
-        return hash((self.uri, self.layout))
+        return hash(self._named())
+
+    def _named(self) -> tuple[object, ...]:
+        return self.uri, self.layout, self.keys
 
     def paths(self, paths: Sequence[str]) -> list[str]:
         """The paths that stand for both tiers; the tier is opened once for the same paths."""
         asked = tuple(paths)
         if asked not in self._found:
-            self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout))
+            self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout, keys=key_files(self.keys)))
         return [path for _, path in self._found[asked]]
 
 
@@ -111,6 +120,7 @@ def open_partition(
     remote: str | RemoteTier | None = None,
     layout: str | None = None,
     storage: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Partition:
     """The partition directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
@@ -121,7 +131,7 @@ def open_partition(
 
     * `remote`: the URI or path of the remote tier, or the tier
     * `layout`: of the tier, where it is not to be found out
-    * `storage`: options of the object store, as for `open_tier`
+    * `storage`, `keys`: as for `open_tier`
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if remote is None:
@@ -129,7 +139,7 @@ def open_partition(
     text = os.fspath(path)
     if parse_partition_directory(os.path.basename(absolute(text))) is None:
         raise UsageError(f"{text} is not named like a partition directory (<topic>-<partition>): its topic is unknown")
-    tier = open_tier(remote, layout=layout, storage=storage) if isinstance(remote, str) else remote
+    tier = open_tier(remote, layout=layout, storage=storage, keys=keys) if isinstance(remote, str) else remote
     root, name = os.path.dirname(absolute(text)), os.path.basename(absolute(text))
     both = BothTiers(root, tier, remote_metadata_in([root]))
     return local.open_partition(f"{both.path}/{name}", limits=limits)

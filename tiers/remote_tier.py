@@ -12,6 +12,7 @@ from typing import Protocol
 
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.tiers.segments import RemoteSegment
 
 __all__ = ["ListedSegment", "RemoteObject", "RemoteTier"]
 
@@ -23,8 +24,12 @@ class RemoteObject:
     path: str
     """of the object, a URI or a local path"""
     size: int
-    """bytes of the file that it holds; of a layout that packs it, as far as the listing tells"""
+    """bytes of the object, which are those of the file that it holds unless it is packed"""
     modified_ns: int
+    part: str = ""
+    """which file it is of those in one object, where the layout has several there"""
+    is_packed: bool = False
+    """what it holds has another size, which `RemoteTier.size` tells"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,13 @@ class ListedSegment:
     objects: Mapping[FileKind, RemoteObject]
     epochs: RemoteObject | None = None
     """the leader epochs up to the segment's end, as a leader-epoch-checkpoint"""
+    lacking: tuple[str, ...] = ()
+    """suffixes of objects that are not there, and without which no other one can be read"""
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there is one that can be read, as far as the listing tells."""
+        return FileKind.LOG in self.objects and not self.lacking
 
     @property
     def key(self) -> tuple[str, int]:
@@ -54,8 +66,8 @@ class RemoteTier(Protocol):
     place: str
     """where it is, a URI or a local path"""
 
-    def __init__(self, place: str) -> None:
-        """At a URI or a local path; nothing is read yet."""
+    def __init__(self, place: str, keys: Mapping[str, str] | None = None) -> None:
+        """At a URI or a local path, with the files of private keys by the ids of their pairs; nothing is read yet."""
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
@@ -69,3 +81,9 @@ class RemoteTier(Protocol):
 
     def open(self, item: RemoteObject) -> RemoteFile:
         """The file that an object holds, for reads at positions; `MissingFileError` if it has gone."""
+
+    def size(self, item: RemoteObject) -> int:
+        """Bytes of the file that an object holds; `StorageError` if what says so does not agree with the listing."""
+
+    def described(self, listed: ListedSegment) -> RemoteSegment | None:
+        """A segment as the event of its copy has it, where its own objects say that; None of other layouts."""

@@ -162,6 +162,11 @@ class FileSource:
         return self._descriptor
 
     @property
+    def is_remote(self) -> bool:
+        """It is not on a disk here: each read takes a request."""
+        return self._remote is not None
+
+    @property
     def identity(self) -> tuple[int, int] | None:
         """Device and inode; None for what is in an object store."""
         if self._remote is not None:

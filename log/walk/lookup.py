@@ -14,6 +14,8 @@ from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.walk.narrowing import is_worth_it, narrowed
 
 __all__ = ["start_position"]
 
@@ -27,6 +29,11 @@ _BEYOND = 1 << 64
 def _entry(index: Source, slot: int) -> OffsetEntry:
     data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
     return OffsetEntry(*OFFSET_ENTRY.struct.unpack(data)) if len(data) == OFFSET_ENTRY.size else OffsetEntry(0, 0)
+
+
+def _relative_offset(entry: bytes) -> int:
+    found = OffsetEntry(*OFFSET_ENTRY.struct.unpack(entry))
+    return _BEYOND if found.position <= 0 else found.relative_offset
 
 
 def _fits(log: Source, entry: OffsetEntry, base_offset: int, target: int, limits: Limits) -> bool:
@@ -54,11 +61,13 @@ def start_position(
     relative = target - base_offset
 
     def key(slot: int) -> int:
-        entry = _entry(index, slot)
-        return _BEYOND if entry.position <= 0 else entry.relative_offset
+        data = index.read(slot * OFFSET_ENTRY.size, OFFSET_ENTRY.size)
+        return _relative_offset(bytes(data)) if len(data) == OFFSET_ENTRY.size else _BEYOND
 
-    slots = index.size // OFFSET_ENTRY.size
-    found = bisect_right(range(slots), relative, key=key)
+    slots = range(index.size // OFFSET_ENTRY.size)
+    if isinstance(index, FileSource) and is_worth_it(index):
+        slots = range(*narrowed(index, OFFSET_ENTRY.size, _relative_offset, relative + 1))
+    found = slots.start + bisect_right(slots, relative, key=key)
     probing = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
     for slot in range(found - 1, max(found - 1 - _TRIES, -1), -1):
         entry = _entry(index, slot)

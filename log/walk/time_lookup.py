@@ -23,6 +23,7 @@ from kafkalog.codec.rules import ends_reading
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.disk.unchanged import settled_state
+from kafkalog.log.walk.narrowing import is_worth_it, narrowed
 from kafkalog.log.walk.sliced import Sliced, run_slices
 
 if TYPE_CHECKING:
@@ -43,7 +44,11 @@ def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
         return []
     try:
         with FileSource(path) as index:
-            for _slot, fields in each_slot(index, TIME_ENTRY):
+            start, end = 0, None
+            if is_worth_it(index):
+                first, last_slot = narrowed(index, TIME_ENTRY.size, _time_of, timestamp, segment.newest)
+                start, end = first * TIME_ENTRY.size, last_slot * TIME_ENTRY.size
+            for _slot, fields in each_slot(index, TIME_ENTRY, start=start, end=end):
                 entry = TimeEntry(*fields)
                 if entry.timestamp >= timestamp or not time_entry_increases(last[-1] if last else None, entry):
                     break
@@ -51,6 +56,10 @@ def _entries_before(segment: Segment, timestamp: int) -> list[TimeEntry]:
     except (MissingFileError, NotRegularFileError):
         return []
     return list(last)
+
+
+def _time_of(entry: bytes) -> int:
+    return TimeEntry(*TIME_ENTRY.struct.unpack(entry)).timestamp
 
 
 def position_for_timestamp(

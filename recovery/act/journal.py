@@ -299,6 +299,7 @@ class _Reader:
             ActionKind.WRITE: (step.after,),
             ActionKind.REMOVE_DIRECTORY: (step.before, step.entries),
             ActionKind.RENAME_DIRECTORY: (step.target,),
+            ActionKind.MAKE_DIRECTORY: (),
         }
         if any(each is None for each in needed[step.kind]):
             self.refuse(f"a step of kind {step.kind} lacks what it needs")

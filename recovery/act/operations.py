@@ -21,7 +21,7 @@ from kafkalog.recovery.facts.survey import FileFacts
 __all__ = ["FILES", "STAGED", "Disks", "Operation", "need", "owner_of_new", "tail_of"]
 
 FILES, STAGED = "files", "staged"
-_FILE_MODE = 0o644
+_FILE_MODE, _DIRECTORY_MODE = 0o644, 0o755
 
 
 class Disks:
@@ -336,6 +336,26 @@ class DropDirectory(Operation):
     def take_back(self, disks: Disks) -> None:
         disks.root.make_directory(self.path.path)
         disks.root.set_attributes(self.path.path, self.before.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class MakeDirectory(Operation):
+    """Make a directory; taking back what was written in it has emptied it."""
+
+    path: Place
+
+    def describe(self, timeline: Timeline) -> None:
+        need(timeline.state(self.path) == ABSENT)
+        timeline.put(self.path, A_DIRECTORY)
+
+    def do(self, disks: Disks) -> None:
+        disks.root.make_directory(self.path.path, _DIRECTORY_MODE)
+        disks.root.give(self.path.path, disks.root.owner.st_uid, disks.root.owner.st_gid)
+        disks.sync(self.path)
+
+    def take_back(self, disks: Disks) -> None:
+        disks.root.remove_directory(self.path.path)
+        disks.sync(self.path)
 
 
 @dataclass(frozen=True, slots=True)

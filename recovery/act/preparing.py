@@ -111,6 +111,9 @@ class _Preparation:
                 return Step(action.kind, path, action.target)
             case ActionKind.REMOVE_DIRECTORY:
                 return self.directory(path)
+            case ActionKind.MAKE_DIRECTORY:
+                self.refuse_target(path)
+                return Step(action.kind, path)
             case ActionKind.TRUNCATE:
                 return self.truncation(path, action.size or 0)
             case ActionKind.RENAME:

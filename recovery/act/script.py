@@ -16,6 +16,7 @@ from kafkalog.recovery.act.operations import (
     DropDirectory,
     Install,
     Link,
+    MakeDirectory,
     Move,
     MoveDirectory,
     Operation,
@@ -91,6 +92,9 @@ class _Writer:
                 self.add(Move(path, Place(False, target)))
             case Step(kind=ActionKind.RENAME_DIRECTORY, target=str(target)):
                 self.add(MoveDirectory(path, Place(False, target)))
+            case Step(kind=ActionKind.MAKE_DIRECTORY):
+                need(not self.timeline.knows(path))
+                self.add(MakeDirectory(path))
             case Step(kind=ActionKind.WRITE, after=FileState() as after):
                 staged = Place(True, f"{STAGED}/{number}")
                 self.new(staged, Whole(after.size, after.digest))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition
@@ -55,6 +55,7 @@ def verify_remote(
     def check(partition: Partition, told: OnRead | None) -> PartitionReport:
         try:
             report = verify_partition(partition, deep=deep, limits=limits, on_read=told, tables=tables)
+            report.findings = [*report.findings, *_others(both, partition)]
         except StorageError as error:
             report = PartitionReport(partition.path, segments=len(partition.segments))
             report.findings = [*partition.findings, unreadable(error, partition.path)]
@@ -64,3 +65,14 @@ def verify_remote(
 
     reports = list(in_order(chosen, check, size=lambda each: each.size, jobs=jobs, on_read=on_read))
     return DirectoryReport(tier.place, reports, named(log_dir.findings))
+
+
+def _others(both: BothTiers, partition: Partition) -> Iterator[Finding]:
+    """Logs of others in the places of those that were copied."""
+    for item, segment in both.others_in_place((partition.topic or "", partition.partition or 0)):
+        detail = (
+            f"this is the log of another segment: its timestamps are not those of segment {segment.id}, "
+            f"offsets {segment.start_offset} to {segment.end_offset}"
+        )
+        code = FindingCode.REMOTE_OBJECT_DAMAGED
+        yield Finding(code, Severity.ERROR, None, segment.start_offset, detail, item.path)

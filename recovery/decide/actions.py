@@ -42,6 +42,8 @@ class ActionKind(enum.StrEnum):
     """move a directory with all that is in it to quarantine"""
     RENAME_DIRECTORY = "rename_directory"
     """give the partition directory another name"""
+    MAKE_DIRECTORY = "make_directory"
+    """make a partition directory that is not there"""
 
 
 @dataclass(frozen=True, slots=True)

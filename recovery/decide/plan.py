@@ -109,6 +109,8 @@ class Plan:
     """what each way of recovering keeps and loses"""
     deleted: str | None = None
     """one sentence, where what was deleted is still there and held by nothing else"""
+    begins: Mapping[str, int] = field(default_factory=dict)
+    """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
 
     @property
     def needs_consent(self) -> bool:
@@ -173,6 +175,7 @@ class Plan:
             "needs_consent": self.needs_consent,
             "insides": str(Insides.READABLE if self.mode is Mode.SALVAGE else Insides.NOT_EXAMINED),
             "deleted": self.deleted,
+            "begins": dict(self.begins),
             "declined": dict(self.declined),
             "ways": [way.as_dict() for way in self.choice.ways],
             "recommended": None if best is None else str(best.way),

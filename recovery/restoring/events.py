@@ -129,13 +129,16 @@ def _fields(
 ) -> dict[str, Any] | None:
     """What the first event of a segment says; None where it cannot be told."""
     tier = both.tier
-    gone = [kind.value for kind in _NEEDED if kind not in listed.objects]
+    gone = [*listed.lacking, *(kind.value for kind in _NEEDED if kind not in listed.objects)]
     epochs = epochs_of(tier, listed)
     why = f"lacks {', '.join(gone)}" if gone else "" if epochs else "has no leader epochs that can be read"
     if not why:
         try:
             both.identify(listed)
-            end, newest = last_offset_of(tier, listed), _newest(tier, listed)
+            described = tier.described(listed)
+            end = last_offset_of(tier, listed) if described is None else described.end_offset
+            newest = _newest(tier, listed) if described is None else described.max_timestamp
+            size = tier.size(listed.objects[FileKind.LOG])
         except StorageError as error:
             why = f"cannot be read: {error.strerror or error}"
     if why:
@@ -156,10 +159,12 @@ def _fields(
         "segment_leader_epochs": [
             {"leader_epoch": each.epoch, "offset": each.start_offset} for each in _own(epochs, listed.base_offset, end)
         ],
-        "segment_size_in_bytes": listed.objects[FileKind.LOG].size,
+        "segment_size_in_bytes": size,
         "custom_metadata": None,
         "remote_log_segment_state": int(RemoteSegmentState.COPY_SEGMENT_STARTED),
-        "txn_index_empty": FileKind.TRANSACTION_INDEX not in listed.objects,
+        "txn_index_empty": FileKind.TRANSACTION_INDEX not in listed.objects
+        if described is None
+        else not described.has_transaction_index,
     }
 
 

@@ -34,7 +34,8 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.remote import RemoteFile
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.act.fs import PIECE, FileSystem, own_file
-from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.recovery.restoring.beginning import beginning_of, is_missed, local_logs
 from kafkalog.tiers.both import BothTiers
 from kafkalog.tiers.lineage import RemoteStretch
 from kafkalog.tiers.remote_tier import RemoteTier
@@ -67,13 +68,13 @@ def bring_back(
     facts = read_topic_facts([root])
     both = BothTiers(root, tier, facts.tiering.remote)
     log_dir = open_log_dir(root, tolerant=True)
-    local = {key: log_dir[key] for key in log_dir if len(log_dir.live(*key)) == 1}
+    local = dict(local_logs(log_dir))
     found = []
     with FileSystem(root) as fs:
         for key in sorted(both.listed):
             topic, number = key
             is_meant = select.takes(topic, number) and topic != REMOTE_LOG_METADATA_TOPIC
-            if is_meant and (key in local or _is_missed(key, facts)):
+            if is_meant and (key in local or is_missed(key, facts)):
                 begins = keep_remote and key not in local
                 found.append(_begin_after(fs, both, key) if begins else _bring_back(fs, both, key, local.get(key)))
         written = [each for each in found if each.segments or (each.is_new and both.copied(_key(each.name)))]
@@ -87,11 +88,6 @@ def bring_back(
 def _key(name: str) -> Key:
     topic, _, number = name.rpartition("-")
     return topic, int(number)
-
-
-def _is_missed(key: Key, facts: TopicFacts) -> bool:
-    """A log of this broker's that is not there."""
-    return facts.node_id is None or facts.source is None or facts.node_id in facts.replicas.get(key, ())
 
 
 def _bring_back(fs: FileSystem, both: BothTiers, key: Key, partition: Partition | None) -> BroughtBack:
@@ -110,10 +106,10 @@ def _bring_back(fs: FileSystem, both: BothTiers, key: Key, partition: Partition 
         path = f"{name}/{segment_file(base, FileKind.LOG)}"
         try:
             fs.write_new(path, _pieces(file), file.size, own_file())
+            size += file.size
         finally:
             file.close()
         fs.set_mtime(path, item.modified_ns)
-        size += item.size
     if stretches:
         fs.sync_directory(name)
     return BroughtBack(name, len(stretches), size, partition is None)
@@ -128,30 +124,14 @@ def _new_directory(fs: FileSystem, both: BothTiers, key: Key) -> None:
 
 
 def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
-    """What a follower makes of a log whose beginning is remote (`TierStateMachine.buildRemoteLogAuxState`).
-
-    An empty segment after the last remote offset, the epochs up to there, and the producers at that offset.
-    """
-    name = str(PartitionName(*key))
-    stretches = both.copied(key)
-    if not stretches:
-        return BroughtBack(name, 0, 0, is_new=True)
-    last = stretches[-1]
-    both.log_of(key, last)[0].close()  # it is there, and as it was copied
-    end = last.last + 1
-    _new_directory(fs, both, key)
-    _write(fs, f"{name}/{segment_file(end, FileKind.LOG)}", b"")
-    listed = next(each for each in both.listed[key] if each.id == last.segment.id)
-    item = listed.objects.get(FileKind.PRODUCER_SNAPSHOT)
-    if item is not None and last.until is None:
-        file = both.tier.open(item)
-        try:
-            path = f"{name}/{segment_file(end, FileKind.PRODUCER_SNAPSHOT)}"
-            fs.write_new(path, _pieces(file), file.size, own_file())
-        finally:
-            file.close()
-    fs.sync_directory(name)
-    return BroughtBack(name, 0, 0, is_new=True)
+    """Nothing of it is local: it goes on after its remote part."""
+    begun = beginning_of(both, key)
+    if begun is not None:
+        fs.make_directory(begun.name, 0o755)
+        for name, data in begun.files.items():
+            _write(fs, f"{begun.name}/{name}", data)
+        fs.sync_directory(begun.name)
+    return BroughtBack(str(PartitionName(*key)), 0, 0, is_new=True)
 
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:

@@ -47,7 +47,14 @@ def consumed(cluster: TieredCluster, through: int, topics: tuple[str, ...]) -> J
     }
 
 
-def save(cluster: TieredCluster, name: str, nodes: tuple[int, ...], read: Json, note: str) -> None:
+def save(
+    cluster: TieredCluster,
+    name: str,
+    nodes: tuple[int, ...],
+    read: Json,
+    note: str,
+    beside: dict[str, Path] | None = None,
+) -> None:
     target = FOLDER / name
     shutil.rmtree(target, ignore_errors=True)
     (target / "expected").mkdir(parents=True)
@@ -61,7 +68,7 @@ def save(cluster: TieredCluster, name: str, nodes: tuple[int, ...], read: Json, 
                     row = {"topic": topic, "partition": int(number), **record, "timestamp_type": kind}
                     lines.write(json.dumps(row, separators=(",", ":")).encode() + b"\n")
     volumes = {"broker" if nodes == (1,) else f"broker-{node}": cluster[node].log_dir for node in nodes}
-    archive(target / "data.tar.gz", {**volumes, "remote": cluster.remote}, left_out=(".lock",))
+    archive(target / "data.tar.gz", {**volumes, **(beside or {"remote": cluster.remote})}, left_out=(".lock",))
     case = {
         "note": note,
         "kafka": VERSION,

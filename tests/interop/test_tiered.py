@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 import kafka_jars
 import kafkalog
 from kafka_needed import kafka_needed
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.recovery.restoring.events import rebuild_remote_metadata
-from kafkalog.recovery.run import RecoveryOptions, recover_into
-from kafkalog.tiers.layouts import open_tier
+from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
+from kafkalog.tiers.remote_tier import RemoteTier
 from tiered_cluster import DENSE, MOST_LOCAL, TieredCluster, pay, produce, quiet, states
 from trees import stamps
 
@@ -66,45 +69,96 @@ def in_place(made: Path, log_dir: Path) -> None:
 
 def test_whole_logs_from_the_remote_tier(tmp_path: Path) -> None:
     with started(tmp_path) as cluster:
-        before = filled(cluster)
-        cluster[1].stop()
-        log_dir = cluster[1].log_dir
-        known = states([log_dir])
-        assert min(int(path.stem) for path in (log_dir / "orders-0").glob("*.log")) > 0
-        done = recover_into(log_dir, tmp_path / "made", RecoveryOptions(), tier=open_tier(str(cluster.remote)))
-        assert done.changed
-        assert (tmp_path / "made" / "orders-0" / f"{0:020}.log").is_file()
-        in_place(tmp_path / "made", log_dir)
-        serves_all_and_copies_nothing_again(cluster, before, known)
+        whole_logs(cluster, tmp_path)
 
 
-def test_logs_that_are_gone_begin_after_their_remote_part(tmp_path: Path) -> None:
+def whole_logs(cluster: TieredCluster, work: Path) -> None:
+    before = filled(cluster)
+    cluster[1].stop()
+    log_dir = cluster[1].log_dir
+    known = states([log_dir])
+    assert min(int(path.stem) for path in (log_dir / "orders-0").glob("*.log")) > 0
+    done = recover_into(log_dir, work / "made", RecoveryOptions(), tier=cluster.tier())
+    assert done.changed
+    assert (work / "made" / "orders-0" / f"{0:020}.log").is_file()
+    in_place(work / "made", log_dir)
+    serves_all_and_copies_nothing_again(cluster, before, known)
+
+
+def gone(log_dir: Path, topic: str) -> None:
+    """The whole directory, as with a lost disk."""
+    shutil.rmtree(log_dir / f"{topic}-0")
+
+
+def zeroed(log_dir: Path, topic: str) -> None:
+    for path in (log_dir / f"{topic}-0").glob("*.log"):
+        path.write_bytes(bytes(path.stat().st_size))
+
+
+def without_its_end(log_dir: Path, topic: str) -> None:
+    """Each segment but a first one that is remote too, and that is cut in its middle."""
+    first, *others = sorted((log_dir / f"{topic}-0").glob("*.log"))
+    for path in others:
+        for each in path.parent.glob(f"{path.stem}.*"):
+            each.unlink()
+    first.write_bytes(first.read_bytes()[: first.stat().st_size // 2])
+
+
+def into_a_copy(log_dir: Path, tier: RemoteTier, made: Path) -> None:
+    recover_into(log_dir, made, RecoveryOptions(), tier=tier, keep_remote=True)
+    in_place(made, log_dir)
+
+
+def where_it_is(log_dir: Path, tier: RemoteTier, _made: Path) -> None:
+    """Undone once before: undo leaves what a run can do again."""
+    options = RecoveryOptions(rules=Rules(mode=Mode.REMOTE), tier=tier)
+    before = stamps(log_dir)
+    assert recover_all([log_dir], options)[0].changed
+    kafkalog.undo(log_dir)
+    assert stamps(log_dir) == before
+    assert recover_all([log_dir], options)[0].changed
+
+
+@pytest.mark.parametrize(("lose", "bring_back"), [
+    (gone, into_a_copy), (gone, where_it_is), (zeroed, where_it_is), (without_its_end, where_it_is),
+])  # fmt: skip
+def test_logs_that_are_lost_begin_after_their_remote_part(
+    lose: Callable[[Path, str], None], bring_back: Callable[[Path, RemoteTier, Path], None], tmp_path: Path
+) -> None:
     """All that was copied is served, from the remote tier; what was not was lost with the disk."""
     with started(tmp_path) as cluster:
-        before = filled(cluster)
-        cluster[1].stop()
-        log_dir = cluster[1].log_dir
-        ends = {topic: max(int(path.stem) for path in (log_dir / f"{topic}-0").glob("*.log")) for topic in TOPICS}
-        for topic in TOPICS:
-            shutil.rmtree(log_dir / f"{topic}-0")
-        known = states([log_dir])
-        objects = {path: path.stat().st_size for path in cluster.remote.rglob("*.log")}
-        recover_into(
-            log_dir, tmp_path / "made", RecoveryOptions(), tier=open_tier(str(cluster.remote)), keep_remote=True
-        )
-        in_place(tmp_path / "made", log_dir)
-        cluster[1].start()
-        after = read(cluster)
-        for isolation, partitions in before.items():
-            for topic, end in ends.items():
-                wanted = [each for each in partitions[f"{topic}-0"]["records"] if each["offset"] < end]
-                assert after[isolation][f"{topic}-0"]["records"] == wanted
-                assert after[isolation][f"{topic}-0"]["start"] == partitions[f"{topic}-0"]["start"]
-        quiet(cluster, (1,), 4)
-        assert {path: path.stat().st_size for path in cluster.remote.rglob("*.log")} == objects
-        assert states([cluster[1].log_dir]) == known
-        produce(cluster, "orders", 3, 2)
-        assert len(read(cluster)["read_uncommitted"]["orders-0"]["records"]) == ends["orders"] + 3
+        goes_on_after_its_remote_part(cluster, lose, bring_back, tmp_path / "made")
+
+
+def goes_on_after_its_remote_part(
+    cluster: TieredCluster,
+    lose: Callable[[Path, str], None],
+    bring_back: Callable[[Path, RemoteTier, Path], None],
+    made: Path,
+) -> None:
+    before = filled(cluster)
+    cluster[1].stop()
+    log_dir = cluster[1].log_dir
+    ends = {topic: max(int(path.stem) for path in (log_dir / f"{topic}-0").glob("*.log")) for topic in TOPICS}
+    for topic in TOPICS:
+        lose(log_dir, topic)
+    known = states([log_dir])
+    objects = {path: path.stat().st_size for path in cluster.remote.rglob("*.log")}
+    bring_back(log_dir, cluster.tier(), made)
+    for topic, end in ends.items():
+        assert [path.name for path in (log_dir / f"{topic}-0").glob("*.log")] == [f"{end:020}.log"]
+    cluster[1].start()
+    after = read(cluster)
+    for isolation, partitions in before.items():
+        for topic, end in ends.items():
+            wanted = [each for each in partitions[f"{topic}-0"]["records"] if each["offset"] < end]
+            assert after[isolation][f"{topic}-0"]["records"] == wanted
+            assert after[isolation][f"{topic}-0"]["start"] == partitions[f"{topic}-0"]["start"]
+    quiet(cluster, (1,), 4)
+    assert {path: path.stat().st_size for path in cluster.remote.rglob("*.log")} == objects
+    assert states([cluster[1].log_dir]) == known
+    produce(cluster, "orders", 3, 2)
+    assert len(read(cluster)["read_uncommitted"]["orders-0"]["records"]) == ends["orders"] + 3
 
 
 def test_damaged_local_segments_left_to_the_remote_tier(tmp_path: Path) -> None:
@@ -124,18 +178,20 @@ def test_damaged_local_segments_left_to_the_remote_tier(tmp_path: Path) -> None:
 
 def test_events_rebuilt_from_the_objects(tmp_path: Path) -> None:
     with started(tmp_path) as cluster:
-        before = filled(cluster)
-        cluster[1].stop()
-        log_dir = cluster[1].log_dir
-        topic_id = read_topic_facts([str(log_dir)]).topic_ids[EVENTS]
-        for path in log_dir.glob(f"{EVENTS}-*"):
-            shutil.rmtree(path)
-        rebuild_remote_metadata(
-            open_tier(str(cluster.remote)), tmp_path / "events", partitions=2, topic_id=topic_id, broker_id=1
-        )
-        for path in (tmp_path / "events").glob(f"{EVENTS}-*"):
-            shutil.move(path, log_dir / path.name)
-        serves_all_and_copies_nothing_again(cluster, before, states([log_dir]))
+        events_rebuilt(cluster, tmp_path)
+
+
+def events_rebuilt(cluster: TieredCluster, work: Path) -> None:
+    before = filled(cluster)
+    cluster[1].stop()
+    log_dir = cluster[1].log_dir
+    topic_id = read_topic_facts([str(log_dir)]).topic_ids[EVENTS]
+    for path in log_dir.glob(f"{EVENTS}-*"):
+        shutil.rmtree(path)
+    rebuild_remote_metadata(cluster.tier(), work / "events", partitions=2, topic_id=topic_id, broker_id=1)
+    for path in (work / "events").glob(f"{EVENTS}-*"):
+        shutil.move(path, log_dir / path.name)
+    serves_all_and_copies_nothing_again(cluster, before, states([log_dir]))
 
 
 def test_the_model_of_a_start_leaves_what_the_broker_leaves(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,9 @@ import pytest
 import kafkalog
 from command import kafkalog as command
 from fixture_data import TIERED_CASES, tiered_case
+from kafkalog.codec.text import decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.restoring.events import metadata_partition, rebuild_remote_metadata
-from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
 from kafkalog.tiers.segments import RemoteSegmentState
 from trees import stamps
@@ -28,20 +29,20 @@ def local(root: Path, directory: str) -> list[tuple[int, bytes | None]]:
     return [(each.offset, each.value) for each in kafkalog.open_partition(root / directory).records()]
 
 
-def brought_back(tmp_path: Path, broker: Path) -> Path:
+def brought_back(tmp_path: Path, broker: Path, name: str = "stopped") -> Path:
     into = tmp_path / "into"
     before = stamps(broker)
-    done = command("recover", broker, "--remote", tmp_path / "remote", "--into", into, "--yes")
+    done = command("recover", broker, *tiered_case(name).options(tmp_path), "--into", into, "--yes")
     assert done.code == 0, done.err
     assert stamps(broker) == before
     return into
 
 
-@pytest.mark.parametrize(("name", "volume"), [("stopped", "broker"), ("returned", "broker-2")])
+@pytest.mark.parametrize(("name", "volume"), [("stopped", "broker"), ("returned", "broker-2"), ("aiven", "broker")])
 def test_logs_are_whole_without_the_remote_tier(name: str, volume: str, tmp_path: Path) -> None:
     case = tiered_case(name)
     case.unpack(tmp_path)
-    into = brought_back(tmp_path, tmp_path / volume)
+    into = brought_back(tmp_path, tmp_path / volume, name)
     for directory in case.bounds:
         assert local(into, directory) == as_read(name, directory)
         assert kafkalog.open_partition(into / directory).log_start_offset == case.bounds[directory][0]
@@ -115,11 +116,134 @@ def test_a_tier_that_is_not_whole_brings_nothing_back(tmp_path: Path) -> None:
     assert not (tmp_path / "into").exists()
 
 
-def test_a_copy_is_needed(tmp_path: Path) -> None:
-    tiered_case("pair").unpack(tmp_path)
-    done = command("recover", tmp_path / "broker-1", "--remote", tmp_path / "remote", "--yes")
-    assert done.code == 64
-    assert "give its directory with --into" in done.err
+def begun_in_place(tmp_path: Path, *more: str, code: int = 2) -> str:
+    words = tiered_case("stopped").options(tmp_path)
+    done = command("recover", tmp_path / "broker", *words, *more)
+    assert done.code == code, (done.out, done.err)
+    return done.out + done.err
+
+
+def test_logs_that_are_gone_begin_in_place(tmp_path: Path) -> None:
+    """With consent, a journal, and undo: the directory is then what it was, to the byte and the time."""
+    tiered_case("stopped").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    for name in ("pays-0", "cut-0"):
+        shutil.rmtree(broker / name)
+    before = stamps(broker)
+    assert "pays-0 begins, empty, at 1710, after its remote part" in begun_in_place(tmp_path, "--dry-run", code=1)
+    begun_in_place(tmp_path, code=3)
+    assert stamps(broker) == before
+    begun_in_place(tmp_path, "--yes")
+    for name, end in (("pays-0", 1710), ("cut-0", 2592)):
+        assert [path.name for path in (broker / name).glob("*.log")] == [f"{end:020}.log"]
+        both = kafkalog.open_partition(broker / name, remote=str(tmp_path / "remote"))
+        assert [record.offset for record in both.records()] == [
+            row[0] for row in as_read("stopped", name) if row[0] < end
+        ]
+        assert both.log_end_offset() == end
+    lines = (broker / "log-start-offset-checkpoint").read_text().splitlines()
+    assert {"pays 0 0", "cut 0 900"} <= set(lines)
+    errors = [each for each in verify(broker).findings if each.severity == "error"]
+    assert [str(each) for each in errors if "log_end_below" not in str(each.code)] == []
+    assert not kafkalog.plan(broker).changes
+    begun_in_place(tmp_path, "--yes", code=0)
+    assert command("undo", broker, "--yes").code == 2
+    assert stamps(broker) == before
+
+
+def test_a_log_of_another_log_directory_does_not_begin_here(tmp_path: Path) -> None:
+    """A broker does not start that has a log twice."""
+    tiered_case("stopped").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    shutil.rmtree(broker / "pays-0")
+    (tmp_path / "kept").mkdir()
+    shutil.copy(broker / "meta.properties", tmp_path / "kept")
+    text = (broker / "meta.properties").read_text()
+    line = next(each for each in text.splitlines() if each.startswith("directory.id="))
+    (broker / "meta.properties").write_text(text.replace(line, "directory.id=AAAAAAAAAAAAAAAAAAAAAQ"))
+    assert "pays-0 begins" not in begun_in_place(tmp_path, "--dry-run", code=1)
+    shutil.copy(tmp_path / "kept" / "meta.properties", broker)
+    assert "pays-0 begins" in begun_in_place(tmp_path, "--dry-run", code=1)
+    for path in broker.glob("*-offset-checkpoint"):
+        entries = [each for each in decode_offset_checkpoint(path.read_bytes()) if each.topic != "pays"]
+        path.write_bytes(encode_offset_checkpoint(entries))
+    shutil.rmtree(broker / "__cluster_metadata-0")
+    assert "pays-0 begins" not in begun_in_place(tmp_path, "--dry-run", code=0)
+
+
+def zeroed(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def cut_to_nothing(path: Path) -> None:
+    path.unlink()
+
+
+@pytest.mark.parametrize("damage", [zeroed, cut_to_nothing])
+def test_a_log_that_is_damaged_up_to_its_end_begins_in_place(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    """Nothing of it reaches behind what is remote: a broker would give offsets again that the tier has."""
+    tiered_case("stopped").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    for path in (broker / "pays-0").glob("*.log"):
+        damage(path)
+    before = stamps(broker)
+    begun_in_place(tmp_path, "--yes")
+    assert [path.name for path in (broker / "pays-0").glob("*.log")] == [f"{1710:020}.log"]
+    both = kafkalog.open_partition(broker / "pays-0", remote=str(tmp_path / "remote"))
+    assert [record.offset for record in both.records()] == [
+        row[0] for row in as_read("stopped", "pays-0") if row[0] < 1710
+    ]
+    assert not kafkalog.plan(broker).changes
+    assert command("undo", broker, "--yes").code == 2
+    assert stamps(broker) == before
+
+
+def test_a_log_that_reaches_further_goes_on_where_it_is(tmp_path: Path) -> None:
+    tiered_case("stopped").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    hurt = min((broker / "tiered-0").glob("*.log"))
+    zeroed(hurt)
+    logs = {path.name for path in (broker / "tiered-0").glob("*.log")}
+    begun_in_place(tmp_path, "--yes")
+    assert {path.name for path in (broker / "tiered-0").glob("*.log")} == logs - {hurt.name}
+
+
+def test_without_events_nothing_begins(tmp_path: Path) -> None:
+    tiered_case("stopped").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    shutil.rmtree(broker / "pays-0")
+    for path in broker.glob("__remote_log_metadata-*"):
+        shutil.rmtree(path)
+    before = stamps(broker)
+    assert "so a broker would not find its remote part: have the events rebuilt first" in begun_in_place(
+        tmp_path, "--yes", code=3
+    )
+    assert stamps(broker) == before
+
+
+def test_a_tier_that_is_not_whole_begins_nothing(tmp_path: Path) -> None:
+    tiered_case("stopped").unpack(tmp_path)
+    broker = tmp_path / "broker"
+    shutil.rmtree(broker / "pays-0")
+    max((tmp_path / "remote").rglob("pays-0-*/*.log")).unlink()
+    before = stamps(broker)
+    assert "the remote segment has no log object" in begun_in_place(tmp_path, "--yes", code=4)
+    assert stamps(broker) == before
+    assert "--remote in place is mode remote" in begun_in_place(tmp_path, "--mode", "kafka", code=64)
+
+
+def test_in_place_with_the_other_layout(tmp_path: Path) -> None:
+    case = tiered_case("aiven")
+    case.unpack(tmp_path)
+    broker = tmp_path / "broker"
+    shutil.rmtree(broker / "orders-0")
+    done = command("recover", broker, *case.options(tmp_path), "--yes")
+    assert done.code == 2, done.err
+    both = kafkalog.open_partition(
+        broker / "orders-0", remote=str(tmp_path / "remote"), keys=case.key_files(tmp_path)
+    )
+    assert [record.offset for record in both.records()] == list(range(270))
+    assert command("undo", broker, "--yes").code == 2
 
 
 def facts(found: RemoteMetadata) -> set[tuple[object, ...]]:
@@ -136,7 +260,7 @@ def test_the_events_are_those_that_brokers_wrote(name: str, tmp_path: Path) -> N
     case = tiered_case(name)
     case.unpack(tmp_path)
     root = tmp_path / case.volumes[0]
-    done = rebuild_remote_metadata(open_tier(str(tmp_path / "remote")), tmp_path / "events", partitions=2)
+    done = rebuild_remote_metadata(case.tier(tmp_path), tmp_path / "events", partitions=2)
     assert done.findings == []
     made = read_remote_metadata(kafkalog.open(tmp_path / "events").partitions)
     written = read_remote_metadata(kafkalog.open(root).partitions)

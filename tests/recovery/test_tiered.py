@@ -28,6 +28,7 @@ WITHOUT = {
 STOPPED = (("stopped", "broker"), ("pair", "broker-1"), ("pair", "broker-2"), ("returned", "broker-2"))
 TIERED = (
     "moved-0", "epochs-0", "payments-0", "kept-0", "both-0", "tiered-0", "tiered-1", "codecs-0", "pays-0", "cut-0",
+    "orders-0", "as-plain-0", "as-zstd-1-0", "as-aes-0", "as-both-0",
 )  # fmt: skip
 
 

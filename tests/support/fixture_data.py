@@ -31,7 +31,7 @@ REPLICA_VERSIONS = ("4.3.0", "4.4.0")
 QUORUMS = FIXTURES / "quorum"
 TIERED = FIXTURES / "tiered"
 VALUES = FIXTURES / "values"
-TIERED_CASES = ("stopped", "killed", "pair", "returned", "cut-short")
+TIERED_CASES = ("stopped", "killed", "pair", "returned", "cut-short", "aiven")
 
 # A killed broker leaves 10 MiB preallocated indexes for every partition: written as holes, they cost no disk.
 _CHUNK = 1 << 16
@@ -177,6 +177,32 @@ class TieredCase:
     @property
     def volumes(self) -> tuple[str, ...]:
         return tuple(self.local)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Of the pairs that segments are encrypted with."""
+        return ("first", "second") if self.name == "aiven" else ()
+
+    def key_files(self, root: Path) -> dict[str, str]:
+        """The private keys, where the recording was unpacked."""
+        return {each: str(root / "keys" / f"{each}.private.pem") for each in self.keys}
+
+    def tier(self, root: Path) -> Any:
+        """The remote tier, where the recording was unpacked."""
+        from kafkalog.tiers.layouts import open_tier
+
+        return open_tier(str(root / "remote"), keys=self.key_files(root))
+
+    def logs(self, root: Path, directory: str) -> list[Path]:
+        """The objects with the logs of a partition."""
+        topic, _, number = directory.rpartition("-")
+        below = f"{topic}-{'?' * 22}/{number}/*.log" if self.name == "aiven" else f"{directory}-{'?' * 22}/*.log"
+        return sorted((root / "remote").rglob(below))
+
+    def options(self, root: Path) -> list[str]:
+        """How the command line is told of the remote tier."""
+        keys = [word for name, path in self.key_files(root).items() for word in ("--private-key", f"{name}={path}")]
+        return ["--remote", str(root / "remote"), *keys]
 
     def unpack(self, target: Path) -> Path:
         _extract(_stored(TIERED / self.name / "data.tar.gz"), target)

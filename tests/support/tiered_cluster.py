@@ -18,6 +18,8 @@ from typing import Any
 import kafka_jars
 from kafkalog.cluster.records.framed_records import decode_remote_log_metadata
 from kafkalog.log import open_partition
+from kafkalog.tiers.layouts import open_tier
+from kafkalog.tiers.remote_tier import RemoteTier
 from real_cluster import RealCluster
 
 STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
@@ -58,6 +60,10 @@ class TieredCluster(RealCluster):
         super().__init__(version, directory, brokers, None, **{**tier_settings(self.remote, len(brokers)), **settings})
         for node in self._nodes.values():
             node.classes = tier_jars(version)
+
+    def tier(self) -> RemoteTier:
+        """As it is read by us."""
+        return open_tier(str(self.remote))
 
 
 def states(log_dirs: list[Path]) -> dict[str, int]:

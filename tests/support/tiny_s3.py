@@ -37,7 +37,9 @@ class TinyS3:
 
 def _listing(root: Path, prefix: str, delimiter: str) -> str:
     contents, common = [], set()
-    for key in sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()):
+    inside = root / prefix.rpartition("/")[0]
+    below_it = inside.rglob("*") if inside.is_dir() else ()
+    for key in sorted(str(path.relative_to(root)) for path in below_it if path.is_file()):
         if not key.startswith(prefix):
             continue
         below = key[len(prefix) :]

@@ -47,9 +47,11 @@ def rows_of(partition: Partition, isolation: str) -> list[Row]:
     return found
 
 
-def both_tiers(root: Path, volume: str | None, *, events: bool = True) -> dict[str, Partition]:
+def both_tiers(
+    root: Path, volume: str | None, *, events: bool = True, case: TieredCase | None = None
+) -> dict[str, Partition]:
     """The partitions of a recording by their directories' names, with their remote part."""
-    tier = open_tier(str(root / "remote"))
+    tier = open_tier(str(root / "remote")) if case is None else case.tier(root)
     paths = [] if volume is None else [str(root / volume)]
     if not events:
         for events_log in root.glob("*/__remote_log_metadata-*"):
@@ -86,6 +88,7 @@ def compare(case: TieredCase, found: dict[str, Partition], *, is_alone: bool = F
 
 QUICK = (
     ("stopped", "broker", True), ("returned", "broker-2", True), ("pair", "broker-1", False), ("pair", None, False),
+    ("aiven", "broker", True), ("aiven", None, False),
 )  # fmt: skip
 EVERY = [
     (name, volume, events)
@@ -107,7 +110,7 @@ def test_the_records_are_those_of_a_brokers_consumer(
     case.unpack(tmp_path)
     for path in tmp_path.glob("*/remote-log-index-cache"):
         shutil.rmtree(path)
-    compare(case, both_tiers(tmp_path, volume, events=events), is_alone=volume is None)
+    compare(case, both_tiers(tmp_path, volume, events=events, case=case), is_alone=volume is None)
 
 
 def test_after_more_was_deleted_locally(tmp_path: Path) -> None:
@@ -130,12 +133,15 @@ def test_with_the_events_alone_the_remote_part_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "volume", "directory"), [
     ("stopped", "broker", "tiered-0"), ("stopped", "broker", "pays-0"), ("returned", "broker-2", "moved-0"),
+    ("aiven", "broker", "orders-0"), ("aiven", "broker", "payments-0"), ("aiven", "broker", "moved-0"),
 ])  # fmt: skip
 def test_look_ups_by_time_and_offset(name: str, volume: str, directory: str, tmp_path: Path) -> None:
     """The first record in the log with at least that time, as `ListOffsets` has it."""
     case = tiered_case(name)
     case.unpack(tmp_path)
-    partition = kafkalog.open_partition(tmp_path / volume / directory, remote=str(tmp_path / "remote"))
+    partition = kafkalog.open_partition(
+        tmp_path / volume / directory, remote=str(tmp_path / "remote"), keys=case.key_files(tmp_path)
+    )
     wanted = expected(name, "read_uncommitted")[directory]
     times = sorted({row[1] for row in wanted})
     for moment in (times[0] - 1, *times[:: max(1, len(times) // 20)], times[-1]):
@@ -215,7 +221,7 @@ def test_what_is_no_tier(tmp_path: Path) -> None:
     (tmp_path / "other" / "readme.txt").write_text("x")
     for arguments, said in (
         (["--remote", tmp_path / "none"], "no remote tier is there"),
-        (["--remote", tmp_path / "other"], "has no layout of a remote tier that is known (local-tiered-storage)"),
+        (["--remote", tmp_path / "other"], "no layout of a remote tier that is known (aiven, local-tiered-storage)"),
         (["--remote", tmp_path / "remote", "--layout", "other"], "unknown layout 'other'"),
         (["--layout", "local-tiered-storage"], "--layout is about --remote"),
         (["--remote", tmp_path / "remote", "--storage", "x"], "--storage takes NAME=VALUE"),

@@ -14,6 +14,7 @@ import kafkalog
 from fixture_data import tiered_case
 from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot
 from kafkalog.inspect.remote import inspect_remote
+from kafkalog.recovery.checks.remote import verify_remote
 from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
@@ -135,3 +136,19 @@ def test_a_segment_of_a_truncated_log_is_not_read(tmp_path: Path) -> None:
     assert [record.offset for record in partition.records()] == list(range(227))
     told = inspect_remote(remote=str(tmp_path / "remote")).findings
     assert [(each.code, each.offset) for each in told] == [("remote_lineages_overlap", 227)]
+
+
+def test_with_events_verify_tells_a_log_of_the_same_size(tmp_path: Path) -> None:
+    """Size and offsets are those of the segment; its timestamps are not."""
+    case = tiered_case("pair")
+    case.unpack(tmp_path)
+    one, other = logs(tmp_path, "epochs")[0], logs(tmp_path, "kept")[0]
+    assert one.stat().st_size == other.stat().st_size
+    broker = str(tmp_path / "broker-1")
+    assert [each for each in verify_remote(case.tier(tmp_path), [broker]).findings if each.severity == "error"] == []
+    swap(one, other)
+    found = [each for each in verify_remote(case.tier(tmp_path), [broker]).findings if each.severity == "error"]
+    assert [(str(each.code), each.file) for each in found] == [
+        ("remote_object_damaged", str(one)), ("remote_object_damaged", str(other))
+    ]  # fmt: skip
+    assert all("the log of another segment" in each.detail for each in found)

@@ -15,22 +15,30 @@ from typing import Any
 import pytest
 
 import kafkalog
-from fixture_data import tiered_case
+from fixture_data import TieredCase, tiered_case
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.inspect.remote import inspect_remote
 from kafkalog.recovery.checks.remote import verify_remote
-from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
 
-NAME, VOLUME = "pair", "broker-1"
+VOLUMES = {"pair": "broker-1", "aiven": "broker"}
+"""a recording of each layout, and the log directory that is read with it"""
 EVENTS = "__remote_log_metadata-"
 Row = tuple[int, int, str | None, str | None]
 Damage = Callable[[Path, random.Random], None]
 
 
+def case_of(root: Path) -> TieredCase:
+    return tiered_case("pair" if (root / VOLUMES["pair"]).exists() else "aiven")
+
+
+def volume_of(root: Path) -> Path:
+    return root / VOLUMES[case_of(root).name]
+
+
 @cache
-def expected() -> dict[str, dict[int, Row]]:
+def expected(name: str) -> dict[str, dict[int, Row]]:
     import base64
 
     def decoded(text: str | None) -> str | None:
@@ -39,7 +47,7 @@ def expected() -> dict[str, dict[int, Row]]:
     return {
         directory: {row["offset"]: (row["offset"], row["timestamp"], decoded(row["key"]), decoded(row["value"]))
                     for row in rows}
-        for directory, rows in tiered_case(NAME).expected("read_uncommitted").items()
+        for directory, rows in tiered_case(name).expected("read_uncommitted").items()
     }  # fmt: skip
 
 
@@ -71,8 +79,8 @@ def flipped(root: Path, rng: random.Random) -> None:
 
 
 def swapped(root: Path, rng: random.Random) -> None:
-    suffix = rng.choice([".log", ".log", ".index", ".timeindex", ".snapshot", ".leader_epoch_checkpoint"])
-    one, other = rng.sample([each for each in objects(root) if each.name.endswith(suffix)], 2)
+    suffix = rng.choice([".log", ".log", *sorted({path.suffix for path in objects(root)})])
+    one, other = rng.sample([each for each in objects(root) if each.suffix == suffix], 2)
     first, second = one.read_bytes(), other.read_bytes()
     one.write_bytes(second)
     other.write_bytes(first)
@@ -85,7 +93,7 @@ def renamed(root: Path, rng: random.Random) -> None:
 
 
 def with_events(root: Path, change: Callable[[list[FramedRecord]], list[FramedRecord]], number: int) -> None:
-    directory = root / VOLUME / f"{EVENTS}{number}"
+    directory = volume_of(root) / f"{EVENTS}{number}"
     if not directory.exists():
         return
     read = [decode_remote_log_metadata(each.value) for each in kafkalog.open_partition(directory).records()]
@@ -113,11 +121,11 @@ def events_out_of_order(root: Path, rng: random.Random) -> None:
 
 
 def events_gone(root: Path, rng: random.Random) -> None:
-    shutil.rmtree(root / VOLUME / f"{EVENTS}{rng.randrange(2)}", ignore_errors=True)
+    shutil.rmtree(volume_of(root) / f"{EVENTS}{rng.randrange(2)}", ignore_errors=True)
 
 
 def events_flipped(root: Path, rng: random.Random) -> None:
-    path = next((root / VOLUME / f"{EVENTS}{rng.randrange(2)}").glob("*.log"), None)
+    path = next((volume_of(root) / f"{EVENTS}{rng.randrange(2)}").glob("*.log"), None)
     if path is None:
         return
     data = bytearray(path.read_bytes())
@@ -148,28 +156,31 @@ def rows_of(partition: Any) -> tuple[list[Row], list[str]]:
 
 def read(root: Path, *, alone: bool) -> dict[str, tuple[list[Row], list[str]]]:
     """By partition; `KafkaLogError` where not even the partitions can be told."""
-    found = mounted([] if alone else [str(root / VOLUME)], open_tier(str(root / "remote")))
+    case = case_of(root)
+    found = mounted([] if alone else [str(volume_of(root))], case.tier(root))
     partitions = [each for _, path in found for each in kafkalog.open(path).partitions]
     names = {f"{each.topic}-{each.partition}": each for each in partitions}
-    return {name: rows_of(each) for name, each in names.items() if name in expected()}
+    return {name: rows_of(each) for name, each in names.items() if name in expected(case.name)}
 
 
 @pytest.fixture(scope="session")
-def in_the_bucket(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[int]]:
-    """The offsets that the bucket alone gives before anything is damaged."""
-    root = tmp_path_factory.mktemp("whole")
-    tiered_case(NAME).unpack(root)
-    found = read(root, alone=True)
-    assert not [said for _, said in found.values() if said]
-    assert sum(len(rows) for rows, _ in found.values()) > 900
-    return {name: {row[0] for row in rows} for name, (rows, _) in found.items()}
+def in_the_bucket(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, set[int]]]:
+    """Of each recording the offsets that the bucket alone gives before anything is damaged."""
+    offsets = {}
+    for name in VOLUMES:
+        root = tiered_case(name).unpack(tmp_path_factory.mktemp(name))
+        found = read(root, alone=True)
+        assert not [said for _, said in found.values() if said]
+        assert sum(len(rows) for rows, _ in found.values()) > 900
+        offsets[name] = {each: {row[0] for row in rows} for each, (rows, _) in found.items()}
+    return offsets
 
 
 def named_elsewhere(root: Path, *, alone: bool) -> list[str]:
     """What `kafkalog remote` and `verify --remote` say is wrong."""
-    roots = [] if alone else [str(root / VOLUME)]
-    tier = str(root / "remote")
-    found = [*inspect_remote(*roots, remote=tier).findings, *verify_remote(open_tier(tier), roots).findings]
+    roots = [] if alone else [str(volume_of(root))]
+    tier = case_of(root).tier(root)
+    found = [*inspect_remote(*roots, remote=tier).findings, *verify_remote(tier, roots).findings]
     return [str(each) for each in found if each.severity != "info"]
 
 
@@ -179,14 +190,15 @@ def read_all(root: Path, whole: dict[str, set[int]], *, alone: bool) -> None:
         found = read(root, alone=alone)
     except KafkaLogError:
         return  # said
+    wanted_of = expected(case_of(root).name)
     for name, (rows, said) in found.items():
         offsets = [row[0] for row in rows]
         assert offsets == sorted(set(offsets))
-        assert [row[0] for row in rows if expected()[name].get(row[0], row) != row] == [], name
-        wanted = whole.get(name, set()) if alone else set(expected()[name])
+        assert [row[0] for row in rows if wanted_of[name].get(row[0], row) != row] == [], name
+        wanted = whole.get(name, set()) if alone else set(wanted_of[name])
         if wanted - set(offsets) and not said:
             assert named_elsewhere(root, alone=alone), (name, sorted(wanted - set(offsets)))
-    gone = {name for name in (whole if alone else expected()) if name not in found}
+    gone = {name for name in (whole if alone else wanted_of) if name not in found}
     assert not gone or named_elsewhere(root, alone=alone), gone
 
 
@@ -196,16 +208,18 @@ def damaged(seed: int, root: Path) -> None:
         each(root, rng)
 
 
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(8, 500))])
+@pytest.mark.parametrize("name", VOLUMES)
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.sweep) for seed in range(6, 500))])
 def test_nothing_wrong_is_given_and_what_is_lost_is_named(
-    seed: int, tmp_path: Path, in_the_bucket: dict[str, set[int]]
+    name: str, seed: int, tmp_path: Path, in_the_bucket: dict[str, dict[str, set[int]]]
 ) -> None:
-    tiered_case(NAME).unpack(tmp_path)
+    tiered_case(name).unpack(tmp_path)
     damaged(seed, tmp_path)
     for alone in (False, True):
-        read_all(tmp_path, in_the_bucket, alone=alone)
+        read_all(tmp_path, in_the_bucket[name], alone=alone)
     try:
-        inspect_remote(tmp_path / VOLUME, remote=str(tmp_path / "remote"))
-        verify_remote(open_tier(str(tmp_path / "remote")), [str(tmp_path / VOLUME)])
+        tier = case_of(tmp_path).tier(tmp_path)
+        inspect_remote(volume_of(tmp_path), remote=tier)
+        verify_remote(tier, [str(volume_of(tmp_path))])
     except KafkaLogError:
         pass

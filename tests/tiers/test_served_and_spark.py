@@ -14,14 +14,13 @@ from fixture_data import TieredCase, tiered_case, tiered_volumes
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import full_schema, layout_of
-from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
 from raw_client import RawClient
 from serving import bootstrap, by_librdkafka, serving
 
 ISOLATION = ("read_uncommitted", "read_committed")
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -4, -5, -6
-QUICK = (("stopped", "broker"), ("returned", "broker-2"))
+QUICK = (("stopped", "broker"), ("returned", "broker-2"), ("aiven", "broker"))
 CASES = [each if each in QUICK else pytest.param(*each, marks=pytest.mark.sweep) for each in tiered_volumes()]
 Row = tuple[int, int, bytes | None, bytes | None]
 
@@ -48,7 +47,7 @@ def test_a_client_is_given_what_a_broker_gave(name: str, volume: str, tmp_path: 
     for directory, bounds in readable(case, volume).items():
         topic, _, number = directory.rpartition("-")
         ends[topic, int(number)] = bounds
-    ((_, path),) = mounted([str(tmp_path / volume)], open_tier(str(tmp_path / "remote")))
+    ((_, path),) = mounted([str(tmp_path / volume)], case.tier(tmp_path))
     with serving(path) as server:  # type: ignore[arg-type]
         for isolation in ISOLATION:
             given = by_librdkafka(bootstrap(server), ends, isolation)
@@ -66,6 +65,8 @@ def test_a_spark_query_gives_what_a_broker_gave(name: str, volume: str, tmp_path
     for isolation in ISOLATION:
         given = {"path": str(tmp_path / volume), "remote": str(tmp_path / "remote"), "minPartitions": "6",
                  "kafka.isolation.level": isolation}  # fmt: skip
+        if case.keys:
+            given["remotePrivateKeys"] = ",".join(f"{name}={path}" for name, path in case.key_files(tmp_path).items())
         options = parse_options(given)
         reader = LogReader(options, layout_of(full_schema(options), options))
         found: dict[str, list[Row]] = {}
@@ -91,18 +92,18 @@ def asked(client: RawClient, topic: str, number: int, when: int) -> int:
     return int(found["offset"])
 
 
-@pytest.mark.parametrize(("name", "volume"), [("stopped", "broker"), ("pair", "broker-1"), ("returned", "broker-2")])
+@pytest.mark.parametrize(("name", "volume"), [*QUICK, ("pair", "broker-1")])
 def test_where_the_tiers_meet_is_answered_as_a_broker_does(name: str, volume: str, tmp_path: Path) -> None:
     """`UnifiedLog.fetchOffsetByTimestamp`: local start, highest remote offset, the first that is not copied."""
     case = tiered_case(name)
     case.unpack(tmp_path)
-    _, path = mounted([str(tmp_path / volume)], open_tier(str(tmp_path / "remote")))[0]
+    _, path = mounted([str(tmp_path / volume)], case.tier(tmp_path))[0]
     with serving(path) as server, RawClient(server.address) as client:  # type: ignore[arg-type]
         compared = 0
         for directory, bases in case.local[volume].items():
             topic, _, number = directory.rpartition("-")
             start = case.bounds[directory][0]
-            names = [log.name for log in (tmp_path / "remote").rglob(f"{directory}-*/*.log")]
+            names = [log.name for log in case.logs(tmp_path, directory)]
             found = [asked(client, topic, int(number), when)
                      for when in (EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING)]  # fmt: skip
             if not names:

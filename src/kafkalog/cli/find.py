@@ -201,6 +201,7 @@ def command(
     remote: str | None,
     layout: str | None,
     storage: tuple[str, ...],
+    private_keys: tuple[str, ...],
     times: tuple[int | str, ...],
     offsets: tuple[int, ...],
     topics: tuple[str, ...],
@@ -224,7 +225,7 @@ def command(
     of_tiers = next((word for word in times if word in _TIERED.values()), None)
     if of_tiers is not None and remote is None:
         raise UsageError(f"--time {of_tiers} is about remote storage: name it with --remote")
-    inventory = open_all(*with_remote(paths, remote, layout, storage), tolerant=True)
+    inventory = open_all(*with_remote(paths, remote, layout, storage, private_keys), tolerant=True)
     chosen = chosen_of(topics, numbers, excluded)
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)

@@ -133,6 +133,14 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
         writer.write(NOT_EXAMINED)
 
 
+def _write_apart(writer: LineWriter, plan: Plan) -> None:
+    """The partitions that nothing is cut of: those that begin after their remote part, and those that are left."""
+    for name, offset in plan.begins.items():
+        writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
+    for name, why in plan.declined.items():
+        writer.write(escape_controls(f"{name} is left as it is: {told(why)}"))
+
+
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
     """The forecast, a table of the partitions that change, a sum, and the ways there are.
 
@@ -156,8 +164,7 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
-        for name, why in plan.declined.items():
-            writer.write(escape_controls(f"{name} is left as it is: {told(why)}"))
+        _write_apart(writer, plan)
         if plan.note_of_identity is not None:
             writer.write(escape_controls(plan.note_of_identity))
         if plan.deleted is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,12 +23,16 @@ from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
+from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import by_log_directory, holding
 from kafkalog.recovery.results import nothing_done, refuse_any_declined
 from kafkalog.recovery.run import RecoveryOptions, log_directory_of, recover_all, recover_into
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome, outcome_of_change
 from kafkalog.words.ways import with_needs
+
+if TYPE_CHECKING:
+    from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = ["command"]
 
@@ -72,6 +76,7 @@ def command(
     remote: str | None,
     layout: str | None,
     storage: tuple[str, ...],
+    private_keys: tuple[str, ...],
     mark_clean: bool,
     quarantine: str | None,
     moved: bool,
@@ -95,12 +100,12 @@ def command(
     the broker's own recovery would; set-aside moves the chosen partitions to quarantine, so that the broker fetches all
     of them again.
 
-    With --remote and --into, tiered logs are brought back whole from the remote tier first: what is not local, what is
-    damaged, and logs that are gone; with --keep-remote, of these only what a broker needs to go on after them.
+    With --remote, in mode remote, tiered logs that are gone or damaged up to their end begin after their remote part,
+    which stays where it is.  With --remote and --into, tiered logs are brought back whole from the remote tier first:
+    what is not local, what is damaged, and logs that are gone; with --keep-remote, of these only what a broker needs to
+    go on after them.
     """
-    tier = tier_of(remote, layout, storage)
-    if tier is not None and into is None:
-        raise UsageError("--remote brings logs back into a copy: give its directory with --into")
+    tier = tier_of(remote, layout, storage, private_keys)
     if keep_remote and tier is None:
         raise UsageError("--keep-remote is about --remote, which was not given")
     if dry_run:
@@ -109,6 +114,8 @@ def command(
             "--quarantine": quarantine, "--complete": complete, "--moved": moved,
         })  # fmt: skip
     options, threads = options_of(given), job_count(jobs)
+    if tier is not None and into is None:
+        options = _with_tier(options, tier)
     paths = tuple(holding(paths, options.select))
     words = given_words(given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved)
     acted_on = paths if into is None else (into,)
@@ -149,6 +156,13 @@ def command(
                 on_plan=progress.paused(acting.planned) if expected is None else None,
             )
         return _show(results, as_json)
+
+
+def _with_tier(options: RecoveryOptions, tier: RemoteTier) -> RecoveryOptions:
+    """In place the remote part stays where it is, and so there is one mode that it goes with."""
+    if options.rules.mode not in (Mode.SAFE, Mode.REMOTE):
+        raise UsageError("--remote in place is mode remote; with --into, the copy is recovered in the mode given")
+    return replace(options, tier=tier, rules=replace(options.rules, mode=Mode.REMOTE))
 
 
 def _agreed(

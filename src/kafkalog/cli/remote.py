@@ -51,6 +51,7 @@ def rebuild_command(
     remote: str | None,
     layout: str | None,
     storage: tuple[str, ...],
+    private_keys: tuple[str, ...],
     into: str,
     partitions: int | None,
     at: int | None,
@@ -67,7 +68,7 @@ def rebuild_command(
     from kafkalog.recovery.facts.topic_facts import read_topic_facts
     from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 
-    tier = tier_of(remote, layout, storage)
+    tier = tier_of(remote, layout, storage, private_keys)
     if tier is None:
         raise UsageError("the objects are what the events are made of: give the remote tier with --remote")
     facts = read_topic_facts([] if path is None else [path])
@@ -103,6 +104,7 @@ def command(
     remote: str | None,
     layout: str | None,
     storage: tuple[str, ...],
+    private_keys: tuple[str, ...],
     everything: bool,
     at: int | None,
     server_properties: str | None,
@@ -123,7 +125,7 @@ def command(
         paths = log_directories(server_properties, settings_in(server_properties))
     if not paths and remote is None:
         raise UsageError("give a log directory (PATH), a remote tier (--remote), or both")
-    view = inspect_remote(*paths, remote=tier_of(remote, layout, storage), at=at)
+    view = inspect_remote(*paths, remote=tier_of(remote, layout, storage, private_keys), at=at)
     rows = [row for row in view.rows if everything or as_json or not _is_gone(row)]
     if as_json:
         for row in rows:

@@ -101,6 +101,7 @@ def command(
     remote: str | None,
     layout: str | None,
     storage: tuple[str, ...],
+    private_keys: tuple[str, ...],
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
     topics: tuple[str, ...],
@@ -147,7 +148,7 @@ def command(
             f"{descriptors.limit} files may be open (ulimit -n)"
         )
     chosen = chosen_of(topics, numbers, excluded)
-    places = with_remote(paths, remote, layout, storage)
+    places = with_remote(paths, remote, layout, storage, private_keys)
     catalog = Catalog(places, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
                       open_logs=descriptors.open_logs,
                       on_damage=_complain if skip_damaged else None)  # fmt: skip

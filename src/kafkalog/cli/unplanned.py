@@ -57,6 +57,7 @@ class Unplanned:
             "needs_consent": False,
             "insides": str(Insides.NOT_EXAMINED),
             "deleted": None,
+            "begins": {},
             "declined": {},
             "ways": [],
             "recommended": None,

@@ -111,6 +111,7 @@ def command(
     remote: str | None,
     layout: str | None,
     storage: tuple[str, ...],
+    private_keys: tuple[str, ...],
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
@@ -133,7 +134,7 @@ def command(
         flag = "--problems-only" if problems_only else "--all"
         raise UsageError(f"{flag} is for the table; --json lists everything")
     chosen = chosen_of(topics, numbers, excluded)
-    tier = tier_of(remote, layout, storage)
+    tier = tier_of(remote, layout, storage, private_keys)
     report = VerifyReport((), [])
     if paths:
         with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:

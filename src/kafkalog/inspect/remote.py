@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from kafkalog.codec.errors import UsageError
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.names import DirectoryState
+from kafkalog.codec.names import DirectoryState, FileKind
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.inspect.remote_findings import findings_of
 from kafkalog.inspect.remote_rows import LocalPart, RemotePartition, RemoteRow
@@ -21,6 +22,7 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.tiers.asking import in_order
 from kafkalog.tiers.bucket import epochs_of, segments_of
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.lineage import RemoteStretch, lineage
@@ -63,6 +65,7 @@ def inspect_remote(
     remote: str | RemoteTier | None = None,
     layout: str | None = None,
     storage: Mapping[str, str] | None = None,
+    keys: Mapping[str, str] | None = None,
     at: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> RemoteView:
@@ -73,13 +76,13 @@ def inspect_remote(
     * `paths`: log directories, of one broker or of several; without any, the listing has to do
     * `remote`: the URI or path of the tier, or the tier; without it nothing is listed
     * `layout`: of the tier, where it is not to be found out
-    * `storage`: options of the object store, as for `open_tier`
+    * `storage`, `keys`: as for `open_tier`
     * `at`: the time to treat as now, ms
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if not paths and remote is None:
         raise UsageError("neither a log directory nor a remote tier was given")
-    tier = open_tier(remote, layout=layout, storage=storage) if isinstance(remote, str) else remote
+    tier = open_tier(remote, layout=layout, storage=storage, keys=keys) if isinstance(remote, str) else remote
     log_dirs = open_all(*paths, tolerant=True, limits=limits).log_dirs if paths else ()
     metadata = read_remote_metadata((each for log_dir in log_dirs for each in log_dir.partitions), limits)
     listed = None if tier is None else tier.segments()
@@ -169,6 +172,7 @@ class _Looking:
         belonging = {each.segment.id for each in stretches}
         parts = list(local)
         known = {each.id: each for each in events}
+        sizes = self._sizes([there for there in listed.values() if not _is_deleted(known.get(there.id))])
         bases = {each.id: each.base_offset for each in listed.values()} | {
             each.id: each.start_offset for each in events
         }
@@ -179,5 +183,27 @@ class _Looking:
                 segment=segment, listed=there, is_listed=there is not None if self._has_listing else None,
                 is_local=segment is not None
                 and any(each.holds(segment.start_offset, segment.end_offset) for each in parts),
-                belongs=segment_id in belonging,
+                belongs=segment_id in belonging, **sizes.get(segment_id, {}),
             )  # fmt: skip
+
+    def _sizes(self, listed: Sequence[ListedSegment]) -> dict[str, dict[str, Any]]:
+        """Of each segment, what `RemoteRow` has of the files in its objects."""
+        return dict(zip((each.id for each in listed), in_order(self._sizes_of, listed), strict=True))
+
+    def _sizes_of(self, listed: ListedSegment) -> dict[str, Any]:
+        sizes: dict[FileKind, int] = {}
+        doubts: dict[str, StorageError] = {}
+        tier = self._tier
+        if tier is None or listed.lacking:
+            return {}
+        for kind, item in listed.objects.items():
+            try:
+                sizes[kind] = tier.size(item)
+            except StorageError as error:
+                doubts[str(error)] = error
+        return {"sizes": sizes, "doubts": tuple(doubts.values())}
+
+
+def _is_deleted(segment: RemoteSegment | None) -> bool:
+    """Nobody reads it, and what is left of it need not hold together."""
+    return segment is not None and not segment.is_readable

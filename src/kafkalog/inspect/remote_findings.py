@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY
 from kafkalog.codec.names import REMOTE_INDEX_CACHE, FileKind
+from kafkalog.codec.wording import counted
 from kafkalog.inspect.remote_rows import LocalPart, RemotePartition, RemoteRow
 from kafkalog.log.disk.files import status_of
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentState
@@ -49,15 +50,17 @@ def _missing(row: RemoteRow) -> Iterator[Finding]:
     if segment is None or not segment.is_readable or row.is_listed is None:
         return
     there = frozenset() if listed is None else frozenset(listed.objects)
+    lacking = () if listed is None else listed.lacking
     wanted = [*_NEEDED, *([FileKind.TRANSACTION_INDEX] if segment.has_transaction_index else [])]
-    gone = [kind for kind in wanted if kind not in there]
+    gone = [*lacking, *(kind.value for kind in wanted if kind not in there)]
     if not gone:
         return
-    names = "all its objects" if not there else ", ".join(kind.value for kind in gone)
-    lost = "" if FileKind.LOG not in gone else (
+    names = ", ".join(gone) if there or (listed is not None and not lacking) else "all its objects"
+    is_lost = listed is None or not listed.has_log
+    lost = "" if not is_lost else (
         f": {_offsets(segment)} are in a log directory too" if row.is_local else f": {_offsets(segment)} are lost"
     )  # fmt: skip
-    severity = Severity.ERROR if FileKind.LOG in gone else Severity.WARNING
+    severity = Severity.ERROR if is_lost else Severity.WARNING
     code = FindingCode.REMOTE_OBJECT_MISSING
     yield Finding(code, severity, None, segment.start_offset, f"{_told(row)} lacks {names}{lost}")
 
@@ -66,7 +69,7 @@ def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
     """Where no event tells whether the copy of a segment has ended, or its deletion has begun."""
     if found.has_events or row.listed is None:
         return
-    gone = [kind.value for kind in _NEEDED if kind not in row.listed.objects]
+    gone = [*row.listed.lacking, *(kind.value for kind in _NEEDED if kind not in row.listed.objects)]
     gone += ["the leader epochs"] if row.listed.epochs is None else []
     if gone:
         detail = f"{_told(row)} lacks {', '.join(gone)}, and no event tells whether it was copied as a whole"
@@ -79,30 +82,37 @@ def _incomplete(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
 def _leaked(row: RemoteRow, found: RemotePartition) -> Iterator[Finding]:
     if row.listed is None or not row.listed.objects:
         return
-    path = next(iter(row.listed.objects.values())).path
+    stored = {each.path: each.size for each in row.listed.objects.values()}
+    path = next(iter(stored))
     if row.segment is None and found.has_events:
         why = f"{EVENTS} do not name it"
     elif row.segment is not None and row.segment.state is RemoteSegmentState.DELETE_SEGMENT_FINISHED:
         why = f"{EVENTS} say that it was deleted"
     else:
         return
-    size = sum(each.size for each in row.listed.objects.values())
-    detail = f"{_told(row)} has {len(row.listed.objects)} objects, {size} bytes, and {why}: no broker will delete them"
+    what = f"{counted(len(stored), 'object')}, {sum(stored.values())} bytes"
+    detail = f"{_told(row)} has {what}, and {why}: no broker will delete {'it' if len(stored) == 1 else 'them'}"
     yield Finding(FindingCode.REMOTE_OBJECT_LEAKED, Severity.WARNING, None, row.base_offset, detail, path)
 
 
 def _damaged(row: RemoteRow) -> Iterator[Finding]:
-    if row.listed is None or row.segment is None or not row.segment.is_readable:
+    if row.listed is None:
         return
-    log = row.listed.objects.get(FileKind.LOG)
-    if log is not None and log.size != row.segment.size:
-        detail = f"{log.size} bytes, and {row.segment.size} were copied ({_offsets(row.segment)})"
-        yield Finding(FindingCode.REMOTE_OBJECT_DAMAGED, Severity.ERROR, None, row.base_offset, detail, log.path)
-    for kind, size in _ENTRY_SIZES.items():
-        index = row.listed.objects.get(kind)
-        if index is not None and index.size % size:
-            detail = f"{index.size} bytes, and each of its entries has {size}"
-            yield Finding(FindingCode.REMOTE_INDEX_DAMAGED, Severity.ERROR, None, row.base_offset, detail, index.path)
+    for doubt in row.doubts:
+        code, what = FindingCode.REMOTE_OBJECT_DAMAGED, str(doubt.strerror)
+        yield Finding(code, Severity.ERROR, None, row.base_offset, what, doubt.filename)
+    if row.segment is None or not row.segment.is_readable:
+        return
+    size = row.sizes.get(FileKind.LOG)
+    if size is not None and size != row.segment.size:
+        path = row.listed.objects[FileKind.LOG].path
+        detail = f"{size} bytes, and {row.segment.size} were copied ({_offsets(row.segment)})"
+        yield Finding(FindingCode.REMOTE_OBJECT_DAMAGED, Severity.ERROR, None, row.base_offset, detail, path)
+    for kind, entry_size in _ENTRY_SIZES.items():
+        if row.sizes.get(kind, 0) % entry_size:
+            path = row.listed.objects[kind].path
+            detail = f"{row.sizes[kind]} bytes, and each of its entries has {entry_size}"
+            yield Finding(FindingCode.REMOTE_INDEX_DAMAGED, Severity.ERROR, None, row.base_offset, detail, path)
 
 
 def _stuck(row: RemoteRow) -> Iterator[Finding]:
@@ -236,11 +246,11 @@ def _cached(found: RemotePartition) -> Iterator[Finding]:
                 status = status_of(path)
                 if status is None:
                     continue
-                item = None if row.listed is None else row.listed.objects.get(kind)
-                if item is not None and item.size % _ENTRY_SIZES[kind]:
+                size = row.sizes.get(kind)
+                if size is not None and size % _ENTRY_SIZES[kind]:
                     continue  # that is a finding itself
-                if status.st_size % _ENTRY_SIZES[kind] or (item is not None and item.size != status.st_size):
-                    other = "" if item is None else f", and {item.size} in the remote tier"
+                if status.st_size % _ENTRY_SIZES[kind] or (size is not None and size != status.st_size):
+                    other = "" if size is None else f", and {size} in the remote tier"
                     detail = f"the copy that the broker keeps of an index has {status.st_size} bytes{other}"
                     code = FindingCode.REMOTE_INDEX_DAMAGED
                     yield Finding(code, Severity.WARNING, None, row.base_offset, detail, path)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import FileKind
 from kafkalog.log.directories.partition import Partition
@@ -54,6 +55,10 @@ class RemoteRow:
     """all of its offsets are in a log directory too"""
     belongs: bool | None
     """a broker reads some of it for this log, as its leader epochs are; None where nothing tells"""
+    sizes: Mapping[FileKind, int] = field(default_factory=dict)
+    """bytes of the files that its objects hold, of those that are there and agree with the listing"""
+    doubts: tuple[StorageError, ...] = ()
+    """objects of which the listing and what says their sizes do not agree, or of which that cannot be read"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -73,7 +78,8 @@ class RemoteRow:
             "events": [] if found is None else found.as_dict()["events"],
             "present": self.is_listed,
             "objects": {} if self.listed is None else {
-                kind.value: item.size for kind, item in sorted(self.listed.objects.items())
+                (f".{item.path.rpartition('.')[2]}" if item.is_packed else kind.value): item.size
+                for kind, item in sorted(self.listed.objects.items())
             },
             "local": self.is_local,
             "belongs": self.belongs,

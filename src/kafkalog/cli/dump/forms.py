@@ -41,6 +41,7 @@ _WHERE = {
     "remote",
     "layout",
     "storage",
+    "private_keys",
 }
 _RANGE = {
     "start_offset", "end_offset", "one_offset", "kcat_offsets", "group", "max_records", "start_time", "end_time", "at",

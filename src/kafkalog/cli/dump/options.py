@@ -69,6 +69,7 @@ class Options:
     remote: str | None
     layout: str | None
     storage: tuple[str, ...]
+    private_keys: tuple[str, ...]
     # kafka-dump-log's
     files: tuple[str, ...]
     print_data_log: bool

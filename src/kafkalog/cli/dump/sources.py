@@ -38,8 +38,9 @@ class Sources:
         if missing:
             raise UsageError(f"{missing[0]} does not exist")
         self._others = [path for path in paths if path not in self.side_files]
-        if options.remote is not None or options.layout is not None or options.storage:
-            self._others = [*with_remote(self._others, options.remote, options.layout, options.storage)]
+        given = options.remote, options.layout, options.storage, options.private_keys
+        if any(each for each in given):
+            self._others = [*with_remote(self._others, *given)]
         self.paths = paths
         self.partitions: list[Partition] = []
         self.in_order: list[str | Partition] = []

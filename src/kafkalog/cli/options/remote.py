@@ -14,8 +14,10 @@ __all__ = ["remote_options", "tier_of", "with_remote"]
 
 
 def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `remote`, `layout` and `storage`."""
+    """The options `remote`, `layout`, `storage` and `private_keys`."""
     for option in (
+        click.option("--private-key", "private_keys", multiple=True, metavar="[ID=]FILE",
+                     help="The private key of the pair ID, as PEM, where --remote is encrypted; may be repeated."),
         click.option("--storage", "storage", multiple=True, metavar="NAME=VALUE",
                      help="An option of the object store of --remote, such as endpoint=URL; may be repeated."),
         click.option("--layout", metavar="NAME", help="How objects are named in --remote [found out]."),
@@ -26,24 +28,31 @@ def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def tier_of(remote: str | None, layout: str | None, storage: Sequence[str]) -> RemoteTier | None:
+def tier_of(
+    remote: str | None, layout: str | None, storage: Sequence[str], private_keys: Sequence[str]
+) -> RemoteTier | None:
     """The tier that was named; `UsageError` where the others were given without it."""
     from kafkalog.codec.errors import UsageError
-    from kafkalog.tiers.layouts import open_tier
+    from kafkalog.tiers.layouts import key_files, open_tier
 
     if remote is None:
-        if layout is not None or storage:
-            name = "--layout" if layout is not None else "--storage"
-            raise UsageError(f"{name} is about --remote, which was not given")
+        given = {"--layout": layout, "--storage": storage, "--private-key": private_keys}
+        for name, value in given.items():
+            if value:
+                raise UsageError(f"{name} is about --remote, which was not given")
         return None
-    return open_tier(remote, layout=layout, storage=_values(storage))
+    return open_tier(remote, layout=layout, storage=_values(storage), keys=key_files(private_keys))
 
 
 def with_remote(
-    paths: Sequence[str], remote: str | None, layout: str | None, storage: Sequence[str]
+    paths: Sequence[str],
+    remote: str | None,
+    layout: str | None,
+    storage: Sequence[str],
+    private_keys: Sequence[str],
 ) -> tuple[str, ...]:
     """The paths of a command; with `--remote` those that stand for both tiers, or for the remote one alone."""
-    tier = tier_of(remote, layout, storage)
+    tier = tier_of(remote, layout, storage, private_keys)
     if tier is None:
         return tuple(paths)
     from kafkalog.tiers.reading import mounted
@@ -61,3 +70,4 @@ def _values(storage: Sequence[str]) -> Mapping[str, str]:
             raise UsageError("--storage takes NAME=VALUE, such as endpoint=http://localhost:9000")
         found[name] = value
     return found
+

@@ -1,0 +1,102 @@
+"""Logs that begin, empty, after their remote part: what a follower makes of a log whose beginning is remote.
+
+`TierStateMachine.buildRemoteLogAuxState`: a segment without records after the last remote offset, the leader epochs up
+to there, and the producers at that offset.  Without it a broker would begin such a log at 0, or behind what was cut,
+and give offsets to new records that are in the remote tier already.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import StopReason
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, FileKind, PartitionName, segment_file
+from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_leader_epochs, encode_partition_metadata
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.partition import Partition
+from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.tiers.both import BothTiers
+
+__all__ = ["Beginning", "beginning_of", "is_missed", "local_logs", "sound_end"]
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A partition directory in which nothing is local."""
+
+    name: str
+    log_start: int
+    """the first offset that is remote"""
+    end: int
+    """after the last one"""
+    files: Mapping[str, bytes]
+    """all of them; the log first"""
+
+
+def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beginning | None:
+    """Of a log with a remote part; None if it has none.  `StorageError` if that is not there as it was copied.
+
+    `log_start` is where the log is known to start; else it is taken for the first remote offset.
+    """
+    stretches = both.copied(key)
+    if not stretches:
+        return None
+    last = stretches[-1]
+    both.log_of(key, last)[0].close()
+    end = last.last + 1
+    start = stretches[0].first if log_start is None else log_start
+    files = {
+        **{segment_file(end, kind): b"" for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)},
+        LEADER_EPOCH_CHECKPOINT: encode_leader_epochs(_from_start(both.epochs(key), start)),
+        PARTITION_METADATA: encode_partition_metadata(PartitionMetadata(0, both.listed[key][0].topic_id)),
+    }
+    listed = next(each for each in both.listed[key] if each.id == last.segment.id)
+    item = listed.objects.get(FileKind.PRODUCER_SNAPSHOT)
+    if item is not None and last.until is None:
+        file = both.tier.open(item)
+        try:
+            if file.size > DEFAULT_LIMITS.snapshot_bytes:
+                raise StorageError(None, f"a producer snapshot of {file.size} bytes is larger than any", item.path)
+            files[segment_file(end, FileKind.PRODUCER_SNAPSHOT)] = file.read(0, file.size)
+        finally:
+            file.close()
+    return Beginning(str(PartitionName(*key)), start, end, files)
+
+
+def _from_start(epochs: Sequence[LeaderEpoch], start: int) -> list[LeaderEpoch]:
+    """As a broker cuts them at the log start (`LeaderEpochFileCache.truncateFromStart`)."""
+    number = bisect_right(epochs, start, key=lambda each: each.start_offset) - 1
+    return [LeaderEpoch(each.epoch, max(each.start_offset, start)) for each in epochs[max(number, 0) :]]
+
+
+def is_missed(key: Key, facts: TopicFacts) -> bool:
+    """Whether a log that is not there is one of this broker's, or nothing says whose it is."""
+    return facts.node_id is None or facts.source is None or facts.node_id in facts.replicas.get(key, ())
+
+
+def sound_end(partition: Partition, remote_end: int) -> tuple[int, bool]:
+    """Where the segment ends that goes on after the remote part, and whether what follows, or is missing, is damage.
+
+    Damage in segments before it is left to the remote tier (mode remote).
+    """
+    segment = next((each for each in reversed(partition.segments) if each.base_offset <= remote_end), None)
+    if segment is None:
+        return 0, True
+    end = segment.base_offset
+    with segment.scanner() as scanner:
+        for batch in scanner:
+            end = batch.last_offset + 1
+        return end, scanner.stop is not StopReason.END or bool(scanner.findings)
+
+
+def local_logs(log_dir: LogDir) -> Iterator[tuple[Key, Partition]]:
+    """Those that are there once."""
+    for key in log_dir:
+        if len(log_dir.live(*key)) == 1:
+            yield key, log_dir[key]

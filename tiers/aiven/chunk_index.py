@@ -1,0 +1,119 @@
+"""Where the chunks of a log lie in its object (`ChunkIndex`, `ChunkSizesBinaryCodec`).
+
+All chunks of the log but the last are of one size.  In the object they are of one size too, or, where they are
+compressed, of sizes that the manifest lists: packed, compressed, and as text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+
+from kafkalog.codec.compression import decompress
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
+from kafkalog.codec.model import Codec
+from kafkalog.tiers.aiven.json_fields import natural, text
+
+__all__ = ["ChunkIndex", "read_chunk_index"]
+
+_LARGEST = (1 << 31) - 1
+_COUNT, _BASE, _WIDTH = 4, 4, 1
+_SIZE = 4
+_MOST = MIB
+"""chunks of a log: those of 2 KiB of the largest one"""
+_PACKED = replace(DEFAULT_LIMITS, decompressed_batch_bytes=_COUNT + _BASE + _WIDTH + _SIZE * _MOST)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkIndex:
+    """Chunks by their numbers."""
+
+    size: int
+    """bytes of the log"""
+    chunk_size: int
+    """bytes of the log in each chunk but the last"""
+    starts: Sequence[int] | None
+    """positions in the object of all chunks, and its end; None where each has `packed_size` bytes but the last"""
+    packed_size: int
+    last_packed_size: int
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return -(-self.size // self.chunk_size)
+
+    @property
+    def packed(self) -> int:
+        """Bytes of the object."""
+        return self.position(self.count)
+
+    @property
+    def largest(self) -> int:
+        """Bytes in the object of the largest chunk."""
+        if self.starts is None:
+            return max(self.packed_size if self.count > 1 else 0, self.last_packed_size)
+        return max((after - at for at, after in zip(self.starts, self.starts[1:], strict=False)), default=0)
+
+    def position(self, number: int) -> int:
+        """Where a chunk begins in the object; its end for the number after the last one."""
+        if self.starts is not None:
+            return self.starts[number]
+        return number * self.packed_size if number < self.count else self._fixed_end()
+
+    def _fixed_end(self) -> int:
+        return (self.count - 1) * self.packed_size + self.last_packed_size if self.count else 0
+
+    def bytes_of(self, number: int) -> int:
+        """How much of the log a chunk has."""
+        return min(self.chunk_size, self.size - number * self.chunk_size)
+
+
+def read_chunk_index(fields: Mapping[str, Any]) -> ChunkIndex:
+    """From its part of a manifest; raises `FormatError`."""
+    size, chunk_size = natural(fields, "originalFileSize"), natural(fields, "originalChunkSize")
+    if not chunk_size:
+        raise FormatError("chunks of 0 bytes")
+    kind = text(fields, "type")
+    if kind == "fixed":
+        packed, last = natural(fields, "transformedChunkSize"), natural(fields, "finalTransformedChunkSize")
+        found = ChunkIndex(size, chunk_size, None, packed, last)
+    elif kind == "variable":
+        sizes = _sizes(text(fields, "transformedChunks"))
+        found = ChunkIndex(size, chunk_size, array("q", accumulate(sizes, initial=0)), 0, 0)
+        if len(sizes) != max(found.count, 1):
+            raise FormatError(f"{len(sizes)} chunks, and a log of {size} bytes has {found.count} of {chunk_size}")
+    else:
+        raise FormatError(f"a chunk index of type {kind!r:.40}, which is none that is known (fixed, variable)")
+    return found
+
+
+def _sizes(encoded: str) -> array[int]:
+    try:
+        packed = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise FormatError("the sizes of the chunks are not base64") from None
+    data = bytes(decompress(Codec.ZSTD, packed, _PACKED))
+    count = int.from_bytes(data[:_COUNT], "big")
+    if count == 1 and len(data) == _COUNT + _SIZE:
+        return array("q", [_checked(int.from_bytes(data[_COUNT:], "big"))])
+    head = _COUNT + _BASE + _WIDTH
+    width = data[head - 1] if len(data) >= head else 0
+    if not 1 <= width <= _SIZE or count < 2 or len(data) != head + (count - 1) * width + _SIZE:
+        raise FormatError(f"the sizes of {count} chunks in {len(data)} bytes")
+    base = int.from_bytes(data[_COUNT : _COUNT + _BASE], "big")
+    places = range(head, len(data) - _SIZE, width)
+    found = array("q", (_checked(base + int.from_bytes(data[at : at + width], "big")) for at in places))
+    found.append(_checked(int.from_bytes(data[-_SIZE:], "big")))
+    return found
+
+
+def _checked(size: int) -> int:
+    if size > _LARGEST:
+        raise FormatError(f"a chunk of {size} bytes")
+    return size

@@ -1,0 +1,122 @@
+"""Keys of segments, and what is encrypted with them.
+
+Each segment has a key of its own, which the manifest holds encrypted with a pair of RSA keys (`RsaEncryptionProvider`:
+OAEP with SHA3-512); chunks and indexes are AES-GCM, each with its nonce before it (`AesEncryptionProvider`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.limits import KIB
+from kafkalog.log.disk.files import read_small
+from kafkalog.tiers.aiven.manifest import WrappedKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ANY", "NONCE", "TAG", "PrivateKeys", "SegmentCipher"]
+
+ANY = ""
+"""the id under which a private key is for every pair of which no other is given"""
+NONCE, TAG = 12, 16
+_LARGEST_FILE = 64 * KIB
+_WHAT = "an encrypted remote tier"
+_EXTRA = "tiered"
+_KEY_BYTES = 32
+
+
+class PrivateKeys:
+    """The private keys that were given, by the ids of their pairs; read when they are made, used when asked for."""
+
+    def __init__(self, paths: Mapping[str, str]) -> None:
+        self._data = {pair: read_small(path, _LARGEST_FILE) for pair, path in paths.items()}
+        self._paths = dict(paths)
+        for pair in self._data:
+            self._loaded(pair)
+
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
+    def __repr__(self) -> str:
+        return f"PrivateKeys({', '.join(self._data)})"
+
+    def _loaded(self, pair: str) -> Any:
+        with needed(_WHAT, _EXTRA):
+            from cryptography.exceptions import UnsupportedAlgorithm
+            from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+            from cryptography.hazmat.primitives.serialization import load_pem_private_key
+        try:
+            key = load_pem_private_key(self._data[pair], password=None)
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            key = None
+        if not isinstance(key, RSAPrivateKey):
+            raise UsageError(f"{self._paths[pair]} is not a private RSA key as PEM without a password")
+        return key
+
+    def unwrap(self, key: WrappedKey, path: str) -> SegmentCipher:
+        """What decrypts a segment, `path` its manifest; raises `StorageError` where none of the keys is the one."""
+        pair = key.pair if key.pair in self._data else ANY
+        if pair not in self._data:
+            given = f"; one was given of {', '.join(self._data)}" if self._data else ""
+            detail = f"the segment is encrypted for the pair of keys {key.pair!r:.80}, whose private key was not given"
+            raise StorageError(None, detail + given, path)
+        found = _without_padding(key.wrapped, self._loaded(pair).private_numbers())
+        if found is None or len(found) != _KEY_BYTES:
+            detail = (
+                f"the private key in {self._paths[pair]} does not open the key of the segment, which is encrypted "
+                f"for the pair {key.pair!r:.80}: it is of another pair, or the manifest is damaged"
+            )
+            raise StorageError(None, detail, path)
+        return SegmentCipher(found, key.aad)
+
+
+class SegmentCipher:
+    """Decrypts what one segment has."""
+
+    def __init__(self, key: bytes, aad: bytes) -> None:
+        with needed(_WHAT, _EXTRA):
+            from cryptography.exceptions import InvalidTag
+            from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+        self._decrypt: Callable[[bytes, bytes, bytes], bytes] = AESGCM(key).decrypt
+        self._wrong = InvalidTag
+        self._aad = aad
+
+    def decrypt(self, data: bytes) -> bytes:
+        """A nonce and what follows it; raises `FormatError`."""
+        if len(data) < NONCE + TAG:
+            raise FormatError(f"{len(data)} bytes are too few to be encrypted")
+        try:
+            return self._decrypt(data[:NONCE], data[NONCE:], self._aad)
+        except self._wrong:
+            raise FormatError("it does not decrypt: it is damaged, or of another segment") from None
+
+
+def _without_padding(wrapped: bytes, numbers: Any) -> bytes | None:
+    """What OAEP with SHA3-512 holds (RFC 8017, 7.1.2), which the library does not do; None where it is nothing."""
+    modulus, size = numbers.public_numbers.n, (numbers.public_numbers.n.bit_length() + 7) // 8
+    hashed = hashlib.sha3_512(b"").digest()
+    value = int.from_bytes(wrapped, "big")
+    if len(wrapped) != size or value >= modulus or size < 2 * len(hashed) + 2:
+        return None
+    block = pow(value, numbers.d, modulus).to_bytes(size, "big")
+    seed = _xor(block[1 : 1 + len(hashed)], _mask(block[1 + len(hashed) :], len(hashed)))
+    data = _xor(block[1 + len(hashed) :], _mask(seed, size - len(hashed) - 1))
+    zeros, one, message = data[len(hashed) :].partition(b"\x01")
+    is_padded = block[0] == 0 and hmac.compare_digest(data[: len(hashed)], hashed) and one and not zeros.strip(b"\0")
+    return message if is_padded else None
+
+
+def _mask(seed: bytes, size: int) -> bytes:
+    """MGF1."""
+    rounds = range(-(-size // hashlib.sha3_512().digest_size))
+    return b"".join(hashlib.sha3_512(seed + each.to_bytes(4, "big")).digest() for each in rounds)[:size]
+
+
+def _xor(one: bytes, other: bytes) -> bytes:
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")

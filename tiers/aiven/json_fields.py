@@ -1,0 +1,46 @@
+"""Fields of a JSON object that is not trusted: the one of this type, or `FormatError` that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafkalog.codec.errors import FormatError
+
+__all__ = ["flag", "natural", "object_of", "text"]
+
+_LARGEST = (1 << 31) - 1
+_LARGEST_LONG = (1 << 63) - 1
+
+
+def _of(fields: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = fields.get(name)
+    if type(value) is not kind:
+        raise FormatError(f"{name} is {'missing' if value is None else 'not what it should be'}")
+    return value
+
+
+def text(fields: Mapping[str, Any], name: str) -> str:
+    """A string."""
+    found: str = _of(fields, name, str)
+    return found
+
+
+def flag(fields: Mapping[str, Any], name: str) -> bool:
+    """True or false."""
+    found: bool = _of(fields, name, bool)
+    return found
+
+
+def natural(fields: Mapping[str, Any], name: str, *, long: bool = False) -> int:
+    """A number from 0 to the largest 32-bit one, or 64-bit one with `long`."""
+    found: int = _of(fields, name, int)
+    if not 0 <= found <= (_LARGEST_LONG if long else _LARGEST):
+        raise FormatError(f"{name} is {found}")
+    return found
+
+
+def object_of(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """An object."""
+    found: Mapping[str, Any] = _of(fields, name, dict)
+    return found
