@@ -20,8 +20,10 @@ from kafkalog.codec.limits import MIB
 from kafkalog.log.disk import fs
 from kafkalog.log.writing.columns_file import ColumnsFile
 
-__all__ = ["NO_DATE", "DataFile", "PartitionFiles", "made_directories"]
+__all__ = ["DATE", "NO_DATE", "DataFile", "PartitionFiles", "made_directories"]
 
+DATE = pa.field("date", pa.date32())
+"""the column of files, or of a table, that says what the folder of a day says; null where there is no such day"""
 NO_DATE = "__HIVE_DEFAULT_PARTITION__"
 """what Hive, and all who read its folders, take for null"""
 _ROWS_OF_A_GROUP = 128 * 1024
@@ -119,7 +121,7 @@ class PartitionFiles:
         *, by_day: bool,
     ) -> None:  # fmt: skip
         self._partition, self._place, self._schema, self._by_day = partition, place, schema, by_day
-        self._options = {"write_page_index": True, "write_statistics": _counted(schema), **options}
+        self._options = {"write_page_index": True, **options}
         self._open: dict[Day, _Open] = {}
         self.finished: list[DataFile] = []
 
@@ -144,8 +146,13 @@ class PartitionFiles:
             found = self._begin(day)
         self._open[day] = found  # the one that was used last is the last
         columns = pa.RecordBatch.from_arrays(
-            [batch.column(each.name).cast(each.type) for each in self._schema], schema=self._schema
-        )
+            [
+                _dates(found.file, each.type, batch.num_rows) if each.name == DATE.name
+                else batch.column(each.name).cast(each.type)
+                for each in self._schema
+            ],
+            schema=self._schema,
+        )  # fmt: skip
         found.add(columns, batch.column("offset"), batch.column("timestamp"))
         if sum(each.waiting_bytes for each in self._open.values()) >= _BYTES_WAITING:
             for each in self._open.values():
@@ -177,26 +184,14 @@ class PartitionFiles:
             fs.remove(file.path)
 
 
+def _dates(file: DataFile, type: pa.DataType, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(None if file.date is None else file.day, pa.int32()).cast(type), rows)
+
+
 def _days(timestamps: pa.Array) -> pa.Array:
     whole = timestamps.cast(pa.int64())
     days = np.floor_divide(pc.fill_null(whole, 0).to_numpy(zero_copy_only=False), _MICROSECONDS)
     return pa.array(days, pa.int64(), mask=np.asarray(whole.is_null()))
-
-
-def _counted(schema: pa.Schema) -> list[str]:
-    """Columns that have statistics: all but those of bytes, which may be large and are looked up by nobody."""
-    found: list[str] = []
-
-    def visit(name: str, type: pa.DataType) -> None:
-        if pa.types.is_struct(type):
-            for each in type:
-                visit(f"{name}.{each.name}", each.type)
-        elif not (pa.types.is_nested(type) or pa.types.is_binary(type) or pa.types.is_large_binary(type)):
-            found.append(name)
-
-    for each in schema:
-        visit(each.name, each.type)
-    return found
 
 
 def made_directories(root: str, *names: str) -> str:

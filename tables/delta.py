@@ -18,7 +18,7 @@ import pyarrow as pa
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.log.disk.files import is_directory, scan_directory
-from kafkalog.tables.data_files import NO_DATE, DataFile, PartitionFiles, made_directories
+from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
 from kafkalog.tables.positions import UNKNOWN_EPOCH, Position
 from kafkalog.tables.table_types import TypeRules
 from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged, taken
@@ -33,7 +33,6 @@ __all__ = ["DeltaTopicTable"]
 _COMMIT = "kafkalog.commit"
 _LOOKED_AT = 50
 _START = datetime(1970, 1, 1, tzinfo=UTC)
-_DATE = pa.field("date", pa.date32())
 
 
 def _application(number: int, what: str) -> str:
@@ -65,7 +64,7 @@ class DeltaTopicTable:
                 raise taken(self.path) from None
             return None
         self._settings = TableSettings.of_properties(self._table.metadata().configuration, self.path)
-        self._schema = pa.schema([each for each in pa.schema(self._table.schema()) if each.name != "date"])
+        self._schema = pa.schema([each for each in pa.schema(self._table.schema()) if each.name != DATE.name])
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
@@ -80,7 +79,7 @@ class DeltaTopicTable:
 
     @property
     def _by(self) -> list[str]:
-        return ["partition", "date"] if self._settings is not None and self._settings.by_day else ["partition"]
+        return ["partition", DATE.name] if self._settings is not None and self._settings.by_day else ["partition"]
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
         """Make the table, or merge the new columns into its schema, by Delta's own rules."""
@@ -109,7 +108,7 @@ class DeltaTopicTable:
         return wanted
 
     def _with_date(self, schema: pa.Schema) -> pa.Schema:
-        return schema.append(_DATE) if "date" in self._by else schema
+        return schema.append(DATE) if DATE.name in self._by else schema
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
         """Files without the columns of the partition."""
@@ -117,11 +116,11 @@ class DeltaTopicTable:
             raise UsageError("a table is prepared before it is written")
 
         def place(file: DataFile, number: int) -> str:
-            folders = [f"partition={partition}", *([f"date={file.date or NO_DATE}"] if "date" in self._by else [])]
+            folders = [f"partition={partition}", *([f"date={file.date or NO_DATE}"] if DATE.name in self._by else [])]
             return os.path.join(made_directories(self.path, *folders), f"kafkalog-{round_id}-{number}.parquet")
 
         schema = pa.schema([each for each in self._schema if each.name != "partition"])
-        return PartitionFiles(partition, place, schema, {}, by_day="date" in self._by)
+        return PartitionFiles(partition, place, schema, {}, by_day=DATE.name in self._by)
 
     def commit(self, commit: Commit) -> None:
         """One version with the files and the application transactions."""
@@ -151,8 +150,8 @@ class DeltaTopicTable:
 
     def _action(self, file: DataFile) -> Any:
         values: dict[str, str | None] = {"partition": str(file.partition)}
-        if "date" in self._by:
-            values["date"] = file.date
+        if DATE.name in self._by:
+            values[DATE.name] = file.date
         path = os.path.relpath(file.path, self.path)
         return AddAction(path, file.size, values, time.time_ns() // 1_000_000, True, json.dumps(_statistics(file)))
 

@@ -232,7 +232,7 @@ class _TopicExport:
         ids = [each.metadata.topic_id for each in self.partitions if each.metadata is not None]
         return TableSettings(
             topic=self.topic, isolation_level=self.wanted.isolation_level, values=self.wanted.values, by_day=by_day,
-            topic_id=ids[0] if ids else None,
+            masks=tuple(sorted(self.wanted.masks)), topic_id=ids[0] if ids else None,
         )  # fmt: skip
 
     def _spans(
@@ -257,7 +257,8 @@ class _TopicExport:
     def _require_same(self, there: TableSettings, given: TableSettings) -> None:
         if there == given:
             return
-        words = {"isolation_level": "isolation level", "values": "values", "by_day": "division by day", "topic": "topic"}
+        words = {"isolation_level": "isolation level", "values": "values", "by_day": "division by day",
+                 "masks": "masked fields", "topic": "topic"}  # fmt: skip
         for name, word in words.items():
             if getattr(there, name) != getattr(given, name):
                 raise RecoveryRefused(
@@ -326,7 +327,7 @@ class _TopicExport:
             files.give_up()
             raise
         if is_whole and all(each.code is FindingCode.VALUE_UNDECODABLE for each in findings):
-            end = span.end_offset
+            end = max(end, span.end_offset)
         first = span.start_offset if span.known is None else span.known.first_offset
         return _Added(span, made, Position(first, end, epoch), is_whole, findings)
 

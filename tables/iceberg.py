@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow as pa
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.log.disk.files import exists
-from kafkalog.tables.data_files import NO_DATE, DataFile, PartitionFiles, made_directories
+from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
 from kafkalog.tables.positions import Position
 from kafkalog.tables.table_types import TypeRules
 from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged
@@ -31,6 +31,8 @@ with needed("an export to Iceberg", "iceberg"):
         TableAlreadyExistsError,
     )
     from pyiceberg.io.pyarrow import (
+        MetricModeTypes,
+        MetricsMode,
         compute_statistics_plan,
         data_file_statistics_from_parquet_metadata,
         parquet_path_to_id_mapping,
@@ -38,7 +40,7 @@ with needed("an export to Iceberg", "iceberg"):
     )
     from pyiceberg.manifest import DataFile as IcebergFile
     from pyiceberg.manifest import DataFileContent, FileFormat
-    from pyiceberg.transforms import DayTransform, IdentityTransform
+    from pyiceberg.transforms import IdentityTransform
     from pyiceberg.typedef import Record
 
 __all__ = ["CATALOG", "NAMESPACE", "IcebergTopicTable"]
@@ -46,6 +48,7 @@ __all__ = ["CATALOG", "NAMESPACE", "IcebergTopicTable"]
 CATALOG, NAMESPACE = "kafkalog", "kafka"
 _FILE = "catalog.db"
 _POSITIONS, _COMMIT = "kafkalog.positions", "kafkalog.commit"
+_NONE, _ALWAYS_COUNTED = MetricsMode(MetricModeTypes.NONE), ("partition", "offset")
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 
 
@@ -99,7 +102,7 @@ class IcebergTopicTable:
         if wanted != self._schema():
             try:
                 with self._table.transaction() as change, change.update_schema() as update:
-                    update.union_by_name(wanted)
+                    update.union_by_name(_with_date(wanted, settings))
             except CommitFailedException as error:
                 raise concurrent(self.path) from error
         if self._table.properties.get("commit.retry.num-retries") != "0":
@@ -110,16 +113,18 @@ class IcebergTopicTable:
     def _schema(self) -> pa.Schema:
         """The table's columns with our own types."""
         found = schema_to_pyarrow(self._table.schema(), include_field_ids=False)
-        return pa.schema([(each.name, _small(each.type)) for each in found])
+        return pa.schema([(each.name, _small(each.type)) for each in found if each.name != DATE.name])
 
     def _make(self, schema: pa.Schema, settings: TableSettings) -> None:
         properties = {**settings.as_properties(), **_NO_RETRIES}
         try:
-            with self._open().create_table_transaction(self._name, schema, properties=properties) as making:
+            with self._open().create_table_transaction(
+                self._name, _with_date(schema, settings), properties=properties
+            ) as making:
                 with making.update_spec() as spec:
                     spec.add_field("partition", IdentityTransform(), "partition")
                     if settings.by_day:
-                        spec.add_field("timestamp", DayTransform(), "date")
+                        spec.add_field(DATE.name, IdentityTransform(), DATE.name)
                 with making.update_sort_order() as order:
                     order.asc("partition", IdentityTransform())
                     order.asc("offset", IdentityTransform())
@@ -166,10 +171,16 @@ class IcebergTopicTable:
 
     def _file(self, file: DataFile) -> Any:
         schema, metadata = self._table.schema(), self._table.metadata
-        statistics = data_file_statistics_from_parquet_metadata(
-            file.metadata[0], compute_statistics_plan(schema, metadata.properties), parquet_path_to_id_mapping(schema)
-        )
-        place = (file.partition, file.day) if self._settings is not None and self._settings.by_day else (file.partition,)
+        ids = parquet_path_to_id_mapping(schema)
+        plan = compute_statistics_plan(schema, metadata.properties)
+        try:
+            statistics = data_file_statistics_from_parquet_metadata(file.metadata[0], _counted(plan, file, ids), ids)
+        except (OverflowError, ValueError):  # times that Python has none for
+            few = {ids[name] for name in _ALWAYS_COUNTED}
+            plan = {id: each if id in few else replace(each, mode=_NONE) for id, each in plan.items()}
+            statistics = data_file_statistics_from_parquet_metadata(file.metadata[0], plan, ids)
+        by_day = self._settings is not None and self._settings.by_day
+        place = (file.partition, *([None if file.date is None else file.day] if by_day else []))
         return IcebergFile.from_args(
             content=DataFileContent.DATA, file_path=f"file://{file.path}", file_format=FileFormat.PARQUET,
             partition=Record(*place), file_size_in_bytes=file.size, sort_order_id=metadata.default_sort_order_id,
@@ -180,6 +191,23 @@ class IcebergTopicTable:
         """Close the catalog's connections."""
         if self._catalog is not None:
             self._catalog.engine.dispose()
+
+
+def _with_date(schema: pa.Schema, settings: TableSettings) -> pa.Schema:
+    """Divided by a column of its own: of times beyond the year 9999 pyiceberg has no day."""
+    return schema.append(DATE) if settings.by_day else schema
+
+
+def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> dict[int, Any]:
+    """The plan without columns of which a row group has no statistics, such as those with long texts only."""
+    metadata = file.metadata[0]
+    columns = [
+        metadata.row_group(group).column(number)
+        for group in range(metadata.num_row_groups)
+        for number in range(metadata.num_columns)
+    ]
+    without = {ids[each.path_in_schema] for each in columns if not each.is_stats_set}
+    return {id: replace(each, mode=_NONE) if id in without else each for id, each in plan.items()}
 
 
 def _small(type: pa.DataType) -> pa.DataType:

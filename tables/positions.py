@@ -13,7 +13,7 @@ from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.consumer_view import consumer_view
 
 __all__ = ["Bounds", "Position", "Span", "require_same_topic", "span_of"]
 
@@ -49,6 +49,9 @@ class Span:
     partition: Partition
     start_offset: int
     end_offset: int
+    """where the log ended when it was looked at, or what was asked for"""
+    read_to: int | None
+    """what was asked for; None: to the end, whatever is there"""
     known: Position | None
 
     @property
@@ -77,38 +80,53 @@ def span_of(
     *,
     accept_loss: bool,
 ) -> Span | None:
-    """What is to be added; None where there is nothing.  `findings` takes why, where a log ends before the table does.
+    """What is to be added; None where there is nothing, and `findings` takes why, if that is because of damage.
 
     Raises `RecoveryRefused` where records are missing before it (`accept_loss` goes on), or were replaced.
     """
-    end = partition.last_stable_offset() if isolation_level == READ_COMMITTED else partition.log_end_offset()
+    log_end = partition.log_end_offset()
     if known is None:
-        start = _first(partition, bounds.start_offset, bounds.start_timestamp, end)
+        start = _first(partition, bounds.start_offset, bounds.start_timestamp, log_end)
     else:
         _require_not_rewritten(partition, known)
         start = known.next_offset
-        log_end = partition.log_end_offset()
         if log_end < start:
-            detail = f"the table has records up to offset {start - 1}, and this log ends at {log_end}: it was cut, or is an older copy"  # noqa: E501
+            detail = f"the table has records up to offset {start - 1}, and this log ends at {log_end}: "
+            detail += "it was cut, or is an older copy"
             findings.append(
                 Finding(FindingCode.OFFSET_BEYOND_LOG_END, Severity.WARNING, None, start, detail, partition.path)
             )
             return None
         if partition.log_start_offset > start:
             if not accept_loss:
-                raise RecoveryRefused(
-                    f"{partition.path} begins at offset {partition.log_start_offset}, and the table has records up to "
-                    f"{start - 1}: what was between them is not in this log any more, and another copy may have it",
-                    reason="records_missing",
-                    advice=[Advice("with {} the export goes on behind them", Ask.ACCEPT_LOSS)],
-                )  # fmt: skip
+                raise _missing(partition, start)
             start = partition.log_start_offset
-    if bounds.end_offset is not None:
-        end = min(end, bounds.end_offset)
+    asked = _asked(partition, bounds)
+    end = min(log_end, consumer_view(partition, start, asked, isolation_level=isolation_level).end_offset)
+    if start < end:
+        return Span(partition, start, end, asked, known)
+    if asked is None or start < asked:
+        walk = partition.batches(start_offset=start)
+        next(iter(walk), None)
+        findings += walk.findings
+    return None
+
+
+def _asked(partition: Partition, bounds: Bounds) -> int | None:
+    asked = bounds.end_offset
     if bounds.end_timestamp is not None:
         found = partition.offset_for_timestamp(bounds.end_timestamp, findings=[])
-        end = end if found is None else min(end, found.offset)
-    return Span(partition, start, end, known) if start < end else None
+        asked = asked if found is None else min(found.offset, found.offset if asked is None else asked)
+    return asked
+
+
+def _missing(partition: Partition, start: int) -> RecoveryRefused:
+    return RecoveryRefused(
+        f"{partition.path} begins at offset {partition.log_start_offset}, and the table has records up to {start - 1}: "
+        "what was between them is not in this log any more, and another copy may have it",
+        reason="records_missing",
+        advice=[Advice("with {} the export goes on behind them", Ask.ACCEPT_LOSS)],
+    )
 
 
 def _first(partition: Partition, offset: int | None, timestamp: int | None, end: int) -> int:

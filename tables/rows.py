@@ -74,7 +74,9 @@ class TopicRows:
             except NoTypeError:
                 self._chosen[part] = ColumnSchema(None)
 
-    def _reader(self, partition: Partition, start: int, end: int, findings: list[Finding], threads: int = 1) -> pa.RecordBatchReader:  # noqa: E501
+    def _reader(
+        self, partition: Partition, start: int, end: int | None, findings: list[Finding], threads: int = 1
+    ) -> pa.RecordBatchReader:
         named = dict(zip(("key_schema", "values_schema"), self._chosen.values(), strict=False))
         return partition.to_arrow(
             [*_COLUMNS, _EPOCH], start_offset=start, end_offset=end, findings=findings, threads=threads,
@@ -83,7 +85,7 @@ class TopicRows:
 
     def read(self, span: Span, schema: pa.Schema, findings: list[Finding], threads: int) -> Iterator[Rows]:
         """The rows of a span, with the columns of a table's `schema`, which may have more than `self.schema`."""
-        for batch in self._reader(span.partition, span.start_offset, span.end_offset, findings, threads):
+        for batch in self._reader(span.partition, span.start_offset, span.read_to, findings, threads):
             if batch.num_rows:
                 yield Rows(self._shown(batch, schema, span.partition), batch.column(_EPOCH)[-1].as_py())
 

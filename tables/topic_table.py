@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from secrets import token_hex
@@ -28,6 +29,7 @@ class TableSettings:
     isolation_level: str
     values: str
     by_day: bool
+    masks: tuple[str, ...] = ()
     topic_id: str | None = None
 
     def as_properties(self) -> dict[str, str]:
@@ -35,7 +37,7 @@ class TableSettings:
         found = {f"{_PREFIX}version": VERSION}
         for name, value in asdict(self).items():
             if value is not None:
-                found[_PREFIX + name.replace("_", "-")] = str(value).lower() if isinstance(value, bool) else value
+                found[_PREFIX + name.replace("_", "-")] = value if isinstance(value, str) else json.dumps(value)
         return found
 
     @classmethod
@@ -48,9 +50,10 @@ class TableSettings:
             return cls(
                 topic=str(found["topic"]), isolation_level=str(found["isolation-level"]), values=str(found["values"]),
                 by_day=found["by-day"] == "true", topic_id=found.get("topic-id"),
+                masks=tuple(str(each) for each in json.loads(str(found["masks"]))),
             )  # fmt: skip
-        except KeyError as error:
-            raise UsageError(f"{path} has lost what its export wrote of {error}; nothing is added to it") from None
+        except (KeyError, ValueError, TypeError):
+            raise UsageError(f"{path} has lost what its export wrote of itself; nothing is added to it") from None
 
 
 @dataclass(frozen=True, slots=True)
