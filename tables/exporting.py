@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -13,6 +13,7 @@ from threading import Event
 from kafkalog.codec.arguments import checked, needed
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.outside import require_outside
 from kafkalog.log.directories.partition import Partition
@@ -28,7 +29,7 @@ from kafkalog.values.to_arrow import NamedSchema
 with needed("an export", "fast"):
     from kafkalog.tables.data_files import DataFile, made_directories
     from kafkalog.tables.positions import UNKNOWN_EPOCH, Bounds, Position, Span, require_same_topic, span_of
-    from kafkalog.tables.rows import TopicRows, Wanted
+    from kafkalog.tables.rows import Rows, TopicRows, Wanted
     from kafkalog.tables.topic_table import Commit, TableSettings, TopicTable, new_id
 
 __all__ = ["FORMATS", "ExportResult", "ExportedPartition", "export"]
@@ -312,7 +313,7 @@ class _TopicExport:
         findings: list[Finding] = []
         count, end, epoch, is_whole = 0, span.start_offset, UNKNOWN_EPOCH, True
         try:
-            for batch, leader_epoch in rows.read(span, schema, findings, threads):
+            for batch, leader_epoch in self._together(rows.read(span, schema, findings, threads)):
                 files.add(batch)
                 count, before, epoch = count + batch.num_rows, end, leader_epoch
                 end = batch.column("offset")[-1].as_py() + 1
@@ -330,6 +331,11 @@ class _TopicExport:
             end = max(end, span.end_offset)
         first = span.start_offset if span.known is None else span.known.first_offset
         return _Added(span, made, Position(first, end, epoch), is_whole, findings)
+
+    def _together(self, rows: Iterator[Rows]) -> Iterator[Rows]:
+        """The same; how they are read is decided by the size of all partitions."""
+        with together(sum(each.size for each in self.partitions)):
+            yield from rows
 
     def _tell(self, span: Span, offsets: int) -> None:
         if self.on_bytes is not None:

@@ -75,8 +75,10 @@ class ParquetTable:
             if not all(type(each["path"]) is str for each in found["files"]):
                 raise TypeError
         except MissingFileError:
-            if any(each.name not in (_LOCK, MANIFEST) and not self._is_partition(each.name)
-                   for each in scan_directory(self.path)):  # fmt: skip
+            if any(
+                each.name != _LOCK and not each.name.startswith(f"{MANIFEST}.") and not self._is_partition(each.name)
+                for each in scan_directory(self.path)
+            ):
                 raise taken(self.path) from None
             return
         except UsageError:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
@@ -143,13 +144,18 @@ class KafkaTable:
         reach = Reach(filter, self.schema)
         bounds = self._always if filter is None else self._always | self._bounds(reach)
         keys = None if self._places is None or is_decoded or "key" not in self.schema.names else reach.only_values("key")
+        work_bytes = sum(each.size for each in self.partitions)
         for each in self.partitions:
             if self._places is not None and keys is not None and not self._places.may_hold(each, keys):
                 continue
             if filter is None or self._may_hold(reach, each):
                 options = bounds | (self._of(each) if parts else {})
-                for batch in each.to_arrow(wanted or ["offset"], findings=self._findings, **options):
+                reader = each.to_arrow(wanted or ["offset"], findings=self._findings, **options)
+                with together(work_bytes):
+                    batch = next(reader, None)
+                while batch is not None:
                     yield batch.select(asked)
+                    batch = next(reader, None)
 
     def _bounds(self, reach: Reach) -> dict[str, Any]:
         names, found = set(self.schema.names), dict[str, Any]()

@@ -87,8 +87,11 @@ def column_schema(
 ) -> ColumnSchema:
     """What the keys or values of a topic's partitions are read as: what is named, or what their first records use."""
     topic = partitions[0].topic
+    reader = None if named is None else _named(decoder.registry, named)
+    if reader is not None and reader.type != "PROTOBUF":
+        return ColumnSchema(reader)
     frames = [each for one in partitions for each in _frames(one, part, max(_LOOKED_AT // len(partitions), _LEAST))]
-    reader = _named(decoder.registry, named) if named is not None else _chosen(decoder, topic, part, frames)
+    reader = reader or _chosen(decoder, topic, part, frames)
     paths = [b""]
     if reader is not None and reader.type == "PROTOBUF":
         paths = _messages(decoder, frames, topic, part, reader) or paths
