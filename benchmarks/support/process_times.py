@@ -32,8 +32,11 @@ def tree_seconds(root: int) -> float | None:
     return total
 
 
-def tree_read(root: int) -> int:
-    """Bytes that `root` and its descendants, as far as they are still there, have had from a disk."""
+def tree_read(root: int, what: str = "read_bytes") -> int:
+    """Bytes that `root` and its descendants, as far as they are still there, have had from a disk.
+
+    With `what="rchar"` those that they asked the system for, whatever it read ahead.
+    """
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -49,5 +52,5 @@ def tree_read(root: int) -> int:
             lines = Path(f"/proc/{number}/io").read_text(encoding="ascii").splitlines()
         except OSError:
             continue
-        total += sum(int(each.split()[1]) for each in lines if each.startswith("read_bytes"))
+        total += sum(int(each.split()[1]) for each in lines if each.startswith(f"{what}:"))
     return total
