@@ -71,7 +71,8 @@ class DeltaTopicTable:
         """Of the loaded version."""
         found = {}
         for number in partitions if self._table is not None else ():
-            places = [self._table.transaction_version(_application(number, each)) for each in ("first", "next", "epoch")]
+            names = [_application(number, each) for each in ("first", "next", "epoch")]
+            places = [self._table.transaction_version(each) for each in names]
             if places[1] is not None:
                 epoch = UNKNOWN_EPOCH if places[2] is None else places[2]
                 found[number] = Position(places[0] or 0, places[1], epoch)

@@ -97,12 +97,14 @@ def export(
 ) -> ExportResult:
     """Add the records of topics to tables below the directory `to`, one for each topic; see docs/tables.md.
 
-    Whatever was added before, by this or another process, is left out: what a table has stands in the table.  Called
+    Whatever was added before, by this or another process, is left out: the table itself keeps what it has.  Called
     again after it was killed at any moment, it goes on where the table ends.
 
+    * `paths`: log directories, partitions or segments
     * `format`: `parquet`, `iceberg` or `delta`; `select`: which partitions [all but Kafka's own topics]
-    * starts are inclusive and count for partitions of which the table has nothing yet; ends are exclusive; times (ms)
-      mean the first record with at least that time
+    * `start_offset`, `start_timestamp` (ms) are inclusive and count for partitions of which the table has nothing yet
+    * `end_offset`, `end_timestamp` (ms) are exclusive; a time means the first record with at least that time
+    * `isolation_level`: as `Partition.to_arrow` has it, but committed records only if nothing is said
     * `values`, `schemas`, `key_schema`, `values_schema`: as `Partition.to_arrow` has them
     * `masks`: names of fields that are not to be seen; `by_day`: whether files are divided by day
     * `replica`: which directory to read if a topic-partition is in two of them
@@ -134,7 +136,10 @@ def export(
     bounds = Bounds(start_offset, end_offset, start_timestamp, end_timestamp)
     for topic, partitions in topics.items():
         with closing(_table(format, root, topic)) as table:
-            one = _TopicExport(table, topic, partitions, wanted, bounds, result, accept_loss, max(jobs, 1), on_bytes)
+            one = _TopicExport(
+                table=table, topic=topic, partitions=partitions, wanted=wanted, bounds=bounds, result=result,
+                accept_loss=accept_loss, jobs=max(jobs, 1), on_bytes=on_bytes,
+            )  # fmt: skip
             one.run(by_day=by_day)
     return result
 
@@ -263,8 +268,8 @@ class _TopicExport:
         for name, word in words.items():
             if getattr(there, name) != getattr(given, name):
                 raise RecoveryRefused(
-                    f"{self.table.path} was made with {word} {getattr(there, name)}, not {getattr(given, name)}: a table "
-                    "keeps what it was made with; export into another directory",
+                    f"{self.table.path} was made with {word} {getattr(there, name)}, not {getattr(given, name)}: "
+                    "a table keeps what it was made with; export into another directory",
                     reason="other_settings",
                 )  # fmt: skip
 
@@ -276,8 +281,8 @@ class _TopicExport:
         is_committing = False
         try:
             failed = [each for each in works if each.exception() is not None]
-            for one in sorted(failed, key=lambda each: isinstance(each.exception(), _StoppedError)):
-                one.result()
+            for failure in sorted(failed, key=lambda each: isinstance(each.exception(), _StoppedError)):
+                failure.result()
             added = [each.result() for each in works]
             new = [each for each in added if each.files]
             if new:
@@ -289,9 +294,9 @@ class _TopicExport:
                 for each in works:
                     _forget(each)
             raise
-        for each in added:
-            self._report(each, reported[each.span.number])
-        return {each.span.number: each.span.partition for each in added if not each.is_whole}
+        for one in added:
+            self._report(one, reported[one.span.number])
+        return {one.span.number: one.span.partition for one in added if not one.is_whole}
 
     def _started(self, rows: TopicRows, schema: object, spans: list[Span], id: str) -> list[Future[_Added]]:
         """Each span in a file of its own or several; all have ended when this returns."""
@@ -333,7 +338,7 @@ class _TopicExport:
         return _Added(span, made, Position(first, end, epoch), is_whole, findings)
 
     def _together(self, rows: Iterator[Rows]) -> Iterator[Rows]:
-        """The same; how they are read is decided by the size of all partitions."""
+        """The same rows; the size of all partitions decides between compiled code and Python."""
         with together(sum(each.size for each in self.partitions)):
             yield from rows
 

@@ -1,6 +1,6 @@
-"""An Iceberg table for each topic, in a catalog of its own; how far each partition is stands in the snapshot's summary.
+"""An Iceberg table for each topic, in a catalog of its own; the snapshot's summary says how far each partition is.
 
-And in a property of the table, changed by the same transaction, since snapshots expire.  pyiceberg would try a commit
+So does a property of the table, changed by the same transaction, since snapshots expire.  pyiceberg would try a commit
 again that lost against another writer, and add the records twice: the table's property forbids that.
 """
 

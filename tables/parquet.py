@@ -84,7 +84,7 @@ class ParquetTable:
         except UsageError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
-            raise FormatError("this is no manifest of an export", source=path) from None
+            raise FormatError("this is not the manifest of an export", source=path) from None
         self._manifest, self._schema, self._settings = {**found, "positions": positions}, schema, settings
 
     @staticmethod

@@ -1,7 +1,7 @@
 """What a table has of each partition, and what of a log is still to be added to it.
 
 A table has all offsets of a partition below one.  It also keeps the leader epoch of the last record, as a consumer
-does: a log whose later epochs begin below what the table has was cut and written anew (KIP-320).
+does: a log whose later epochs begin below what the table has was cut and rewritten (KIP-320).
 """
 
 from __future__ import annotations
@@ -65,8 +65,9 @@ def require_same_topic(recorded: str | None, partition: Partition) -> None:
     found = None if partition.metadata is None else partition.metadata.topic_id
     if recorded and found and recorded != found:
         raise RecoveryRefused(
-            f"{partition.path} is of a topic with id {found}, and the table is of one with id {recorded}: the topic was "
-            "deleted and made anew, so that its offsets count from 0 again; export it into another directory",
+            f"{partition.path} is of a topic with id {found}, and the table is of one with id {recorded}: "
+            "the topic was deleted and recreated, so that its offsets count from 0 again; "
+            "export it into another directory",
             reason="another_topic",
         )  # fmt: skip
 
@@ -147,8 +148,8 @@ def _require_not_rewritten(partition: Partition, known: Position) -> None:
     if begins < known.next_offset:
         raise RecoveryRefused(
             f"{partition.path} has other records from offset {begins} on than the table, which has those up to "
-            f"{known.next_offset - 1} of leader epoch {known.leader_epoch}: the log was cut and written anew; export it into "
-            "another directory",
+            f"{known.next_offset - 1} of leader epoch {known.leader_epoch}: the log was cut and rewritten; "
+            "export it into another directory",
             reason="records_replaced",
         )  # fmt: skip
 

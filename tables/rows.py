@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.partition import Partition
+from kafkalog.tables.positions import Span
+from kafkalog.tables.table_types import NoTypeError, TypeRules, table_type
 from kafkalog.values.decoding import ValueDecoder
 from kafkalog.values.masked_columns import masked_column, masked_texts
 from kafkalog.values.registry import SchemaRegistry
 from kafkalog.values.to_arrow import ColumnSchema, NamedSchema, column_schema
-from kafkalog.tables.positions import Span
-from kafkalog.tables.table_types import NoTypeError, TypeRules, table_type
 
 __all__ = ["Rows", "TopicRows", "Wanted"]
 
@@ -55,7 +55,7 @@ class TopicRows:
         self._wanted = wanted
         self._rules = rules
         self._chosen: dict[str, ColumnSchema] = {}
-        self._options: dict[str, object] = {}
+        self._options: dict[str, Any] = {}
         if wanted.values != "bytes":
             self._choose(partitions)
         found = self._reader(partitions[0], 0, 0, []).schema
@@ -77,7 +77,7 @@ class TopicRows:
     def _reader(
         self, partition: Partition, start: int, end: int | None, findings: list[Finding], threads: int = 1
     ) -> pa.RecordBatchReader:
-        named = dict(zip(("key_schema", "values_schema"), self._chosen.values(), strict=False))
+        named: dict[str, Any] = dict(zip(("key_schema", "values_schema"), self._chosen.values(), strict=False))
         return partition.to_arrow(
             [*_COLUMNS, _EPOCH], start_offset=start, end_offset=end, findings=findings, threads=threads,
             isolation_level=self._wanted.isolation_level, **self._options, **named,

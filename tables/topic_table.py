@@ -67,7 +67,7 @@ class Commit:
 
 
 class TopicTable(Protocol):
-    """The table of one topic.  A round calls `load`, `prepare` if there are rows, `files` for each partition, `commit`."""
+    """The table of one topic.  A round calls `load`, `prepare` if there are rows, `files` by partition, `commit`."""
 
     rules: TypeRules
     path: str
@@ -124,7 +124,7 @@ def concurrent(path: str) -> RecoveryRefused:
 
 def taken(path: str) -> UsageError:
     """Something else is where the table would be."""
-    return UsageError(f"{path} is not empty and is no table of an export: choose another directory")
+    return UsageError(f"{path} is not empty and is not a table of an export: choose another directory")
 
 
 def new_id() -> str:

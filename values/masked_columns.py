@@ -1,4 +1,4 @@
-"""Fields that are not to be seen, in Arrow columns: what `masking` does with JSON values, with the column's own types."""
+"""Fields that are not to be seen, in Arrow columns: what `masking` does with JSON, with the column's own types."""
 
 from __future__ import annotations
 

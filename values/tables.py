@@ -143,7 +143,8 @@ class KafkaTable:
 
         reach = Reach(filter, self.schema)
         bounds = self._always if filter is None else self._always | self._bounds(reach)
-        keys = None if self._places is None or is_decoded or "key" not in self.schema.names else reach.only_values("key")
+        with_key = self._places is not None and not is_decoded and "key" in self.schema.names
+        keys = reach.only_values("key") if with_key else None
         work_bytes = sum(each.size for each in self.partitions)
         for each in self.partitions:
             if self._places is not None and keys is not None and not self._places.may_hold(each, keys):

@@ -30,8 +30,8 @@ class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     def schema(self) -> pa.Schema:
         """All columns; DuckDB counts rows by the first one, so that is one which costs nothing."""
         schema = self._table.schema
-        names = [*(each for each in _CHEAP if each in schema.names), *(each for each in schema.names if each not in _CHEAP)]
-        return pa.schema([schema.field(each) for each in names])
+        first = [each for each in _CHEAP if each in schema.names]
+        return pa.schema([schema.field(each) for each in dict.fromkeys([*first, *schema.names])])
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **options: Any) -> ds.Scanner:
         """Rows that pass the filter, which DuckDB does not apply again."""

@@ -248,7 +248,7 @@ def quick_start(directory: Path) -> None:
 def analyst(directory: Path) -> None:
     """The same, and a topic of Avro values with the schemas beside it."""
     quick_start(directory)
-    values = unpack_values(directory / "values") / "broker-1"
+    values = unpack_values(directory / "values")
     (values / "references-cedar-0").rename(directory / "data" / "people-0")
     (values / "_schemas-0").rename(directory / "data" / "_schemas-0")
     shutil.rmtree(directory / "values")

@@ -122,7 +122,8 @@ def test_rows_go_to_the_day_that_they_are_of(format: str, tmp_path: Path) -> Non
         later = iceberg(out).scan(row_filter="timestamp >= '2023-11-17T00:00:00+00:00'").plan_files()
         assert len(list(later)) < len(files)
         return
-    names = {each.parent.name for each in (out / ("orders" if format == "delta" else "topic=orders")).rglob("*.parquet")}
+    folder = out / ("orders" if format == "delta" else "topic=orders")
+    names = {each.parent.name for each in folder.rglob("*.parquet")}
     assert {"date=1969-12-31", "date=__HIVE_DEFAULT_PARTITION__", "date=2023-11-14"} <= names
 
 
@@ -223,7 +224,7 @@ def test_a_topic_that_was_made_anew(format: str, tmp_path: Path) -> None:
         (data / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {id}\n")
         if id.endswith("Q"):
             kafkalog.export(data, to=out, format=format, end_offset=10)
-    with pytest.raises(kafkalog.RecoveryRefused, match="deleted and made anew"):
+    with pytest.raises(kafkalog.RecoveryRefused, match="deleted and recreated"):
         kafkalog.export(data, to=out, format=format)
     assert len(places(out, format)) == 10
 
@@ -261,7 +262,7 @@ SCHEMAS = [
          "default": {"x": 0}},
     ]},
     {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}]},
-    {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}, {"name": "who", "type": "string"}]},
+    {"type": "record", "name": "Order", "fields": [{"name": n, "type": "string"} for n in ("id", "who")]},
 ]  # fmt: skip
 
 
@@ -308,8 +309,8 @@ def test_columns_grow_with_the_schema(format: str, tmp_path: Path) -> None:
     assert places(out, format) == in_log(data)
     (last,) = [each for each in table(out, format)["value"].to_pylist() if each["id"] == 2**40]
     assert last["who"] == "y"
+    _append_avro(data, 3, [{"id": "a", "who": "y"}])
     with pytest.raises(kafkalog.UsageError, match="would have to become"):
-        _append_avro(data, 3, [{"id": "a", "who": "y"}])
         kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1, 2, 3))
 
 
@@ -335,9 +336,13 @@ def test_masked_columns_of_every_kind() -> None:
     from kafkalog.values.masked_columns import masked_column, masked_texts
 
     column = pa.array(
-        [{"a": [{"b": 1, "c": "x"}, None], "m": [("b", "y"), ("z", "w")]}, None, {"a": None, "m": None}, {"a": [], "m": []}],
+        [
+            {"a": [{"b": 1, "c": "x"}, None], "m": [("b", "y"), ("z", "w")]}, None,
+            {"a": None, "m": None}, {"a": [], "m": []},
+        ],
         pa.struct([
-            ("a", pa.list_(pa.struct([("b", pa.int32()), ("c", pa.string())]))), ("m", pa.map_(pa.string(), pa.string()))
+            ("a", pa.list_(pa.struct([("b", pa.int32()), ("c", pa.string())]))),
+            ("m", pa.map_(pa.string(), pa.string())),
         ]),
     )  # fmt: skip
     wanted = [
@@ -370,7 +375,7 @@ def test_a_table_of_somebody_else_is_left_alone(format: str, tmp_path: Path) -> 
         catalog.create_namespace("kafka")
         catalog.create_table(("kafka", "orders"), pa.schema([("a", pa.int64())]))
         catalog.engine.dispose()
-    with pytest.raises(kafkalog.UsageError, match="is (not empty and is )?no(t a)? table"):
+    with pytest.raises(kafkalog.UsageError, match=r"is (not empty and is )?not a table"):
         kafkalog.export(data, to=out, format=format)
 
 
@@ -390,9 +395,9 @@ def test_a_manifest_that_is_none_is_one_sentence(tmp_path: Path) -> None:
     kafkalog.export(data, to=out, format="parquet")
     path = out / "topic=orders" / "_kafkalog.json"
     whole = path.read_text()
-    for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), whole.replace("orders", "\ud800", 1) if False else "1"):
+    for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), "1"):
         path.write_text(text)
-        with pytest.raises(kafkalog.KafkaLogError, match="no manifest"):
+        with pytest.raises(kafkalog.KafkaLogError, match="not the manifest"):
             kafkalog.export(data, to=out, format="parquet")
 
 
@@ -406,11 +411,10 @@ def test_statistics_and_order_let_filters_prune(format: str, tmp_path: Path) -> 
         assert offsets == sorted(offsets)
         assert all(found.metadata.row_group(n).column(0).is_stats_set for n in range(found.metadata.num_row_groups))
     if format == "delta":
-        import duckdb  # noqa: F401
         from deltalake import DeltaTable
 
         actions = pa.table(DeltaTable(str(out / "orders")).get_add_actions(flatten=True))
-        assert sorted(actions["min.offset"].to_pylist())[0] == 0
+        assert min(actions["min.offset"].to_pylist()) == 0
         assert max(actions["max.offset"].to_pylist()) == 299
         lows, highs = actions["min.timestamp"].to_pylist(), actions["max.timestamp"].to_pylist()
         assert all(low <= high for low, high in zip(lows, highs, strict=True))
@@ -425,7 +429,7 @@ def test_a_hostile_topic_ends(format: str, tmp_path: Path) -> None:
     """Keys that are no text, large values, names of fields that differ in case alone, records of no fields."""
     folder = tmp_path / "data" / "orders-0"
     folder.mkdir(parents=True)
-    odd = [b"", b"\0", b"\xff\xfe", None, b"{" * 5000, b"x" * 100_000, '{"a":1}'.encode(), b"\0\0\0\0\x09abc"]
+    odd = [b"", b"\0", b"\xff\xfe", None, b"{" * 5000, b"x" * 100_000, b'{"a":1}', b"\0\0\0\0\x09abc"]
     some = [Record(n, START + n, TimestampType.CREATE_TIME, each, each) for n, each in enumerate(odd)]
     (folder / f"{0:020}.log").write_bytes(build_batch(some))
     odd_schema = {"type": "record", "name": "R", "fields": [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -64,7 +63,7 @@ def test_killed_at_a_few_moments(format: str, tmp_path: Path) -> None:
 def test_killed_at_a_hundred_random_moments(
     format: str, tmp_path: Path, measured: Callable[[str, int], None]
 ) -> None:
-    """At events, and at moments between them; the log grows meanwhile, and two of three runs are killed several times."""
+    """At events, and at moments between them; the log grows meanwhile, and most tables are of several killed runs."""
     chosen = random.Random(f"kills of {format}")
     data = topic(tmp_path / "data", [250, 120])
     begun = time.perf_counter()
@@ -133,10 +132,10 @@ def test_a_writer_that_was_overtaken_adds_nothing(
             kafkalog.export(data, to=out, format=format, values="bytes")
         first.close()
     else:
-        files = {each for each in out.rglob("*.parquet")}
+        files = set(out.rglob("*.parquet"))
         with pytest.raises(kafkalog.RecoveryRefused, match="another writer"):
             kafkalog.export(data, to=out, format=format, values="bytes")
-        assert len({each for each in out.rglob("*.parquet")} - files) == 1  # its own are gone
+        assert len(set(out.rglob("*.parquet")) - files) == 1  # its own are gone
     monkeypatch.undo()
     whole(data, out, format)
 

@@ -230,7 +230,8 @@ def test_numbers_beyond_an_int_are_cut_by_nobody(bad: int, place: str, tmp_path:
 
 
 @pytest.mark.parametrize("odd", [
-    b"\0abcde", b"\xff", b' {"a":1}', b"[1]", b"[1", b"a\x07", b"\x7f", "\x85".encode(), "\x9f".encode(), b"{", b"\t\r\n [",
+    b"\0abcde", b"\xff", b' {"a":1}', b"[1]", b"[1", b"a\x07", b"\x7f", "\x85".encode(), "\x9f".encode(), b"{",
+    b"\t\r\n [",
     "\xa0[1]".encode(), b"x{", None, b"", "\u2028".encode(), b"\xed\xa0\x80", b"\x0b[1]", b"a\nb",
 ])  # fmt: skip
 def test_text_together_or_one_by_one_is_the_same(odd: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:

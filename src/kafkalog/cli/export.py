@@ -107,7 +107,7 @@ def command(
         for each in result.partitions:
             print_json(each.as_dict())
     else:
-        columns = [
+        columns: list[str | Column] = [
             "topic", "partition", "records", Column("from offset", if_any=True), "next offset", Column("files", drop=2),
             Column("bytes", Kind.BYTES, drop=1),
         ]  # fmt: skip
@@ -115,8 +115,8 @@ def command(
             [each.topic, each.partition, each.records, each.first_offset, each.next_offset, each.files, each.bytes]
             for each in result.partitions
         ]
-        totals = ["total", "", sum(each.records for each in result.partitions), "", "",
-                  sum(each.files for each in result.partitions), sum(each.bytes for each in result.partitions)]  # fmt: skip
+        sums = [sum(row[place] or 0 for row in rows) for place in (2, 5, 6)]  # type: ignore[misc]
+        totals = ["total", "", sums[0], "", "", *sums[1:]]
         print_table(f"added to {target}", columns, rows, totals)
     report_findings(result.findings)
     return outcome_of_findings(result.findings)
