@@ -21,6 +21,9 @@ from recorded_values import plain_list, said, same
 from table_rows import DAY, FORMATS, START, add, iceberg, in_log, of_manifest, places, records, table, topic
 
 every_format = pytest.mark.parametrize("format", FORMATS)
+parquet_first = pytest.mark.parametrize(
+    "format", ["parquet", *(pytest.param(each, marks=pytest.mark.sweep) for each in FORMATS if each != "parquet")]
+)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +31,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return unpack_values(tmp_path_factory.mktemp("values"))
 
 
-@every_format
+@parquet_first
 def test_every_recorded_value(format: str, recorded: Path, tmp_path: Path) -> None:
     result = kafkalog.export(recorded, to=tmp_path / "out", format=format, jobs=2)
     wanted = {(each["topic"], each["partition"], each["offset"]): each for each in expected_values()}
@@ -68,7 +71,8 @@ def _is_same(line: dict[str, Any], row: dict[str, Any], part: str, type: pa.Data
 
 
 def _partition_of(line: dict[str, Any]) -> kafkalog.Partition:
-    return _OPEN["data"][line["topic"], line["partition"]]
+    found: kafkalog.Partition = _OPEN["data"][line["topic"], line["partition"]]
+    return found
 
 
 _OPEN: dict[str, Any] = {}
@@ -101,7 +105,7 @@ def test_again_and_again_each_record_once(format: str, tmp_path: Path) -> None:
 def test_where_an_export_begins_and_ends(format: str, tmp_path: Path) -> None:
     """Starts count once; ends always."""
     data, out = topic(tmp_path / "data", [90]), tmp_path / "out"
-    bounds = {"start_timestamp": START + 20_000, "end_timestamp": START + 50_000}
+    bounds: dict[str, Any] = {"start_timestamp": START + 20_000, "end_timestamp": START + 50_000}
     kafkalog.export(data, to=out, format=format, **bounds)
     assert places(out, format) == [(0, n) for n in range(20, 50)]
     kafkalog.export(data, to=out, format=format, start_offset=80)
@@ -253,7 +257,7 @@ def test_compaction_between_two_exports(format: str, tmp_path: Path) -> None:
     assert places(out, format) == sorted({*((0, n) for n in range(100)), *(each for each in left if each[1] >= 100)})
 
 
-SCHEMAS = [
+SCHEMAS: list[dict[str, Any]] = [
     {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "who", "type": "string"}]},
     {"type": "record", "name": "Order", "fields": [
         {"name": "id", "type": "int"}, {"name": "who", "type": "string"},
@@ -345,7 +349,7 @@ def test_masked_columns_of_every_kind() -> None:
             ("m", pa.map_(pa.string(), pa.string())),
         ]),
     )  # fmt: skip
-    wanted = [
+    wanted: list[Any] = [
         {"a": [{"b": None, "c": "[masked]"}, None], "m": [("b", "[masked]"), ("z", "w")]}, None,
         {"a": None, "m": None}, {"a": [], "m": []},
     ]  # fmt: skip
@@ -381,10 +385,11 @@ def test_a_table_of_somebody_else_is_left_alone(format: str, tmp_path: Path) -> 
 
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     data = topic(tmp_path / "data", [5])
-    for given in (
+    wrong: list[dict[str, Any]] = [
         {"format": "csv"}, {"values": "all"}, {"values": "bytes", "masks": ["a"]}, {"isolation_level": "x"},
         {"to": data / "out"}, {"select": kafkalog.Selection.of(["nothing"])},
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for given in wrong:
         with pytest.raises(kafkalog.UsageError):
             kafkalog.export(data, **{"to": tmp_path / "out", "format": "parquet", **given})
     assert not (data / "out").exists()

@@ -363,4 +363,4 @@ def test_a_branch_that_is_none_is_not_another_one(number: int, deep: bool, monke
         assert decoder.decode(of(2) + of(1) + of(0)) == {"u": {"member2": inner} if typed else inner}
     if -3 <= number < 0:
         found = fastavro.schemaless_reader(io.BytesIO(of(number) + of(0)), fastavro.parse_schema(schema), None)
-        assert "u" in found
+        assert isinstance(found, dict)

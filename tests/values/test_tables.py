@@ -197,11 +197,12 @@ def test_a_key_is_looked_for_where_the_partitioner_puts_it(tmp_path: Path, monke
 
 def test_a_partitioner_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     data = _keyed(tmp_path / "data", 6)
-    for given, why in (
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"partition_count": 12}, "does not lie where"),
         ({"partition_count": 3}, "is not known here"),
         ({}, "give partition_count"),
-    ):
+    ]
+    for given, why in wrong:
         with pytest.raises(UsageError, match=why):
             kafkalog.KafkaTable(data, partitioner="murmur2", **given)
     with pytest.raises(UsageError, match="does not lie where"):
@@ -219,7 +220,8 @@ def test_the_number_of_partitions_is_in_the_metadata() -> None:
 def test_times_at_both_ends(recorded: Path, middle: datetime.datetime) -> None:
     time = int(middle.timestamp() * 1000)
     later = {"start_timestamp": time, "end_timestamp": time + 9}
-    for given in ({"start_timestamp": time}, {"end_timestamp": time}, later):
+    bounds: list[dict[str, Any]] = [{"start_timestamp": time}, {"end_timestamp": time}, later]
+    for given in bounds:
         table = kafkalog.KafkaTable(recorded, topics=TOPICS, **given)
         some = [each.to_arrow(["offset"], **given).read_all()["offset"].to_pylist() for each in table.partitions]
         wanted = [row for each in some for row in each]
