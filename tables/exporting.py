@@ -20,7 +20,7 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike
-from kafkalog.log.reading.consumer_view import READ_COMMITTED, check_isolation_level
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, check_isolation_level, consumer_view
 from kafkalog.values.registry import SchemaRegistry
 from kafkalog.values.schema_log import OWN_TOPICS
 from kafkalog.values.sources import find_schemas
@@ -54,12 +54,15 @@ class ExportedPartition:
     files: int = 0
     bytes: int = 0
     """of the files"""
+    open_transaction: str | None = None
+    """why it ends before the log does, where an open transaction is the reason"""
 
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {
             "topic": self.topic, "partition": self.partition, "first_offset": self.first_offset,
             "next_offset": self.next_offset, "records": self.records, "files": self.files, "bytes": self.bytes,
+            "open_transaction": self.open_transaction,
         }  # fmt: skip
 
 
@@ -257,6 +260,8 @@ class _TopicExport:
                 partition, known, self.bounds, self.wanted.isolation_level, self.result.findings,
                 accept_loss=self.accept_loss,
             )  # fmt: skip
+            view = consumer_view(partition, None, self.bounds.end_offset, isolation_level=self.wanted.isolation_level)
+            reported[number].open_transaction = view.open_transaction
             spans += [] if span is None else [span]
         return spans
 

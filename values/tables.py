@@ -99,7 +99,7 @@ class KafkaTable:
 
     def _column_schemas(self, schemas: SchemaRegistry | None, *named: Any) -> dict[str | None, dict[str, Any]]:
         """For each topic what its keys and values are read as; what has no topic has one of its own."""
-        with needed("decoded values", "values"):
+        with needed("a table", "fast"):
             from kafkalog.values.decoding import ValueDecoder
             from kafkalog.values.to_arrow import column_schema
 

@@ -94,7 +94,8 @@ def column_schema(
     reader = reader or _chosen(decoder, topic, part, frames)
     paths = [b""]
     if reader is not None and reader.type == "PROTOBUF":
-        paths = _messages(decoder, frames, topic, part, reader) or paths
+        with needed("decoded values", "values"):
+            paths = _messages(decoder, frames, topic, part, reader) or paths
         if len(paths) > 1 and named is None:
             reader = None  # several messages of one schema have no type in common
     return ColumnSchema(reader, paths[0])

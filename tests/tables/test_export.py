@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 import kafkalog
 from broker_dirs import brokers
+from command import kafkalog as run
 from fixture_data import expected_values, unpack_values
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.findings import FindingCode
@@ -168,6 +171,24 @@ def test_only_what_was_committed(format: str, tmp_path: Path) -> None:
             assert (places(out, format, name) if wanted else []) == wanted
     with pytest.raises(kafkalog.RecoveryRefused, match="isolation level read_uncommitted"):
         kafkalog.export(broker, to=tmp_path / "read_uncommitted", format=format, values="bytes")
+
+
+def test_an_open_transaction_is_told_and_exported_when_it_is_decided(tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    producer = kafkalog.ProducerState(7, 0, 0, is_transactional=True)
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.append(records(3, 5), producer=producer)
+        log.append(records(2, 8))
+    (first,) = kafkalog.export(data, to=out, format="parquet").partitions
+    assert (first.next_offset, first.records) == (5, 5)
+    assert "offset 5" in (first.open_transaction or "")
+    shown = run("export", data, "--to", out, "--format", "parquet")
+    assert (shown.code, "orders-0: " in shown.err) == (0, True)
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.end_transaction(7, 0, commit=True)
+    (second,) = kafkalog.export(data, to=out, format="parquet").partitions
+    assert (second.records, second.open_transaction) == (5, None)
+    assert places(out, "parquet") == in_log(data)
 
 
 @every_format
@@ -465,3 +486,41 @@ def test_the_manifest_has_every_file(tmp_path: Path) -> None:
     assert (left / "of-others.parquet").exists()
     (left / "of-others.parquet").unlink()
     assert len(of_manifest(out)) == len(table(out, "parquet")) == 80
+
+
+@pytest.mark.parametrize(("package", "format", "extra"), [
+    ("pyiceberg", "iceberg", "iceberg"), ("deltalake", "delta", "delta"), ("fastavro", "parquet", "values"),
+    ("google.protobuf", "parquet", "values"), ("pyarrow", "parquet", "fast"),
+])  # fmt: skip
+def test_what_is_not_installed_is_named_with_its_extra(package: str, format: str, extra: str, recorded: Path) -> None:
+    program = f"""
+import sys
+sys.modules[{package!r}] = None
+from kafkalog.__main__ import main
+sys.argv[1:] = ["export", {str(recorded)!r}, "--to", {str(recorded.parent / "none")!r}, "--format", {format!r}]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 64, done.stderr
+    assert f"kafkalog[{extra}]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_says_what_it_added(tmp_path: Path) -> None:
+    data = topic(tmp_path / "data", [12, 3])
+    first = run("export", data, "--format", "parquet", "--to", tmp_path / "out", "--json")
+    assert first.code == 0
+    added = [(each["partition"], each["records"], each["next_offset"]) for each in first.objects]
+    assert added == [(0, 12, 12), (1, 3, 3)]
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.delete_records_before(12)
+        add(log, records(5, 12))
+        log.delete_records_before(15)
+    refused = run("export", data, "--format", "parquet", "--to", tmp_path / "out")
+    assert refused.code == 3
+    assert "--accept-loss" in refused.err
+    again = run("export", data, "--format", "parquet", "--to", tmp_path / "out", "--accept-loss")
+    assert again.code == 0
+    assert "17" in again.out
+    assert run("export", data, "--format", "parquet", "--to", data / "orders-0" / "x").code == 64
+    assert run("export", data, "--format", "parquet", "--to", tmp_path / "out", "-t", "nothing").code == 1

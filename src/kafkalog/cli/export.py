@@ -9,7 +9,7 @@ from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT, time_range_options
-from kafkalog.cli.output import print_json, report_findings
+from kafkalog.cli.output import print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.arguments import needed
@@ -118,5 +118,8 @@ def command(
         sums = [sum(row[place] or 0 for row in rows) for place in (2, 5, 6)]  # type: ignore[misc]
         totals = ["total", "", sums[0], "", "", *sums[1:]]
         print_table(f"added to {target}", columns, rows, totals)
+    for each in result.partitions:
+        if each.open_transaction is not None:
+            remark(f"{each.topic}-{each.partition}: {each.open_transaction}")
     report_findings(result.findings)
     return outcome_of_findings(result.findings)
