@@ -24,7 +24,7 @@ def said(value: Any, type: pa.DataType) -> Any:
             (found,) = [said(value[each.name], each.type) for each in type if value[each.name] is not None] or [None]
             return found
         return {each.name: said(value[each.name], each.type) for each in type}
-    if pa.types.is_list(type):
+    if pa.types.is_list(type) or pa.types.is_large_list(type):
         return [said(each, type.value_type) for each in value]
     if pa.types.is_map(type):
         return {name: said(each, type.item_type) for name, each in value}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -322,14 +323,16 @@ def test_a_part_of_the_search_over_damaged_schemas(recorded: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_a_hundred_thousand_damaged_values(recorded: Path) -> None:
+def test_a_hundred_thousand_damaged_values(recorded: Path, measured: Callable[[str, int], None]) -> None:
     damaged_values(recorded, 100_000)
+    measured("damaged values that were decoded or told", 100_000)
 
 
 @pytest.mark.sweep
-def test_five_thousand_damaged_schemas(recorded: Path) -> None:
+def test_five_thousand_damaged_schemas(recorded: Path, measured: Callable[[str, int], None]) -> None:
     damaged_schemas(recorded, 4500, ("AVRO", "JSON"))
     damaged_schemas(recorded, 500, ("PROTOBUF",))
+    measured("damaged schemas that were used or told", 5000)
 
 
 @pytest.mark.parametrize("number", [-1, -2, -3, -4, 3, 2**31, -(2**62)])

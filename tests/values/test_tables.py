@@ -21,6 +21,7 @@ from fixture_data import unpack_values
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.writing.building import build_partitions
 from kafkalog.values.pushdown import Reach
+from recorded_values import plain_list, said, same
 
 TOPICS = ["references-cedar", "unions-zephyr", "plainjson-basil"]
 
@@ -86,6 +87,33 @@ def test_counts_limits_and_no_columns(recorded: Path) -> None:
     connection.register("records", records)
     assert connection.execute("select count(*) from records").fetchone() == (count,)
     assert len(connection.execute("select * from records limit 4").fetchall()) == 4
+
+
+def test_every_recorded_value_is_the_same_in_each_engine(recorded: Path) -> None:
+    """As in Arrow, whose values are compared with the recording elsewhere."""
+    compared = 0
+    names = {each.topic for each in kafkalog.open(recorded).partitions if each.topic and each.topic[0] != "_"}
+    for topic in sorted(names):
+        given: dict[str, Any] = {"topics": topic, "values": "auto", "findings": []}
+        columns = ["partition", "offset", "key", "value"]
+        lazy = kafkalog.polars.scan(str(recorded), **given).select(columns).sort("partition", "offset")
+        connection = duckdb.connect()
+        connection.sql("set timezone = 'UTC'")
+        connection.register("records", kafkalog.duckdb.dataset(str(recorded), **given))
+        query = 'select partition, "offset", key, value from records order by 1, 2'
+        whole = pa.table(kafkalog.KafkaTable(recorded, **given)).sort_by(
+            [("partition", "ascending"), ("offset", "ascending")]
+        )
+        for found in (lazy.collect().to_arrow(), connection.sql(query).to_arrow_table()):
+            assert found["offset"].to_pylist() == whole["offset"].to_pylist()
+            for part in ("key", "value"):
+                pair = [
+                    [said(each, table.schema.field(part).type) for each in plain_list(table[part].combine_chunks())]
+                    for table in (whole, found)
+                ]
+                assert all(map(same, *pair)), (topic, part)
+                compared += len(found)
+    assert compared > 2500
 
 
 def test_decoded_values_are_columns(recorded: Path) -> None:
