@@ -35,7 +35,7 @@ with needed("an export", "fast"):
 __all__ = ["FORMATS", "ExportResult", "ExportedPartition", "export"]
 
 FORMATS = ("parquet", "iceberg", "delta")
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}\Z")
+_LEGAL = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
 _ROWS_OF_A_ROUND = 4_000_000
 """of one partition: what a commit adds at most, and what is read again at most after it was cut short"""
 

@@ -524,3 +524,13 @@ def test_the_command_says_what_it_added(tmp_path: Path) -> None:
     assert "17" in again.out
     assert run("export", data, "--format", "parquet", "--to", data / "orders-0" / "x").code == 64
     assert run("export", data, "--format", "parquet", "--to", tmp_path / "out", "-t", "nothing").code == 1
+
+
+@every_format
+@pytest.mark.parametrize("name", ["..", ".", "a b"])
+def test_a_topic_that_no_kafka_has_leads_nowhere(format: str, name: str, tmp_path: Path) -> None:
+    data = topic(tmp_path / "data", [3])
+    (data / "orders-0").rename(data / f"{name}-0")
+    with pytest.raises(kafkalog.UsageError, match=r"no table can have|no records|not a Kafka log directory"):
+        kafkalog.export(data, to=tmp_path / "out", format=format)
+    assert not list(tmp_path.rglob("*.parquet"))
