@@ -361,6 +361,7 @@ def _wheel() -> None:
     with tempfile.TemporaryDirectory(prefix="kafkalog-") as temporary:
         sdist, archive = _built(Path(temporary))
         _try_alone(archive, Path(temporary))
+        _call([_python(), str(ROOT / "benchmarks" / "first_use.py"), "--check", str(archive)])
         dist.mkdir(exist_ok=True)
         for path in (sdist, archive):
             shutil.copy(path, dist / path.name)
@@ -369,10 +370,16 @@ def _wheel() -> None:
 
 def _built(temporary: Path) -> tuple[Path, Path]:
     """Build a source distribution and a wheel, and check what they hold."""
-    built = temporary / "dist"
-    build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built), str(ROOT)]
-    _step("building sdist and wheel", build)
+    built, sources = temporary / "dist", temporary / "sources"
+    build = [_python(), "-m", "build", "--no-isolation", "--outdir", str(built)]
+    _step("building sdist", [*build, "--sdist", str(ROOT)])
     (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as packed:
+        packed.extractall(sources, filter="data")
+    (tree,) = sources.iterdir()
+    kernels = [_python(), str(ROOT / "release" / "kernels.py"), str(tree / "src" / "kafkalog" / "machine_code")]
+    _step("compiling kernels for other machines", kernels)
+    _step("building wheel", [*build, "--wheel", str(tree)])
     (archive,) = built.glob("*.whl")
     problems = sdist_problems(sdist, ROOT) + wheel_problems(archive, ROOT)
     if problems:
@@ -405,6 +412,8 @@ def wheel_problems(archive: Path, root: Path) -> list[str]:
         names = set(stored.namelist())
         contents = {name: stored.read(name) for name in names if name.endswith(_COMPARED)}
     problems = _source_problems("the wheel", contents, names, root, prefix="")
+    if not any(name.endswith(".kernel") for name in names):
+        problems.append("the wheel holds no machine code")
     manual = {name for name in names if name.partition("/")[2].startswith("data/share/man/")}
     pages = {path.name for path in (root / "docs" / "man").glob("*.1")}
     if {name.rpartition("/")[2] for name in manual} != pages:

@@ -25,8 +25,7 @@ from support.corpora import Shape, partition
 
 import kafkalog
 from kafkalog.cli.main import run as command
-from kafkalog.codec import Codec
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec import Codec, Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log import open_partition
 

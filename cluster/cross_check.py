@@ -47,7 +47,7 @@ class KnownTopic:
 
 
 def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
-    """From a KRaft image."""
+    """The topics that a KRaft image knows."""
     return {
         name: KnownTopic(
             topic.id,
@@ -63,7 +63,7 @@ def known_from_image(image: MetadataImage) -> dict[str, KnownTopic]:
 
 
 def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
-    """From ZooKeeper's tree."""
+    """The topics that ZooKeeper's tree knows."""
     found: dict[str, KnownTopic] = {}
     base = f"{chroot}/brokers/topics"
     topics = tree.nodes.get(base)

@@ -78,7 +78,7 @@ class Sentence(str):
     parts: tuple[str | Advice, ...]
 
     def __new__(cls, *parts: str | Advice) -> Sentence:
-        """Of text, of what can be asked for, and of other sentences."""
+        """A sentence made of text, of what can be asked for, and of other sentences."""
         flat: list[str | Advice] = []
         for part in parts:
             if isinstance(part, Sentence):

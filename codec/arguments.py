@@ -1,8 +1,10 @@
 """What a caller hands over is what the annotations say, or `UsageError` says in one sentence what it is instead.
 
-Public functions are `checked`: the annotation is the only declaration of what an argument may be.  Integers are those
-that 64 bits hold, a path is one that the system can be asked for, and whatever memory is given for bytes is examined
-as bytes: a view of larger items would be counted in those.
+Arguments are examined where a caller comes in: functions when a package hands them out (`lazily`), methods in the
+classes that are `checked`.  Inside, modules take functions from each other as they are.  The annotation is the only
+declaration of what an argument may be.  Integers are those that 64 bits hold, a path is one that the system can be
+asked for, and whatever memory is given for bytes is examined as bytes: a view of larger items would be counted in
+those.
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["byte_view", "check_fields", "checked", "needed", "shown"]
+__all__ = ["at_door", "byte_view", "check_fields", "checked", "needed", "shown"]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_Class = TypeVar("_Class", bound=type)
 _Test = Callable[[Any], bool]
 _INT64 = 2**63
 _SHOWN = 60
@@ -164,7 +168,7 @@ def _generic(origin: Any, arguments: Sequence[Any]) -> _Test:
             return False  # the letters of a name are not a list of names
         if origin is collections.abc.Iterable and len(arguments) == 1 and not isinstance(arguments[0], type):
             return True  # records of several kinds: whoever makes one of each examines them
-        if len(tests) == 1 and tests[0] is not None and isinstance(value, list | tuple | set | frozenset):
+        if len(tests) == 1 and tests[0] is not None and isinstance(value, Sequence | set | frozenset):
             first = tests[0]
             return all(first(each) for each, _ in zip(value, range(_MOST_LOOKED_AT), strict=False))
         if len(tests) == 2 and isinstance(value, dict):
@@ -191,10 +195,15 @@ def _resolved(function: Any, name: str, text: Any) -> Any:
 _PATH = "a possible path"
 
 
+def _is_simple(hint: Any) -> bool:
+    """Whether every value whose class is just this one is taken as it is."""
+    return hint in (bool, bytes, types.NoneType) or (isinstance(hint, type) and is_dataclass(hint))
+
+
 class _Parameter:
     """How one argument is examined."""
 
-    __slots__ = ("_as_bytes", "_as_view", "_element", "_name", "_test", "_type")
+    __slots__ = ("_as_bytes", "_as_they_are", "_as_view", "_element", "_name", "_test", "_type")
 
     def __init__(self, function: Any, name: str, annotation: Any) -> None:
         hint = _resolved(function, name, annotation)
@@ -208,9 +217,12 @@ class _Parameter:
         self._element = _Parameter(function, f"each of {name}", elements[0]) if single else None
         self._as_view = memoryview in members
         self._as_bytes = bytes in members and not self._as_view
+        self._as_they_are = {each for each in members if _is_simple(each)} | ({bytes} if self._as_view else set())
 
     def taken(self, value: Any) -> Any:
         """The argument as the function gets it; `UsageError` if it is another thing."""
+        if type(value) in self._as_they_are:
+            return value
         if self._test is not None and not self._test(value):
             if isinstance(value, str) and not value and self._type == _PATH:
                 raise UsageError(f"{self._name}: a path cannot be empty")
@@ -226,7 +238,7 @@ class _Parameter:
 
 
 class _Parameters:
-    """Those of one function, found when it is called first."""
+    """The parameters of one function, found when it is called first."""
 
     def __init__(self, function: Any) -> None:
         self.ordered: list[_Parameter | None] = []
@@ -253,7 +265,7 @@ class _Parameters:
         }
 
 
-def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def _examining(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """The function, which raises `UsageError` for arguments that are not what its annotations say."""
     parameters = functools.cache(lambda: _Parameters(function))
 
@@ -265,11 +277,35 @@ def checked(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return call
 
 
+_AT_DOORS: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def at_door(function: Callable[..., Any], package: str) -> Callable[..., Any]:
+    """A public function as packages hand it out: its arguments are examined, and it is pickled by its name in one."""
+    handed_out = _AT_DOORS.get(function)
+    if handed_out is None:
+        handed_out = _AT_DOORS[function] = _examining(function)
+        handed_out.__module__ = package
+    return handed_out
+
+
+def checked(kind: _Class) -> _Class:
+    """The class, whose public methods examine their arguments; its `__init__` too, if no dataclass writes that."""
+    beginnings = ("__getitem__",) if is_dataclass(kind) else ("__getitem__", "__init__")
+    for name, method in [*vars(kind).items()]:
+        function = method.__func__ if isinstance(method, classmethod) else method
+        is_public = name in beginnings or not name.startswith("_")
+        if is_public and isinstance(function, types.FunctionType) and len(inspect.signature(function).parameters) > 1:
+            examining = _examining(function)
+            setattr(kind, name, classmethod(examining) if isinstance(method, classmethod) else examining)
+    return kind
+
+
 _FIELDS: dict[type, dict[str, _Parameter]] = {}
 
 
 def check_fields(instance: Any) -> None:
-    """The same for the fields of a dataclass, from its `__post_init__`."""
+    """Examine the fields of a dataclass in the same way, from its `__post_init__`."""
     kind = type(instance)
     fields = _FIELDS.get(kind)
     if fields is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kafkalog.codec import derive
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.model import ControlRecordType, ControlType, EndTransactionMarker, Record
@@ -15,7 +14,6 @@ END_MARKER = derive.fixed(record_batch.END_TRANSACTION_MARKER)
 _MARKERS = frozenset({ControlType.ABORT, ControlType.COMMIT})
 
 
-@checked
 def parse_control_key(key: bytes | None) -> ControlRecordType:
     """Version and type from a control record's key; longer keys are tolerated, negative versions are not."""
     if key is None or len(key) < CONTROL_KEY.size:
@@ -26,7 +24,6 @@ def parse_control_key(key: bytes | None) -> ControlRecordType:
     return ControlRecordType(version, kind)
 
 
-@checked
 def parse_end_transaction_marker(kind: ControlRecordType, value: bytes | None) -> EndTransactionMarker:
     """The marker in a COMMIT or ABORT record's value; longer values are tolerated."""
     if value is None or len(value) < END_MARKER.size:
@@ -37,7 +34,6 @@ def parse_end_transaction_marker(kind: ControlRecordType, value: bytes | None) -
     return EndTransactionMarker(ControlType(kind.type), coordinator_epoch)
 
 
-@checked
 def end_transaction_marker(record: Record) -> EndTransactionMarker | None:
     """The marker that a control record is, or None for another type."""
     kind = parse_control_key(record.key)

@@ -14,7 +14,6 @@ from typing import Any
 from construct import Construct, ConstructError, Container
 
 from kafkalog.codec import whole
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.layout.primitives import LayoutError
@@ -50,7 +49,6 @@ def layout_of(what: str) -> Construct:
     return LAYOUTS[what]
 
 
-@checked
 def parse(
     data: bytes | memoryview, what: str = "entry", *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Any:
@@ -80,7 +78,6 @@ def parse(
     return value
 
 
-@checked
 def build(value: Any, what: str = "entry") -> bytes:
     """The bytes of one structure; `FormatError` names the field whose value does not fit.
 
@@ -96,7 +93,6 @@ def build(value: Any, what: str = "entry") -> bytes:
         raise FormatError(f"these are not the fields of a {what}: {type(error).__name__}: {error}") from None
 
 
-@checked
 def with_timestamps(entry: Mapping[str, Any], change: Callable[[int], int]) -> Container:
     """A copy of an entry in which every record's time is what `change` makes of it; times are ms.
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.codec import derive
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.layout import fetch_result
 
@@ -85,7 +84,6 @@ def _single(data: Bytes, position: int) -> tuple[MessageSetSend, int]:
     return MessageSetSend(error_code, data[position + _SINGLE.size : end]), end
 
 
-@checked
 def decode_message_set_send(data: Bytes) -> MessageSetSend:
     """One fetch result that takes all of `data`."""
     send, end = _single(data, 0)
@@ -94,13 +92,11 @@ def decode_message_set_send(data: Bytes) -> MessageSetSend:
     return send
 
 
-@checked
 def encode_message_set_send(send: MessageSetSend) -> bytes:
     """The bytes of one fetch result."""
     return _pack(_SINGLE, send.error_code, bytes(send.messages))
 
 
-@checked
 def decode_multi_message_set_send(data: Bytes) -> tuple[int, list[MessageSetSend]]:
     """Error code and parts of a multi-fetch result that takes all of `data`."""
     error_code, end = _head(_MULTI, data, 0)
@@ -114,7 +110,6 @@ def decode_multi_message_set_send(data: Bytes) -> tuple[int, list[MessageSetSend
     return error_code, sends
 
 
-@checked
 def encode_multi_message_set_send(sends: Sequence[MessageSetSend], *, error_code: int = 0) -> bytes:
     """The bytes of a multi-fetch result."""
     return _pack(_MULTI, error_code, b"".join(encode_message_set_send(send) for send in sends))

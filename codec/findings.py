@@ -285,5 +285,8 @@ class Finding:
 
 
 def severity_of_unfinished(path: str) -> Severity:
-    """Of a file that an unfinished operation left; worse where it is a log, which a start puts in place of others."""
+    """How bad a file is that an unfinished operation left.
+
+    Worse where it is a log, which a start puts in place of others.
+    """
     return Severity.WARNING if path.endswith(FileKind.LOG.value + SWAP) else Severity.INFO

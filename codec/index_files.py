@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from kafkalog.codec import derive
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.layout import offset_index, producer_snapshot, time_index, transaction_index
@@ -75,7 +74,6 @@ def _slots(layout: derive.FixedLayout, data: Bytes) -> memoryview:
     return view[: len(view) - len(view) % layout.size]
 
 
-@checked
 def each_slot(
     source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
@@ -101,19 +99,16 @@ def each_slot(
             number += 1
 
 
-@checked
 def decode_offset_index(data: Bytes) -> list[OffsetEntry]:
     """Every whole slot; a fragment at the end is left out."""
     return [OffsetEntry(*fields) for fields in OFFSET_ENTRY.struct.iter_unpack(_slots(OFFSET_ENTRY, data))]
 
 
-@checked
 def decode_time_index(data: Bytes) -> list[TimeEntry]:
     """Every whole slot; a fragment at the end is left out."""
     return [TimeEntry(*fields) for fields in TIME_ENTRY.struct.iter_unpack(_slots(TIME_ENTRY, data))]
 
 
-@checked
 def decode_transaction_index(data: Bytes) -> list[AbortedTransaction]:
     """Every whole entry; a fragment at the end is left out, as Kafka's reader does."""
     slots = _slots(ABORTED_TRANSACTION, data)
@@ -133,7 +128,6 @@ def time_entry_increases(before: tuple[int, int] | None, entry: tuple[int, int])
     return entry[0] > before[0] and entry[1] >= before[1]
 
 
-@checked
 def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
     """How many entries were written: up to the first that does not increase (the first may not be zero either)."""
     last: OffsetEntry | None = None
@@ -144,7 +138,6 @@ def used_offset_entries(entries: Sequence[OffsetEntry]) -> int:
     return len(entries)
 
 
-@checked
 def used_time_entries(entries: Sequence[TimeEntry]) -> int:
     """How many entries were written: up to the first that does not increase."""
     last: TimeEntry | None = None
@@ -155,19 +148,16 @@ def used_time_entries(entries: Sequence[TimeEntry]) -> int:
     return len(entries)
 
 
-@checked
 def encode_offset_index(entries: Iterable[OffsetEntry]) -> bytes:
     """The bytes of a trimmed `.index`."""
     return b"".join(OFFSET_ENTRY.struct.pack(*entry) for entry in entries)
 
 
-@checked
 def encode_time_index(entries: Iterable[TimeEntry]) -> bytes:
     """The bytes of a trimmed `.timeindex`."""
     return b"".join(TIME_ENTRY.struct.pack(*entry) for entry in entries)
 
 
-@checked
 def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
     """The bytes of a `.txnindex`."""
     return b"".join(
@@ -178,7 +168,6 @@ def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
     )
 
 
-@checked
 def decode_producer_snapshot(
     data: Bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> list[ProducerEntry]:
@@ -186,11 +175,13 @@ def decode_producer_snapshot(
     return list(read_producer_snapshot(BufferSource(data), source=source, limits=limits))
 
 
-@checked
 def read_producer_snapshot(
     file: Source, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> Iterator[ProducerEntry]:
-    """As `decode_producer_snapshot`, holding a piece of the file at a time; raises before the first entry is given."""
+    """The entries, as `decode_producer_snapshot` gives them, holding a piece of the file at a time.
+
+    Raises before the first entry is given.
+    """
     if file.size > limits.snapshot_bytes:
         raise LimitExceeded(
             f"a producer snapshot of {file.size} bytes is too large", limit="snapshot_bytes", source=source
@@ -238,7 +229,6 @@ def _crc_of(file: Source, position: int) -> int:
     return value
 
 
-@checked
 def encode_producer_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
     """The bytes of a `.snapshot`, entries in the given order."""
     body = b"".join(_PRODUCER.struct.pack(*(getattr(entry, name) for name in _PRODUCER.names)) for entry in entries)

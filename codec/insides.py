@@ -27,7 +27,10 @@ class Insides(enum.StrEnum):
     @property
     def rank(self) -> int:
         """The lower, the rather is a batch taken where there are several."""
-        return [*Insides].index(self)
+        return _RANKS[self]
+
+
+_RANKS = {each: number for number, each in enumerate(Insides)}
 
 
 def insides_of(decoded: DecodedBatch) -> Insides:

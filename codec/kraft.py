@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout
@@ -163,7 +162,6 @@ _READERS: dict[ControlType, Callable[[Fields, int, Tags], KRaftRecord]] = {
 }
 
 
-@checked
 def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftRecord:
     """The value of a KRaft control record; an unknown version is `FormatError`, longer values are tolerated."""
     if kind not in CONTROL_SCHEMAS:
@@ -185,7 +183,6 @@ def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftReco
     return _READERS[ControlType(kind)](fields, version, _tags(fields))
 
 
-@checked
 def kraft_record(record: Record) -> KRaftRecord | None:
     """What a KRaft control record says, or None for a marker or an unknown type."""
     kind = parse_control_key(record.key)
@@ -232,7 +229,6 @@ def _fields(record: KRaftRecord) -> tuple[ControlType, Fields]:
             return ControlType.KRAFT_VOTERS, {"voters": [_node_fields(node) for node in record.voters]}
 
 
-@checked
 def encode_kraft_value(record: KRaftRecord) -> tuple[ControlType, bytes]:
     """Type and value of a control record, as `build_control_batch` takes them."""
     kind, fields = _fields(record)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.batch import build_batch, build_control_batch
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -26,7 +25,7 @@ from kafkalog.codec.kraft import (
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Codec, Record, TimestampType
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 
 __all__ = ["KRaftSnapshot", "build_kraft_snapshot", "read_kraft_snapshot"]
 
@@ -50,7 +49,6 @@ def _part(control: Mapping[type, object], kind: type[Part]) -> Part | None:
     return value if isinstance(value, kind) else None
 
 
-@checked
 def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_LIMITS) -> KRaftSnapshot:
     """Read a whole snapshot; what is wrong with it is a finding."""
     result = scan(buffer, base_offset=0, limits=limits)
@@ -89,7 +87,6 @@ def read_kraft_snapshot(buffer: bytes | memoryview, *, limits: Limits = DEFAULT_
     )
 
 
-@checked
 def build_kraft_snapshot(
     records: Sequence[Record],
     *,

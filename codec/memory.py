@@ -68,7 +68,7 @@ class GrowingMemory:
             raise MemoryError(f"the system cannot allocate {room} bytes of memory") from error
 
     def view(self) -> memoryview:
-        """All of them where they are; nothing can be appended afterwards."""
+        """The bytes collected, where they are; nothing can be appended afterwards."""
         return memoryview(self._pages)[: self.size].toreadonly()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError
 
 __all__ = ["decode_properties", "encode_properties", "parse_properties", "property_line"]
@@ -66,15 +65,13 @@ def _key_end(line: str) -> int:
     return min(position, len(line))
 
 
-@checked
 def decode_properties(data: bytes) -> dict[str, str]:
     """Names and values in file order; of a repeated name the last value counts.  The bytes are ISO-8859-1."""
     return parse_properties(data.decode("latin-1"))
 
 
-@checked
 def parse_properties(text: str) -> dict[str, str]:
-    """The same of text that is decoded already; half an escape is `FormatError`."""
+    """The properties in text that is decoded already; half an escape is `FormatError`."""
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         end = _key_end(line)
@@ -100,7 +97,6 @@ def _escape(text: str, every_space: bool) -> str:
     return "".join(out)
 
 
-@checked
 def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = ()) -> bytes:
     """Comment lines (without their `#`), then one line for each property in the given order."""
     lines = [f"#{comment}" for comment in comments]
@@ -108,7 +104,6 @@ def encode_properties(properties: Mapping[str, str], comments: Sequence[str] = (
     return "".join(f"{line}\n" for line in lines).encode("latin-1", "replace")
 
 
-@checked
 def property_line(name: str, value: str) -> str:
     """A line as people write it, with escapes only where a reader would take the character for something else."""
     kept = {"=", ":", "#", "!"}

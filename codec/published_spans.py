@@ -27,7 +27,7 @@ class PublishedMessage(Traced):
         self.layout = layout
 
     def read(self, reader: Reader) -> Container:
-        """Its fields in the order of the bytes, then its tagged fields."""
+        """The message's fields in the order of the bytes, then its tagged fields."""
         found = Container({field.name: _value(reader, field, kind) for field, kind in self.layout.ordinary})
         if self.layout.flexible:
             with reader.inside("tagged_fields") as inner:

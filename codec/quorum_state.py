@@ -6,7 +6,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
 from kafkalog.codec.layout.text_files import QUORUM_STATE_V0, QUORUM_STATE_V1, TextField
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -55,7 +54,6 @@ def _value(field: TextField, value: Any) -> Any:
             return value
 
 
-@checked
 def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS) -> QuorumState:
     """The state of either version; anything else is `FormatError`."""
     if len(data) > limits.checkpoint_bytes:
@@ -79,7 +77,6 @@ def decode_quorum_state(data: bytes, *, source: str | None = None, limits: Limit
     )
 
 
-@checked
 def encode_quorum_state(state: QuorumState) -> bytes:
     """The bytes of a `quorum-state`; there is no final newline."""
     if state.data_version not in _LAYOUTS:

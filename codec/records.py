@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.execution import Execution, RawRecord, RecordFault
@@ -62,7 +61,6 @@ def records_payload(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> byte
     return decompress(batch.header.codec, batch.payload, limits)
 
 
-@checked
 def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> DecodedBatch:
     """All records of a batch, control records included; never raises for bad data.
 
@@ -78,7 +76,6 @@ def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, executi
     return decode_payload(batch, payload, limits, execution)
 
 
-@checked
 def decode_payload(
     batch: RecordBatch, payload: bytes | memoryview, limits: Limits, execution: Execution
 ) -> DecodedBatch:
@@ -151,7 +148,6 @@ def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record
         )
 
 
-@checked
 def iter_records(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> tuple[Record, ...]:

@@ -137,7 +137,7 @@ class Continuity:
         """about the batch that was checked last"""
 
     def goes_on(self) -> None:
-        """There was damage: whatever comes next is taken as it is."""
+        """Take whatever comes next as it is: there was damage."""
         self.last_offset = self.expected = None
         self.leader_epoch = NO_PARTITION_LEADER_EPOCH
 

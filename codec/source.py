@@ -45,7 +45,7 @@ class ReadsInto(Protocol):
     """A source that can also fill memory that is there already."""
 
     def read_into(self, position: int, target: memoryview) -> int:
-        """As `read`, as many bytes as `target` has; how many there were."""
+        """Read as many bytes as `target` has, as `read` does; how many there were."""
 
 
 def reads_into(source: Source) -> ReadsInto | None:

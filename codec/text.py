@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.layout.text_files import (
@@ -156,7 +155,6 @@ def _encode_lines(rows: Iterable[tuple[str | int, ...]]) -> bytes:
     )
 
 
-@checked
 def decode_offset_checkpoint(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> list[OffsetCheckpointEntry]:
@@ -164,13 +162,11 @@ def decode_offset_checkpoint(
     return [OffsetCheckpointEntry(*row) for row in _decode_lines(data, OFFSET_CHECKPOINT_LINE, source, limits)]  # type: ignore[arg-type]
 
 
-@checked
 def encode_offset_checkpoint(entries: Iterable[OffsetCheckpointEntry]) -> bytes:
     """The bytes of an offset checkpoint, lines in the given order."""
     return _encode_lines(entries)
 
 
-@checked
 def decode_leader_epochs(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> list[LeaderEpoch]:
@@ -178,13 +174,11 @@ def decode_leader_epochs(
     return [LeaderEpoch(*row) for row in _decode_lines(data, LEADER_EPOCH_LINE, source, limits)]  # type: ignore[arg-type]
 
 
-@checked
 def encode_leader_epochs(entries: Iterable[LeaderEpoch]) -> bytes:
     """The bytes of a `leader-epoch-checkpoint`."""
     return _encode_lines(entries)
 
 
-@checked
 def decode_uuid(text: str) -> bytes:
     """The 16 bytes of Kafka's URL-safe base64 text of a UUID (`org.apache.kafka.common.Uuid`)."""
     try:
@@ -198,7 +192,6 @@ def decode_uuid(text: str) -> bytes:
     return value
 
 
-@checked
 def encode_uuid(value: bytes) -> str:
     """Kafka's text of a UUID."""
     return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
@@ -212,7 +205,6 @@ class PartitionMetadata:
     topic_id: str
 
 
-@checked
 def decode_partition_metadata(data: bytes, *, source: str | None = None) -> PartitionMetadata:
     """The first two lines; a zero or unreadable topic id is an error, what follows is ignored."""
     lines = _lines(data.decode("utf-8", "surrogateescape"))
@@ -234,7 +226,6 @@ def decode_partition_metadata(data: bytes, *, source: str | None = None) -> Part
     return PartitionMetadata(version, values[1])
 
 
-@checked
 def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
     """The bytes of a `partition.metadata`; there is no final newline."""
     values = (metadata.version, metadata.topic_id)
@@ -254,7 +245,6 @@ class MetaProperties:
     """lines that begin with `#`, without it; Kafka writes an empty one and the date"""
 
 
-@checked
 def decode_meta_properties(
     data: bytes, *, source: str | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MetaProperties:
@@ -286,7 +276,6 @@ def decode_meta_properties(
     )
 
 
-@checked
 def encode_meta_properties(meta: MetaProperties) -> bytes:
     """The bytes of a `meta.properties`: comments and properties in the order they have in `meta`."""
     return encode_properties(meta.properties, meta.comments)
@@ -318,7 +307,6 @@ NEW_CLEAN_SHUTDOWN = CleanShutdown(0, -1)
 """What is written where no broker's epoch is known."""
 
 
-@checked
 def decode_clean_shutdown(data: bytes) -> CleanShutdown:
     """Empty up to Kafka 3.6, JSON since; unreadable content loses the epoch only."""
     try:
@@ -328,7 +316,6 @@ def decode_clean_shutdown(data: bytes) -> CleanShutdown:
         return CleanShutdown(None, None)
 
 
-@checked
 def encode_clean_shutdown(marker: CleanShutdown) -> bytes:
     """The bytes of a `.kafka_cleanshutdown`: those of Kafka 3.7 and later, or nothing where there is no version."""
     if marker.version is None:

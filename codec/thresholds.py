@@ -51,7 +51,9 @@ def together(work_bytes: int) -> Iterator[None]:
 
 
 def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> bool:
-    """The same where records are not examined; `batch_bytes` tells about how large a batch is.
+    """Whether compiled code is worth loading where records are not examined.
+
+    `batch_bytes` tells about how large a batch is.
 
     What is loaded already costs nothing.
     """

@@ -116,7 +116,7 @@ class FieldSpan:
 
 
 class _EnoughError(Exception):
-    """As many spans as were asked for have been made."""
+    """The limit on spans is reached."""
 
 
 @dataclass(slots=True)

@@ -47,13 +47,13 @@ class Body(Protocol):
     """What follows a header, as fields of the same structure."""
 
     def read(self, reader: Reader, header: Container, place: Place) -> Values:
-        """Its fields, from a reader that ends where the structure ends; raises `LayoutError`.
+        """The body's fields, from a reader that ends where the structure ends; raises `LayoutError`.
 
         `place` tells the position of a field of the header.
         """
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Its bytes, and the fields of the header that follow from it."""
+        """The body's bytes, and the fields of the header that follow from it."""
 
 
 class Check:
@@ -217,7 +217,7 @@ class Rest:
             return {self.name: inner.value_of(self.sequence)}
 
     def write(self, values: Values) -> tuple[bytes, Values]:
-        """Its bytes."""
+        """The rest's bytes."""
         value = values[self.name]
         return bytes(value) if self.sequence is None else self.sequence.build(value), {}
 

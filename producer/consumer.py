@@ -23,6 +23,7 @@ from kafkalog.producer.streams import INTERNAL_TOPICS, MessageAndMetadata, balan
 __all__ = ["Consumer", "follow"]
 
 
+@checked
 class Consumer:
     """Reads topics as streams, and tracks their offsets; use as a context manager, or `shutdown` it.
 
@@ -30,7 +31,6 @@ class Consumer:
     stream, permanently.  Nothing is written to the directories, except by `offsets` if it stores them there.
     """
 
-    @checked
     def __init__(
         self,
         path: PathLike | Sequence[PathLike],
@@ -64,9 +64,8 @@ class Consumer:
         )  # fmt: skip
         self._has_streams = False
 
-    @checked
     def create_message_streams(self, topic_count_map: Mapping[str, int]) -> dict[str, list[ConsumerStream]]:
-        """As many streams for each topic as the map says; its partitions are distributed among them in ranges.
+        """Streams, as many for each topic as the map says; its partitions are distributed among them in ranges.
 
         Some are empty if there are few partitions.  A topic that does not exist yet is added when it is created, if the
         consumer follows.  A consumer creates streams once.
@@ -87,7 +86,6 @@ class Consumer:
         self._begin(streams.__contains__, assign)
         return streams
 
-    @checked
     def create_message_streams_by_filter(
         self,
         num_streams: int = 1,
@@ -185,7 +183,6 @@ def _join(streams: Sequence[ConsumerStream], keys: Iterable[TopicPartition]) -> 
         streams[least_loaded([len(stream.owned) for stream in streams])].owned[key] = None
 
 
-@checked
 def follow(
     path: PathLike | Sequence[PathLike],
     *,

@@ -46,7 +46,7 @@ class Identity:
             raise UsageError("a transactional producer sends within a transaction: begin_transaction comes first")
 
     def begin_ending(self) -> None:
-        """From now on nothing is sent; `UsageError` where there is nothing to end."""
+        """Send nothing from now on; `UsageError` where there is nothing to end."""
         if not self.in_transaction:
             raise UsageError("no transaction has begun")
         self.is_ending = True

@@ -18,6 +18,7 @@ __all__ = ["Fetched", "multifetch"]
 _CHUNK = 64 * MIB
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """The answer to one of several fetches: a chunk, or the error code that a broker would return, and why."""
@@ -28,15 +29,13 @@ class Fetched:
     chunk: Chunk | None = None
     error: str = ""
 
-    @checked
     def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
-        """As a part of a multi-fetch result; see `Chunk.to_message_set_send`."""
+        """The batches as a part of a multi-fetch result; see `Chunk.to_message_set_send`."""
         if self.chunk is None:
             return MessageSetSend(self.error_code, b"")
         return self.chunk.to_message_set_send(magic=magic)
 
 
-@checked
 def multifetch(
     log_dir: LogDir, fetches: Iterable[tuple[tuple[str, int], int, int]], *, reset: Reset | None = None
 ) -> list[Fetched]:

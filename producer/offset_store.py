@@ -27,13 +27,13 @@ class OffsetStore(Protocol):
         """Keep these; others stay as they are."""
 
 
+@checked
 class OffsetsFile:
     """Offsets in a file with the format of Kafka's offset checkpoints (`OffsetCheckpointFile`).
 
     The file is replaced atomically: at any moment, even after a crash, it is the old one or the new one.
     """
 
-    @checked
     def __init__(self, path: PathLike) -> None:
         self.path = os.path.abspath(os.fspath(path))
 

@@ -145,7 +145,7 @@ class Positions:
             return {key: why for key, (_, _, why) in self._open.items()}
 
     def tell_of_open(self, keys: Iterable[TopicPartition], *, patient: bool) -> None:
-        """Of transactions that stay open, to the log of this process."""
+        """Tell the log of this process of transactions that stay open."""
         with self.guard:
             for topic, number in [key for key in keys if key in self._open]:
                 partition, end, why = self._open[topic, number]

@@ -49,6 +49,7 @@ class TransactionAbortedError(KafkaLogError):
     """A record was not written because its transaction had been aborted."""
 
 
+@checked
 class Producer:
     """Writes many partitions of one log directory; use as a context manager, or `close` it.
 
@@ -56,7 +57,6 @@ class Producer:
     `close` also raise the first error since they last did, so that none is lost.
     """
 
-    @checked
     def __init__(
         self,
         path: PathLike,
@@ -123,7 +123,6 @@ class Producer:
 
     # -- sending -----------------------------------------------------------------------------------------------------
 
-    @checked
     def send(
         self,
         topic: str,
@@ -146,7 +145,6 @@ class Producer:
         self._after(future)
         return future
 
-    @checked
     def send_all(self, records: Iterable[Outgoing]) -> list[Future[RecordMetadata]]:
         """Send several records, whose keys and values are bytes; `sync` writes one batch for each partition.
 

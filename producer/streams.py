@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import Record
@@ -103,7 +102,6 @@ def topic_chooser(topics: Iterable[str] | None, whitelist: str | None, blacklist
     return lambda topic: unwanted is None or unwanted.fullmatch(topic) is None
 
 
-@checked
 def open_streams(
     log_dir: LogDir,
     count: int,
@@ -142,7 +140,10 @@ def open_streams(
 
 
 def balanced(partitions: Iterable[Partition], count: int) -> list[list[Partition]]:
-    """So many shares with about the same number of bytes: the largest goes to the share that has the fewest so far."""
+    """Shares of a number, with about the same number of bytes.
+
+    The largest goes to the share that has the fewest so far.
+    """
     shares: list[list[Partition]] = [[] for _ in range(count)]
     sizes = [0] * count
     for partition in sorted(partitions, key=lambda each: (-each.size, str(each.name))):

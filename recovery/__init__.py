@@ -7,7 +7,7 @@ one table of them.
 if __name__ != "kafkalog.recovery":
     raise ImportError("this folder is kafkalog.recovery; import that name")
 
-from kafkalog.lazily import homes, lazily
+from kafkalog.codec.lazily import homes, lazily
 
 _HOMES = homes(__name__)
 

@@ -29,7 +29,7 @@ class _Duplicate:
 
 
 def _duplicates(roots: Sequence[str]) -> Iterator[_Duplicate]:
-    """Those that nothing says to be on different brokers, where they are replicas."""
+    """Duplicates that nothing says to be on different brokers, where they are replicas."""
     nodes = {root: node_id_of(root) for root in roots}
     seen: dict[tuple[str, int], list[str]] = {}
     for root in nodes:

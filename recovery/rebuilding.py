@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafkalog.codec.arguments import checked
 from kafkalog.recovery.facts.places import PathLike
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.workers import OnProgress
@@ -14,7 +13,6 @@ from kafkalog.recovery.run import RecoveryOptions, recover_all
 __all__ = ["rebuild_all_indexes", "rebuild_indexes"]
 
 
-@checked
 def rebuild_indexes(
     path: PathLike,
     *,
@@ -39,7 +37,6 @@ def rebuild_indexes(
     )[0]
 
 
-@checked
 def rebuild_all_indexes(
     paths: Sequence[PathLike],
     *,
@@ -49,7 +46,7 @@ def rebuild_all_indexes(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> list[RecoveryResult]:
-    """As `rebuild_indexes`, of several log directories; if one is refused, none is changed.
+    """Rebuild the indexes of several log directories, as `rebuild_indexes` does; if one is refused, none is changed.
 
     * `paths`: log directories or their parents
     * `config`: settings under Kafka's names

@@ -71,7 +71,7 @@ def refuse_declined(made: Plan, *, accept_loss: bool, earlier: CompletedRuns | N
 
 
 def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
-    """As `refuse_declined`, for several directories: of several refusals one that names them all."""
+    """Refuse what several plans decline, as `refuse_declined` does: of several refusals one that names them all."""
     refused = []
     for made in plans:
         try:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.codec.advice import Advice, Ask
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.recovery.act.journal import JOURNAL
@@ -104,7 +103,6 @@ def _plan(found: Survey, workers: Workers, options: RecoveryOptions, *, compare:
     return around_unreadable(found.without(options.lacking), make, workers)
 
 
-@checked
 def plan(
     path: PathLike,
     *,
@@ -173,7 +171,10 @@ def plan_one(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> Plan:
-    """As `plan`, with everything that is asked for in one object; `also` are more paths of the same log directory."""
+    """Plan as `plan` does, with everything that is asked for in one object.
+
+    `also` are more paths of the same log directory.
+    """
     _refuse_copies(options)
     root, only = chosen_directories([path, *also], options.select)
     workers = Workers(jobs, on_progress)
@@ -212,7 +213,6 @@ def _paths(given: Sequence[PathLike]) -> tuple[str, ...]:
     return tuple(os.fspath(each) for each in given)
 
 
-@checked
 def recover(
     path: PathLike,
     *,
@@ -275,7 +275,6 @@ def recover(
     return done[0]
 
 
-@checked
 def recover_all(
     paths: Sequence[PathLike],
     options: RecoveryOptions,
@@ -339,7 +338,7 @@ def recover_all(
 
 @contextmanager
 def _about(root: str, count: int) -> Iterator[None]:
-    """Of several directories a refusal names the one that it is about."""
+    """Name the directory that a refusal is about, where there are several."""
     try:
         yield
     except RecoveryRefused as refused:
@@ -450,7 +449,6 @@ def _why_not_clean(root: str, only: frozenset[str] | None, options: RecoveryOpti
         return why_not_clean(found, _plan(found, workers, again, compare=False), options.rules, workers)
 
 
-@checked
 def recover_into(
     path: PathLike,
     target: PathLike,

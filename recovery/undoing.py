@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.codec.advice import Advice, Ask
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
@@ -47,11 +46,10 @@ def _undone(path: PathLike) -> tuple[str, str | None]:
     return root, None
 
 
-@checked
 def refuse_without_run(
     path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
 ) -> None:
-    """As `undo` where there is nothing to undo; only looks, so that nobody is asked for nothing."""
+    """Refuse, as `undo` would, where there is nothing to undo; only looks, so that nobody is asked for nothing."""
     Runs(_undone(path)[0], None if quarantine is None else os.fspath(quarantine), moved=moved).undoable(run_id)
 
 
@@ -88,7 +86,6 @@ def _latest(path: str, quarantine: PathLike | None, *, moved: bool) -> str | Non
         return None
 
 
-@checked
 def undo(
     path: PathLike, run_id: str | None = None, *, quarantine: PathLike | None = None, moved: bool = False
 ) -> UndoResult:

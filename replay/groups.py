@@ -28,7 +28,7 @@ class Moved:
 def moved_offsets(
     commits: Iterable[CommittedOffset], maps: Mapping[tuple[str, int], OffsetMap], renamed: Mapping[str, str]
 ) -> list[Moved]:
-    """Of every commit for a partition that was replayed, ordered by group, topic and partition."""
+    """The commits, moved, for every a partition that was replayed, ordered by group, topic and partition."""
     return sorted(
         (
             Moved(

@@ -59,7 +59,7 @@ class OffsetMap:
 
     @property
     def runs(self) -> Sequence[Run]:
-        """All of them."""
+        """All runs of the map."""
         return self._runs
 
     @property

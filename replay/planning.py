@@ -210,7 +210,7 @@ def _refuse_one_name(targets: Sequence[str]) -> None:
 
 
 def _identity(paths: Sequence[str], options: ReplayOptions) -> str:
-    """The same for the same part of the same directories, whatever is given to find them."""
+    """An identity that is the same for the same part of the same directories, whatever is given to find them."""
     real = sorted(os.path.realpath(path) for path in paths)
     part = options.start_offset, options.end_offset, options.start_time, options.end_time
     if part != (None,) * len(part):

@@ -36,7 +36,7 @@ class Admission:
         return len(self._drop)
 
     def add(self, connection: Connection, drop: Callable[[Connection], None]) -> None:
-        """There is another one; `drop` closes it."""
+        """Count another connection; `drop` closes it."""
         with self._lock:
             self._drop[connection] = drop
             self._of_host[connection.host] += 1
@@ -72,7 +72,7 @@ class Admission:
         return None
 
     def _of_heaviest(self, some: Iterable[Connection]) -> Connection | None:
-        """Of the address that has most connections the oldest one of these."""
+        """The oldest of these connections from the address that has most."""
         return min(some, key=lambda each: (-self._of_host[each.host], each.opened), default=None)
 
     def _that_makes_way(self, host: str) -> Connection | None:

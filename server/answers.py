@@ -47,12 +47,12 @@ class Later:
         cancel()
 
     def end(self) -> None:
-        """It is kept, or nobody waits for it: it holds nothing any more, however long it is still listed."""
+        """End the wait: it was kept, or nobody waits, so it holds nothing any more, however long it is still listed."""
         self.cancel, self.poll = _nothing, _never
 
     @property
     def deadline(self) -> float:
-        """From now, in the time of `time.monotonic`."""
+        """When the wait ends, in the time of `time.monotonic`."""
         return time.monotonic() + max(0, self.milliseconds) / 1000
 
 

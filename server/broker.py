@@ -168,7 +168,7 @@ class Server:
         return refusal(request)
 
     def handle_large(self, data: bytes, connection: Connection) -> Later:
-        """The same for a request that is still to be parsed."""
+        """Handle a request that is still to be parsed."""
 
         def answer(request: Request) -> Answer:
             self._sasl.admit(request, connection)

@@ -228,7 +228,7 @@ class Permitted:
 
     @property
     def topics(self) -> Mapping[str, Topic]:
-        """Those that may be read, by name."""
+        """The topics that may be read, by name."""
         return self._look()[1]
 
     def _look(self) -> tuple[Mapping[str, Topic], dict[str, Topic], dict[str, str]]:

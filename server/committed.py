@@ -46,7 +46,7 @@ class Committed:
         return any(each.holds(header) for each in self.undecided.get(header.producer_id, ()))
 
     def between(self, offset: int, upper: int) -> list[AbortedTransaction]:
-        """Those that matter to a consumer of the offsets below `upper` (`UnifiedLog.collectAbortedTransactions`)."""
+        """What matters to a consumer of offsets below `upper` (`UnifiedLog.collectAbortedTransactions`)."""
         found = []
         for each in self.aborted[bisect_left(self.markers, offset) :]:
             if each.first_offset < upper:

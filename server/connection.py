@@ -218,7 +218,7 @@ class Connection:
         return self.socket.send(data, _MSG_MORE if self._parts else 0)
 
     def _send_range(self, part: FileRange, most: int) -> int:
-        """From the page cache to the socket; through memory where there is TLS, or no file of the system's."""
+        """Send from the page cache to the socket; through memory where there is TLS, or no file of the system's."""
         if part.size == 0:
             return 0
         if self._tls is None and part.log.descriptor >= 0:

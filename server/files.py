@@ -57,7 +57,7 @@ class OpenLog:
 
     @property
     def descriptor(self) -> int:
-        """Of the file, for `sendfile`; -1 where there is none."""
+        """The file's descriptor, for `sendfile`; -1 where there is none."""
         return self.source.descriptor
 
     @property
@@ -126,7 +126,7 @@ class IndexBlock:
 
     @classmethod
     def read(cls, index: FileSource, first: int) -> IndexBlock:
-        """Those from the entry `first` on."""
+        """The entries from number `first` on."""
         data = index.read(first * OFFSET_ENTRY.size, _SLOTS * OFFSET_ENTRY.size)
         count = len(data) // OFFSET_ENTRY.size
         flat = Struct(">" + OFFSET_ENTRY.struct.format.removeprefix(">") * count).unpack_from(data)
@@ -137,7 +137,7 @@ class IndexBlock:
 
     @classmethod
     def around(cls, index: FileSource, target: int, near: int) -> IndexBlock:
-        """Those among which is the last one whose position is below `target`, looked for at `near` first."""
+        """The entries among which is the last one whose position is below `target`, looked for at `near` first."""
         for first in (near, near + _SLOTS - 1):
             found = cls.read(index, first)
             if found.brackets(target):
@@ -178,7 +178,7 @@ def _close(source: FileSource, on_close: Callable[[], None]) -> None:
 
 
 class NoneLeftError(StorageError):
-    """As many logs are being sent as may be open; one that ends makes room."""
+    """No place is left: as many logs are being sent as may be open; one that ends makes room."""
 
 
 class OpenLogs:

@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Its bytes."""
+        """The place's bytes."""
         return self.end - self.position
 
 

@@ -97,7 +97,7 @@ class Budget:
         self._lock = Lock()
 
     def take(self, count: int) -> Held | None:
-        """So many; None where there are not so many left."""
+        """Take so many bytes; None where there are not so many left."""
         with self._lock:
             if count > self._left:
                 return None

@@ -25,7 +25,7 @@ class Pace:
         self._steps = 0
 
     def __call__(self) -> None:
-        """Another step; once in a while this rests."""
+        """Take another step; once in a while this rests."""
         self._steps += 1
         if self._steps % _STEPS == 0:
             self.rest()

@@ -105,7 +105,7 @@ class Processor(threading.Thread):
         self._wake()
 
     def released(self) -> None:
-        """There is memory again for large requests."""
+        """Note that there is memory again for large requests."""
         self._is_released = True
         self._wake()
 

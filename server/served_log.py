@@ -18,7 +18,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.follow import Follower, Unread
 from kafkalog.log.directories.locate import locate
@@ -159,11 +159,11 @@ class ServedLog:
         return found if found is not None and found.end >= self.bounds().end else None
 
     def find_committed(self) -> Committed:
-        """The same, by reading what was not read yet: for threads that may take their time."""
+        """Find what is committed by reading what was not read yet: for threads that may take their time."""
         return run_slices(self.finding_committed())
 
     def finding_committed(self) -> Sliced[Committed]:
-        """The same in slices; who comes later goes on where others have come to."""
+        """Find what is committed in slices; who comes later goes on where others have come to."""
         while True:
             walk = self._walk
             with walk.lock:
@@ -197,7 +197,7 @@ class ServedLog:
         return times[timestamp]
 
     def _tell_of_open(self, found: Committed, partition: Partition) -> None:
-        """Of a transaction that stays open: while somebody writes, they come and go."""
+        """Tell of a transaction that stays open: while somebody writes, they come and go."""
         name = f"{partition.topic}-{partition.partition}"
         news = self._stays_open.news(name, partition.segments, found.last_stable_offset, found.why_it_ends)
         if news is not None:
@@ -389,7 +389,7 @@ class ServedLog:
     def _sound_end(
         self, log: OpenLog, first: Place, end: int, next_offset: int | None, committed: Committed | None
     ) -> tuple[int, int | None]:
-        """The same range up to the first batch whose checksum is wrong, or that is held back."""
+        """How far a range is sound: up to the first batch whose checksum is wrong, or that is held back."""
         may_hold = committed is not None and bool(committed.undecided)
         known = self._sound.get((log.path, first.position))
         if known == end and not may_hold:

@@ -33,30 +33,30 @@ class Patience:
         self._may_search = may_search
 
     def step(self, waypoints: Waypoints) -> None:
-        """Another header; raises `TooFarError`."""
+        """Pass another header; raises `TooFarError`."""
         if self._left is not None:
             self._left -= 1
             if self._left < 0:
                 raise TooFarError(waypoints.reached)
 
     def search(self, waypoints: Waypoints, size: int) -> None:
-        """So many bytes, one by one; raises `TooFarError`."""
+        """Search so many bytes, one by one; raises `TooFarError`."""
         if size > _EAGER_BYTES and not self._may_search:
             raise TooFarError(waypoints.reached)
 
 
 def eager() -> Patience:
-    """Of who has others waiting."""
+    """The patience of who has others waiting."""
     return Patience(_EAGER_HEADERS, may_search=False)
 
 
 def patient() -> Patience:
-    """Of who has a thread of its own."""
+    """The patience of who has a thread of its own."""
     return Patience(None, may_search=True)
 
 
 def walked(places: Iterator[Place], waypoints: Waypoints, patience: Patience) -> Iterator[Place]:
-    """The same places, which are kept as they are passed; raises `TooFarError`."""
+    """The places, which are kept as they are passed; raises `TooFarError`."""
     for place in places:
         patience.step(waypoints)
         yield place

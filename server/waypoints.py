@@ -34,7 +34,7 @@ class Waypoints:
             self.skipped(start, end)
 
     def skipped(self, start: int, end: int) -> None:
-        """There is no batch in between."""
+        """Note that there is no batch in between."""
         if start != self.reached:
             return
         self.reached = end
@@ -49,7 +49,7 @@ class Waypoints:
 
 
 class WaypointsOfFiles:
-    """Those of all files, by what tells a file from others."""
+    """The waypoints of all files, by what tells a file from others."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
@@ -57,7 +57,7 @@ class WaypointsOfFiles:
         self._lock = Lock()
 
     def of(self, file: object) -> Waypoints:
-        """Those of a file, which is the most recently read one."""
+        """The waypoints of a file, which is the most recently read one."""
         with self._lock:
             found = self._all.get(file)
             if found is None:

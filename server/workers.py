@@ -53,7 +53,7 @@ class _Task:
         self.is_begun = False
 
     def drop(self, _future: Future[Any]) -> None:
-        """It is over, or was given up."""
+        """Drop a task that is over, or was given up."""
         self.call = None
 
     def go_on(self) -> bool:

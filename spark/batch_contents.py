@@ -54,7 +54,7 @@ def _row(batch: RecordBatch) -> Row:
 
 
 def _columns(run: BatchRun, partition: Partition, file: str, schema: StructType) -> pa.RecordBatch:
-    """The same rows of sound batches of version 2."""
+    """The rows of sound batches of version 2."""
     constant = {"topic": partition.topic, "partition": partition.partition, "file": file, "isvalid": True}
     times = {field.name for field in schema.fields if isinstance(field.dataType, TimestampType)}
     target = arrow_schema(schema)

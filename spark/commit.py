@@ -127,7 +127,10 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool
 
 
 def _deleted_name(name: PartitionName, mark: str) -> str:
-    """As `LogManager.asyncDelete` names what it will delete: a broker that finds it goes on deleting it."""
+    """The name that `LogManager.asyncDelete` gives to what it will delete.
+
+    A broker that finds it goes on deleting it.
+    """
     return _name_aside(name, mark, DirectoryState.DELETE)
 
 
@@ -145,7 +148,10 @@ def _inode_of(path: str) -> int | None:
 
 
 def _topic_id(options: WriteOptions, partition: Planned) -> str | None:
-    """Of a new directory: the one that was asked for, that of the directory replaced, or one of the topic's others."""
+    """The topic id of a new directory.
+
+    The one that was asked for, that of the directory replaced, or one of the topic's others.
+    """
     name = parse_partition_directory(partition.name)
     assert name is not None  # noqa: S101 - it was made from a PartitionName
     if options.topic_id is not None and name.topic == options.topic:

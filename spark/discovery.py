@@ -81,7 +81,7 @@ def key_of(partition: Partition) -> TopicPartition | None:
 
 
 def selected(partitions: Sequence[Partition], options: ReadOptions, *, all_there: bool = True) -> list[Partition]:
-    """Those that subscribe, subscribePattern or assign name; all if none of them is given.
+    """The partitions that subscribe, subscribePattern or assign name; all if none of them is given.
 
     What is named and not there is a `UsageError` with `all_there`.
     """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -29,11 +29,15 @@ from kafkalog.spark.bounds import (
 from kafkalog.tiers.reading import RemotePart
 
 __all__ = [
+    "BYTES",
+    "CONFLUENT",
     "CONTENTS",
     "DEFAULT_CORRUPT_COLUMN",
+    "JSON",
     "OF_A_STREAM",
     "RECORDS",
     "Mode",
+    "PartFormat",
     "ReadOptions",
     "parse_options",
     "positive",
@@ -44,6 +48,9 @@ DEFAULT_PARTITION_BYTES = 64 * MIB
 _ISOLATION = "kafka.isolation.level"
 _STRATEGY = "startingOffsetsByTimestampStrategy"
 _REMOTE, _LAYOUT = "remote", "remoteLayout"
+_SCHEMAS = "schemas"
+BYTES, CONFLUENT, JSON = "bytes", "confluent", "json"
+PARTS = ("key", "value")
 
 _MEANT = (
     "path", "paths", "assign", "subscribe", "subscribePattern",
@@ -51,7 +58,7 @@ _MEANT = (
     "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes",
     "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica", "contents",
-    _REMOTE, _LAYOUT,
+    _REMOTE, _LAYOUT, "keyFormat", "valueFormat", "keySchema", "valueSchema", _SCHEMAS,
 )  # fmt: skip
 RECORDS = "records"
 CONTENTS = (
@@ -62,7 +69,7 @@ _OF_RECORDS = (
     "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", _STRATEGY,
     "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes", "includeHeaders", _ISOLATION,
-    "columnNameOfCorruptRecord",
+    "columnNameOfCorruptRecord", "keyFormat", "valueFormat", "keySchema", "valueSchema", _SCHEMAS,
 )  # fmt: skip
 """Without a meaning for other contents."""
 OF_A_STREAM = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger")
@@ -92,6 +99,18 @@ class Mode(enum.Enum):
     DROPMALFORMED = "DROPMALFORMED"
 
 
+@dataclass(frozen=True, slots=True)
+class PartFormat:
+    """How keys or values are wanted, if not as bytes."""
+
+    part: str
+    """`key` or `value`"""
+    format: str
+    """CONFLUENT: of the type of their schema; JSON: as text, whatever their schemas are"""
+    schema: str | int | None
+    """the subject or id of the schema that gives the type"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
     """The options of one read, parsed."""
@@ -118,6 +137,10 @@ class ReadOptions:
     """how paths that are URIs are reached"""
     remote: RemotePart | None
     """where the remote segments of tiered logs are"""
+    formats: tuple[PartFormat, ...]
+    """of keys and values that are not wanted as bytes"""
+    schemas: str | None
+    """where the schemas are, if not in the paths or beside them"""
     ignored: tuple[str, ...]
     """options that have no meaning here, as the user will know them"""
 
@@ -217,6 +240,17 @@ def _remote(given: Mapping[str, str], contents: str) -> RemotePart | None:
     return RemotePart(given[_REMOTE], given.get(_LAYOUT.lower()))
 
 
+def _formats(given: Mapping[str, str]) -> Iterator[PartFormat]:
+    for part in PARTS:
+        name, schema = f"{part}Format", given.get(f"{part}schema")
+        format = _one_of(given, name, (BYTES, CONFLUENT, JSON), BYTES)
+        if schema is not None and format != CONFLUENT:
+            raise UsageError(f"option {part}Schema is about {name}={CONFLUENT}, and {name} is {format}")
+        if format != BYTES:
+            is_id = schema is not None and re.fullmatch(r"[0-9]{1,10}", schema)
+            yield PartFormat(part, format, int(schema) if schema is not None and is_id else schema)
+
+
 def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> ReadOptions:
     """Check and parse; raises `UsageError` with one sentence that names the option in its documented spelling.
 
@@ -245,6 +279,9 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
     end = parse_bound(given, "ending", LATEST)
     if not streaming:
         refuse_in_batch(start, end)
+    formats = tuple(_formats(given))
+    if _SCHEMAS in given and not formats:
+        raise UsageError(f"option {_SCHEMAS} is about keyFormat and valueFormat, and neither was given")
     return ReadOptions(
         paths=paths,
         assign=parse_partitions("assign", given["assign"]) if "assign" in given else None,
@@ -268,5 +305,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
             tuple((name[len(_STORAGE) :], value) for name, value in given.items() if name.startswith(_STORAGE)),
         ),
         remote=_remote(given, contents),
+        formats=formats,
+        schemas=given.get(_SCHEMAS),
         ignored=ignored,
     )

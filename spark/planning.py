@@ -152,7 +152,7 @@ def _grouped(spans: Sequence[Span], target: int) -> list[list[Span]]:
 def _aborted(
     aborted: tuple[AbortedTransaction, ...] | None, group: Sequence[Span], start: int
 ) -> tuple[AbortedTransaction, ...] | None:
-    """Those that reach into the offsets of the group."""
+    """The aborted transactions that reach into the offsets of the group."""
     if aborted is None:
         return None
     low = min(group[0].first_offset, start)

@@ -17,8 +17,10 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.names import without_surrogates
+from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import MissingFileError
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.reading.consumer_view import Telling
@@ -73,6 +75,8 @@ class _Task:
         self._partition = partition
         self._schema = layout.arrow()
         self._dropped: list[str] = []
+        self._undecodable: list[tuple[int, str]] = []
+        """how many records of a batch, and what the first of them is"""
         self._telling = Telling(tell)
         self._files = HeldFiles(dict.fromkeys(piece.slice.path for piece in partition.pieces))
 
@@ -98,6 +102,9 @@ class _Task:
         if self._dropped:
             shown = "; ".join(self._dropped[:3])
             tell(f"kafkalog left out {len(self._dropped)} unreadable ranges: {shown}")
+        if self._undecodable:
+            records = counted(sum(count for count, _ in self._undecodable), "record")
+            tell(f"kafkalog left out {records} that cannot be decoded, first {self._undecodable[0][1]}")
 
     def _piece(self, piece: Piece, assembler: ArrowAssembler) -> Iterator[pa.RecordBatch]:
         tolerant = self._options.mode is not Mode.FAILFAST
@@ -109,8 +116,10 @@ class _Task:
                         self._telling(found.finding)
                     else:
                         yield from self._damage(piece, found)
+                elif self._layout.decoded.parts:
+                    yield self._decoded(piece, found)
                 else:
-                    yield self._with_corrupt_column(found)
+                    yield self._in_order(found, {})
         except MissingFileError as error:
             if self._options.fail_on_data_loss:
                 message = f"{piece.slice.path} existed when the query was planned and no longer does; {LOSS}"
@@ -148,15 +157,53 @@ class _Task:
         told = damage.finding.as_dict() | {"start": damage.start, "end": damage.end, "offset": damage.next_offset}
         return json.dumps(told | {"bytes_b64": base64.b64encode(data).decode()})
 
-    def _with_corrupt_column(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if batch.schema.names == self._schema.names:
+    def _decoded(self, piece: Piece, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with keys and values as what they say; what does not decode is treated as damage is."""
+        columns, problems = self._layout.decoded.decode(batch, piece.topic)
+        if not problems:
+            return self._in_order(batch, columns)
+        if self._options.mode is Mode.PERMISSIVE:
+            if self._layout.corrupt is not None:
+                told: list[str | bytes | None] = [None] * batch.num_rows
+                for row, parts in problems.items():
+                    told[row] = self._undecoded(piece, batch, row, parts)
+                kind = pa.binary() if self._layout.corrupt_is_binary else pa.string()
+                columns[self._layout.corrupt] = pa.array(told, kind)
+            return self._in_order(batch, columns)
+        row, parts = next(iter(sorted(problems.items())))
+        first = _not_decoded(piece, batch, row, parts)
+        if self._options.mode is Mode.FAILFAST:
+            raise FormatError(f"{first.code}: {first.detail}; {_CHOICE_OF_RECORDS}", source=first.file, code=first.code)
+        self._undecodable.append((len(problems), str(first)))
+        kept = pa.array([row not in problems for row in range(batch.num_rows)])
+        return self._in_order(batch, columns).filter(kept)
+
+    def _undecoded(self, piece: Piece, batch: pa.RecordBatch, row: int, parts: dict[str, str]) -> str | bytes:
+        data = {part: batch.column(part)[row].as_py()[:CORRUPT_BYTES] for part in parts}
+        if self._layout.corrupt_is_binary:
+            return bytes(next(iter(data.values())))
+        shown = {f"{part}_b64": base64.b64encode(each).decode() for part, each in data.items()}
+        return json.dumps(_not_decoded(piece, batch, row, parts).as_dict() | shown)
+
+    def _in_order(self, batch: pa.RecordBatch, columns: dict[str, pa.Array]) -> pa.RecordBatch:
+        """The columns that Spark expects: those given here, those of the batch, and nothing for damage."""
+        if not columns and batch.schema.names == self._schema.names:
             return batch
         arrays = [
-            pa.nulls(batch.num_rows, field.type) if field.name == self._layout.corrupt else batch.column(field.name)
+            columns[field.name] if field.name in columns
+            else pa.nulls(batch.num_rows, field.type) if field.name == self._layout.corrupt
+            else batch.column(field.name)
             for field in self._schema
-        ]
+        ]  # fmt: skip
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+
+def _not_decoded(piece: Piece, batch: pa.RecordBatch, row: int, parts: dict[str, str]) -> Finding:
+    offset = batch.column("offset")[row].as_py()
+    detail = f"{'; '.join(parts.values())} (offset {offset})"
+    return Finding(FindingCode.VALUE_UNDECODABLE, Severity.WARNING, None, offset, detail, piece.slice.path)
 
 
 LOSS = "the option failOnDataLoss=false reads what is left"
 _CHOICE = "the option mode=PERMISSIVE gives such bytes a row of their own, DROPMALFORMED leaves them out"
+_CHOICE_OF_RECORDS = "the option mode=PERMISSIVE gives such records with the reason, DROPMALFORMED leaves them out"

@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from kafkalog.codec.columnar.schema import DEFAULT_COLUMNS, TYPES
 from kafkalog.codec.errors import UsageError
+from kafkalog.spark.decoded import NOTHING_DECODED, DecodedParts
 from kafkalog.spark.options import Mode, ReadOptions
 
 __all__ = ["Layout", "arrow_schema", "full_schema", "layout_of"]
@@ -35,16 +36,21 @@ class Layout:
     names: tuple[str, ...]
     corrupt: str | None
     corrupt_is_binary: bool = False
+    decoded: DecodedParts = NOTHING_DECODED
+    """of the keys and values that are among the names"""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that records are decoded into; at least one."""
-        return tuple(name for name in self.names if name != self.corrupt) or ("offset",)
+        """The columns that records are read into; at least one."""
+        read = tuple(name for name in self.names if name != self.corrupt) or ("offset",)
+        beside = ("offset", "headers") if self.decoded.parts else ()
+        return (*read, *(name for name in beside if name not in read))
 
     def arrow(self) -> pa.Schema:
         """The Arrow schema that Spark expects."""
+        types = TYPES | self.decoded.types
         corrupt = pa.binary() if self.corrupt_is_binary else pa.string()
-        return pa.schema([pa.field(name, corrupt if name == self.corrupt else TYPES[name]) for name in self.names])
+        return pa.schema([pa.field(name, corrupt if name == self.corrupt else types[name]) for name in self.names])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -53,19 +59,25 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC") if asked else to_arrow_schema(schema)
 
 
-def full_schema(options: ReadOptions) -> StructType:
+def _spark_types(decoded: DecodedParts) -> dict[str, DataType]:
+    return SPARK_TYPES | {part: from_arrow_type(kind) for part, kind in decoded.types.items()}
+
+
+def full_schema(options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> StructType:
     """The schema without a user's own: Spark's Kafka schema, with headers and the corrupt column where asked for."""
+    types = _spark_types(decoded)
     names = [name for name in DEFAULT_COLUMNS if name != "headers" or options.include_headers]
-    fields = [StructField(name, SPARK_TYPES[name]) for name in names]
+    fields = [StructField(name, types[name]) for name in names]
     if options.mode is Mode.PERMISSIVE:
         fields.append(StructField(options.corrupt_column, spark_types.StringType()))
     return StructType(fields)
 
 
-def layout_of(schema: StructType, options: ReadOptions) -> Layout:
+def layout_of(schema: StructType, options: ReadOptions, decoded: DecodedParts = NOTHING_DECODED) -> Layout:
     """The columns that a schema asks for; raises `UsageError` where the source has no such column or another type."""
     corrupt = None
     is_binary = False
+    types = _spark_types(decoded)
     for field in schema.fields:
         name = field.name
         if not field.nullable:
@@ -79,11 +91,12 @@ def layout_of(schema: StructType, options: ReadOptions) -> Layout:
             raise UsageError(f"column {name} needs the option mode to be PERMISSIVE")
         elif name not in SPARK_TYPES:
             raise UsageError(f"kafkalog has no column {name}; there are {', '.join(SPARK_TYPES)}")
-        elif field.dataType != SPARK_TYPES[name]:
-            raise UsageError(f"column {name} is {SPARK_TYPES[name].simpleString()}, not {_text(field)}")
+        elif field.dataType != types[name]:
+            raise UsageError(f"column {name} is {types[name].simpleString()}, not {_text(field)}")
     if not schema.fields:
         raise UsageError("the schema has no column")
-    return Layout(tuple(field.name for field in schema.fields), corrupt, is_binary)
+    names = tuple(field.name for field in schema.fields)
+    return Layout(names, corrupt, is_binary, decoded.among(names))
 
 
 def _text(field: StructField) -> str:

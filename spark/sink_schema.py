@@ -76,6 +76,6 @@ def rows_of(batch: pa.RecordBatch, now_ms: int) -> pa.RecordBatch:
 
 
 def _remainder(micros: pa.Array) -> pa.Array:
-    """Of the division by 1000, downwards for times before 1970 too."""
+    """The remainder of the division by 1000, downwards for times before 1970 too."""
     left = pc.subtract(micros, pc.multiply(pc.divide(micros, _MICROSECONDS), _MICROSECONDS))
     return pc.if_else(pc.less(left, 0), pc.add(left, _MICROSECONDS), left)

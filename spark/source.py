@@ -34,12 +34,14 @@ class KafkaLogSource(DataSource):
             from kafkalog.spark.contents_schema import SCHEMAS
 
             return SCHEMAS[options.contents]
+        from kafkalog.spark.deciding import decided
         from kafkalog.spark.schema import full_schema
 
-        return full_schema(options)
+        return full_schema(options, decided(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The batch reader for all columns or for those that a user's schema names."""
+        from kafkalog.spark.deciding import decided
         from kafkalog.spark.discovery import expand_paths
         from kafkalog.spark.options import RECORDS, parse_options
         from kafkalog.spark.reader import LogReader
@@ -56,10 +58,11 @@ class KafkaLogSource(DataSource):
             from kafkalog.spark.contents_schema import chosen
 
             return ContentsReader(options, chosen(schema, options.contents))
-        return LogReader(options, layout_of(schema, options))
+        return LogReader(options, layout_of(schema, options, decided(options)))
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """The streaming reader, likewise."""
+        from kafkalog.spark.deciding import decided
         from kafkalog.spark.schema import layout_of
         from kafkalog.spark.stream import LogStreamReader
         from kafkalog.spark.stream_options import parse_stream_options
@@ -69,7 +72,7 @@ class KafkaLogSource(DataSource):
         if options.read.ignored:
             ignored = ", ".join(options.read.ignored)
             tell(f"options without an effect here are ignored: {ignored}", UserWarning)
-        return LogStreamReader(options, layout_of(schema, options.read))
+        return LogStreamReader(options, layout_of(schema, options.read, decided(options.read)))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """The batch writer."""

@@ -36,7 +36,7 @@ except ImportError:  # before Spark 4.2 a Python source is told no limits
     _LIMITS = False
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """There is no such thing."""
+        """A stand-in: there is no such thing."""
 else:
     _LIMITS = True
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Event
 
-from kafkalog.codec.arguments import checked, needed
+from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.thresholds import together
@@ -76,7 +76,6 @@ class ExportResult:
     findings: list[Finding] = field(default_factory=list)
 
 
-@checked
 def export(
     *paths: PathLike,
     to: PathLike,

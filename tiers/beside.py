@@ -26,7 +26,9 @@ __all__ = ["read_tiering", "remote_metadata_in"]
 
 
 def read_tiering(roots: Iterable[str], configs: Mapping[str, Mapping[str, str | None]] | None) -> Tiering:
-    """Of the log directories of one broker; `configs` are its topics' settings by its metadata, None without any.
+    """Tiering in the log directories of one broker.
+
+    `configs` are its topics' settings by its metadata, None without any.
 
     Never raises for bad data, nor where something cannot be read: that is left to those who check it.
     """

@@ -25,7 +25,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     segment_file,
 )
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_partition_metadata
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.log.disk.files import FileSource, MissingFileError, absolute, is_directory, scan_directory, status_of
@@ -149,7 +149,7 @@ class BothTiers:
         return self.local is not None and next(self._keys(), None) is not None
 
     def segments(self, key: Key) -> list[RemoteSegment]:
-        """Of one partition, by the events, or else by the listing."""
+        """The segments of one partition, by the events, or else by the listing."""
         if key not in self._segments:
             self._segments[key] = self._by_events(key) or segments_of(self.tier, self.listed.get(key, []))
         return self._segments[key]
@@ -347,7 +347,7 @@ class BothTiers:
         return self._opened(replace(held, size=_size_until(self.tier, item, stretch.until)), item), item
 
     def epochs(self, key: Key) -> tuple[LeaderEpoch, ...]:
-        """Of a log that is not local: as they lie beside the last remote segment."""
+        """The epochs of a log that is not local: as they lie beside the last remote segment."""
         if key not in self._epochs:
             last = self._last(key)
             self._epochs[key] = () if last is None else epochs_of(self.tier, last)

@@ -9,7 +9,7 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
 from kafkalog.log.disk.files import MissingFileError
 from kafkalog.tiers.lineage import leads_to
@@ -22,7 +22,7 @@ _UNKNOWN = -1
 
 
 def newest_topic_ids(listed: Iterable[ListedSegment]) -> dict[tuple[str, int], str]:
-    """Of each partition the id of its topic; of a topic that was deleted and made again, that of the newest objects."""
+    """The topic id of each partition; of a topic that was deleted and made again, that of the newest objects."""
     newest: dict[tuple[str, int], tuple[int, str]] = {}
     for each in listed:
         modified = max((item.modified_ns for item in each.objects.values()), default=0)
@@ -122,7 +122,7 @@ def _made(listed: ListedSegment, end: int, epochs: Sequence[LeaderEpoch]) -> Rem
 
 
 def last_offset_of(tier: RemoteTier, listed: ListedSegment) -> int:
-    """From the last index entry that leads to a batch on, so that not all of the log is read."""
+    """The last offset, from the last index entry that leads to a batch on: not all of the log is read."""
     log = tier.open(listed.objects[FileKind.LOG])
     try:
         last = listed.base_offset

@@ -16,7 +16,7 @@ from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry, decode_producer_sn
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, ProducerEntry, RecordBatch
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.disk.remote import RemoteFile
 from kafkalog.log.walk.lookup import start_position

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import absolute, is_directory, scan_directory
 from kafkalog.log.disk.object_store import StorageOptions
@@ -17,7 +16,6 @@ __all__ = ["LAYOUTS", "open_tier"]
 LAYOUTS: Mapping[str, type[RemoteTier]] = {LocalTieredStorage.layout: LocalTieredStorage}
 
 
-@checked
 def open_tier(uri: str, *, layout: str | None = None, storage: Mapping[str, str] | None = None) -> RemoteTier:
     """The remote tier at a URI or a local path, whose layout is found out where none is named.
 

@@ -54,7 +54,7 @@ class LocalTieredStorage:
 
     @classmethod
     def fits(cls, place: str, names: Iterable[str]) -> bool:
-        """It holds the directory, or is it; empty ones are below it once a topic had remote storage."""
+        """Whether it holds the directory, or is it; empty ones are below it once a topic had remote storage."""
         found = list(names)
         return _ROOT in found or (
             place.rstrip("/").rpartition("/")[2] == _ROOT or any(_directory(each) is not None for each in found)

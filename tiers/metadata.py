@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
@@ -47,12 +46,12 @@ class RemoteMetadata:
 
     @property
     def all(self) -> list[RemoteSegment]:
-        """Of all partitions, by topic, partition and offset."""
+        """The segments of all partitions, by topic, partition and offset."""
         found = [each for segments in self.segments.values() for each in segments]
         return sorted(found, key=lambda each: (each.topic, each.partition, each.topic_id, each.start_offset, each.id))
 
     def of(self, topic: str, partition: int, topic_id: str | None = None) -> list[RemoteSegment]:
-        """Those of one partition, by offset; of the newest topic of that name where no id says which."""
+        """The segments of one partition, by offset; of the newest topic of that name where no id says which."""
         if topic_id is None:
             ids = [each.topic_id for each in self._latest() if each.key == (topic, partition)]
             topic_id = ids[-1] if ids else ""
@@ -69,9 +68,8 @@ def is_remote_metadata(partition: Partition) -> bool:
     return partition.topic == REMOTE_LOG_METADATA_TOPIC and partition.state is DirectoryState.LIVE
 
 
-@checked
 def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAULT_LIMITS) -> RemoteMetadata:
-    """From all partitions of the topic among these; never raises for bad data, only `StorageError`.
+    """What the events say in all partitions of the topic among these; never raises for bad data, only `StorageError`.
 
     * `partitions`: those of a broker's log directories, or of several brokers'; others are passed over
     * `limits`: what a batch or file may hold at most (`Limits`)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import parse_partition_directory
@@ -69,7 +68,7 @@ class TierBounds:
 
 
 def tier_bounds(partition: Partition) -> TierBounds | None:
-    """Of a partition that is read with its remote part; None if it has none."""
+    """The bounds of a partition that is read with its remote part; None if it has none."""
     both = storage_of(partition.path)
     found = both.bounds(os.path.basename(partition.path)) if isinstance(both, BothTiers) else None
     if found is None:
@@ -99,14 +98,13 @@ class RemotePart:
         return hash((self.uri, self.layout))
 
     def paths(self, paths: Sequence[str]) -> list[str]:
-        """Those that stand for both tiers; the tier is opened once for the same paths."""
+        """The paths that stand for both tiers; the tier is opened once for the same paths."""
         asked = tuple(paths)
         if asked not in self._found:
             self._found[asked] = mounted(paths, open_tier(self.uri, layout=self.layout))
         return [path for _, path in self._found[asked]]
 
 
-@checked
 def open_partition(
     path: PathLike,
     *,
@@ -130,9 +128,7 @@ def open_partition(
         return local.open_partition(path, limits=limits)
     text = os.fspath(path)
     if parse_partition_directory(os.path.basename(absolute(text))) is None:
-        raise UsageError(
-            f"{text} is not named like a partition directory (<topic>-<partition>): its topic is unknown"
-        )
+        raise UsageError(f"{text} is not named like a partition directory (<topic>-<partition>): its topic is unknown")
     tier = open_tier(remote, layout=layout, storage=storage) if isinstance(remote, str) else remote
     root, name = os.path.dirname(absolute(text)), os.path.basename(absolute(text))
     both = BothTiers(root, tier, remote_metadata_in([root]))

@@ -61,7 +61,7 @@ def _record(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str
 
 
 def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]], seen: set[str]) -> Any:
-    """The same schema if all of it is plain, with references put in; else None."""
+    """The schema if all of it is plain, with references put in; else None."""
     if isinstance(schema, str):
         if schema in _PLAIN:
             return _AS_LONG.get(schema, schema)
@@ -128,7 +128,7 @@ class BatchDecoder:
         return self._whole([payload + end for payload in payloads])
 
     def decode_framed(self, column: pa.BinaryArray) -> pa.Array | None:
-        """The same of a column without nulls whose values all have a frame of this schema's id."""
+        """The values of a column without nulls whose values all have a frame of this schema's id."""
         end, starts, data = self._end, _starts(column).tolist(), column.buffers()[2].to_pybytes()
         return self._whole([data[begin + FRAME : until] + end for begin, until in pairwise(starts)])
 

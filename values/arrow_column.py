@@ -290,7 +290,7 @@ def _typed(type: pa.DataType) -> Callable[[Any], Any] | None:
 
 
 def _each(change: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
-    """The same for everything in a list or a map."""
+    """What changes everything in a list or a map."""
     if change is None:
         return None
 

@@ -190,7 +190,7 @@ class AvroDecoder:
             raise UndecodableError("its Avro schema is not one") from None
 
     def decode(self, payload: bytes, path: bytes = b"") -> object:
-        """As `PayloadDecoder` says."""
+        """Decode a payload, as `PayloadDecoder` says."""
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
         _left.values = MOST_UNCOUNTED

@@ -67,7 +67,7 @@ class JsonDecoder:
     """Payloads of a JSON Schema."""
 
     def decode(self, payload: bytes, path: bytes = b"") -> object:
-        """As `PayloadDecoder` says."""
+        """Decode a payload, as `PayloadDecoder` says."""
         try:
             return parsed_json(payload)
         except ValueError:

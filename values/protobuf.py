@@ -78,7 +78,7 @@ class ProtobufDecoder:
         self._left = 0
 
     def decode(self, payload: bytes, path: bytes = b"") -> object:
-        """As `PayloadDecoder` says."""
+        """Decode a payload, as `PayloadDecoder` says."""
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
         if path:

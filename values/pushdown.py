@@ -70,7 +70,7 @@ class Reach:
         return _least(0, NO_END, lambda end: self.may_pass(ds.field("offset") < pa.scalar(end, pa.int64())))
 
     def end_offset(self) -> int:
-        """From it on no row passes."""
+        """The offset from which on no row passes."""
         return _least(0, NO_END, lambda begin: not self.may_pass(ds.field("offset") >= pa.scalar(begin, pa.int64())), 0)
 
     def start_timestamp(self) -> int | None:

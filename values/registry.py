@@ -39,14 +39,14 @@ def context_of(subject: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SchemaReference:
-    """Another schema that a schema uses, by the name under which its text does."""
+    """A schema that another one uses, by the name under which its text does."""
 
     name: str
     subject: str
     version: int
 
     def as_dict(self) -> dict[str, object]:
-        """As the registry writes it."""
+        """The reference as the registry writes it."""
         return {"name": self.name, "subject": self.subject, "version": self.version}
 
 

@@ -46,7 +46,7 @@ class _Pair:
         self._writers, self._readers = writers, readers
 
     def resolve(self, writer: Any, within: str, reader: Any, reading: str) -> Resolve | None:
-        """Of two schemas, each in its namespace."""
+        """What makes values of one schema those of another, each in its namespace."""
         writer, within = _plain(writer, within, self._writers)
         reader, reading = _plain(reader, reading, self._readers)
         if isinstance(writer, list) and not is_optional(writer):

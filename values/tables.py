@@ -173,7 +173,7 @@ class KafkaTable:
         )
 
     def reader(self, columns: Sequence[str] | None = None, filter: Any = None) -> pa.RecordBatchReader:
-        """The same as a reader of Arrow's."""
+        """The batches of `read` as a reader of Arrow's."""
         import pyarrow as pa
 
         schema = self.schema if columns is None else pa.schema([

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from kafkalog.log.directories.partition import Partition
     from kafkalog.values.arrow_column import ColumnDecoder, Decoded
 
-__all__ = ["ColumnSchema", "DecodedReader", "NamedSchema", "column_schema", "decoded_reader"]
+__all__ = [
+    "ColumnSchema", "DecodedReader", "NamedSchema", "column_schema", "decoded_reader", "first_frames", "headers_of",
+    "messages_of", "named_schema", "subjects_of",
+]  # fmt: skip
 
 NamedSchema = str | int | Schema
 """A subject (its latest version), an id, or a schema of a registry"""
@@ -87,21 +90,23 @@ def column_schema(
 ) -> ColumnSchema:
     """What the keys or values of a topic's partitions are read as: what is named, or what their first records use."""
     topic = partitions[0].topic
-    reader = None if named is None else _named(decoder.registry, named)
+    reader = None if named is None else named_schema(decoder.registry, named)
     if reader is not None and reader.type != "PROTOBUF":
         return ColumnSchema(reader)
-    frames = [each for one in partitions for each in _frames(one, part, max(_LOOKED_AT // len(partitions), _LEAST))]
+    most = max(_LOOKED_AT // len(partitions), _LEAST)
+    frames = [each for one in partitions for each in first_frames(one, part, most)]
     reader = reader or _chosen(decoder, topic, part, frames)
     paths = [b""]
     if reader is not None and reader.type == "PROTOBUF":
         with needed("decoded values", "values"):
-            paths = _messages(decoder, frames, topic, part, reader) or paths
+            paths = [*messages_of(decoder, frames, topic, part, reader).values()] or paths
         if len(paths) > 1 and named is None:
             reader = None  # several messages of one schema have no type in common
     return ColumnSchema(reader, paths[0])
 
 
-def _named(registry: SchemaRegistry, named: NamedSchema) -> Schema:
+def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
+    """The schema that a caller names; raises `UsageError` where it is not here."""
     if not isinstance(named, str | int | Schema):
         raise UsageError("a schema is named by its subject, its id, or one of a registry")
     found = registry.latest(named) if isinstance(named, str) else (
@@ -112,7 +117,7 @@ def _named(registry: SchemaRegistry, named: NamedSchema) -> Schema:
     return found
 
 
-def _frames(partition: Partition, part: str, most: int) -> list[Framed]:
+def first_frames(partition: Partition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
     """The frames of the first keys or values that have one."""
     found = []
     for record in islice(partition.records(), most):
@@ -128,19 +133,25 @@ def _frames(partition: Partition, part: str, most: int) -> list[Framed]:
 
 def _chosen(decoder: ValueDecoder, topic: str | None, part: str, frames: Sequence[Framed]) -> Schema | None:
     """The latest schema of the topic's own subject, or else of the only subject that its first records use."""
-    subjects = set()
-    for each in frames:
-        try:
-            subjects.add(schema_of(decoder.registry, each, topic, part).subject)
-        except UndecodableError:
-            continue
+    subjects = subjects_of(decoder.registry, topic, part, frames)
     return decoder.registry.latest(subjects.pop()) if len(subjects) == 1 else None
 
 
-def _messages(
+def subjects_of(registry: SchemaRegistry, topic: str | None, part: str, frames: Sequence[Framed]) -> set[str]:
+    """The subjects whose schemas frames name, as far as these are here."""
+    subjects = set()
+    for each in frames:
+        try:
+            subjects.add(schema_of(registry, each, topic, part).subject)
+        except UndecodableError:
+            continue
+    return subjects
+
+
+def messages_of(
     decoder: ValueDecoder, frames: Sequence[Framed], topic: str | None, part: str, reader: Schema
-) -> list[bytes]:
-    """A path for each message of the reader's subject that the first records are."""
+) -> dict[str, bytes]:
+    """The messages of the reader's subject that the first records are: name -> what begins with a path to it."""
     from kafkalog.values.protobuf import ProtobufDecoder
 
     found: dict[str, bytes] = {}
@@ -152,7 +163,7 @@ def _messages(
                 found.setdefault(made.name_in(each.payload, each.path), each.path or each.payload)
         except UndecodableError:
             continue
-    return list(found.values())
+    return found
 
 
 class DecodedReader:
@@ -191,7 +202,7 @@ class DecodedReader:
                 )
 
     def _decoded(self, batch: pa.RecordBatch, problems: dict[str, tuple[int, int | None]]) -> pa.RecordBatch:
-        headers = _headers(batch) if self._columns else None
+        headers = headers_of(batch) if self._columns else None
         made: dict[str, Decoded] = {}
         for part, column in self._columns.items():
             made[part] = column.decode(batch.column(part), headers)
@@ -221,7 +232,7 @@ def _offset(batch: pa.RecordBatch, row: int) -> int | None:
     return found
 
 
-def _headers(batch: pa.RecordBatch) -> Sequence[Sequence[Header]] | None:
+def headers_of(batch: pa.RecordBatch) -> Sequence[Sequence[Header]] | None:
     """Headers of each row; None where no row has any, as nearly always."""
     column = batch.column("headers")
     if column.null_count == len(column):

@@ -173,7 +173,7 @@ class GeneralSticky:
         return min(takers, key=lambda member: (len(self.given[member]), _key(member)), default=None)
 
     def _is_fixed(self, member: str) -> bool:
-        """It has all that it could have, and nobody else could have any of it."""
+        """Whether it has all that it could have, and nobody else could have any of it."""
         given = self.given[member]
         return len(given) >= self.room[member] and all(len(self.takers[topic]) < 2 for topic, _ in given)
 

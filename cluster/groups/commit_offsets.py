@@ -123,7 +123,6 @@ def _check(topic: str, partition: int, commit: OffsetAndMetadata) -> None:
         raise UsageError(f"the metadata of {topic}-{partition} has more than {_LARGEST_METADATA} bytes")
 
 
-@checked
 def commit_offsets(
     path: PathLike,
     group: str,
@@ -209,10 +208,10 @@ def _refuse_other_count(root: str, group: str, count: int) -> None:
     refuse_other_count(group, places, [each.partition or 0 for each in here], count)
 
 
+@checked
 class GroupOffsets:
     """The offsets of one group in the `__consumer_offsets` of a log directory, from which a `Consumer` resumes."""
 
-    @checked
     def __init__(self, path: PathLike, group: str, *, offsets_topic_num_partitions: int | None = None) -> None:
         self.path = os.fspath(path)
         self.group = group

@@ -31,7 +31,7 @@ class GroupPlaces:
 
     @classmethod
     def of(cls, topics: Mapping[str, KnownTopic]) -> GroupPlaces:
-        """From all topics that the metadata knows."""
+        """The places of groups, from all topics that the metadata knows."""
         known = topics.get(CONSUMER_OFFSETS_TOPIC)
         if known is None or not known.partitions:
             return cls(None, {})

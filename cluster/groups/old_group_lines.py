@@ -40,7 +40,7 @@ def old_offsets(group: OldGroup) -> list[CommittedOffset]:
 
 
 def as_group(group: OldGroup) -> Group:
-    """As a group of today; Stable while consumers are registered, else Empty."""
+    """An old group as a group of today; Stable while consumers are registered, else Empty."""
     owned: dict[str, set[tuple[str, int]]] = {}
     for place, thread in group.owners.items():
         owned.setdefault(consumer_of_thread(thread), set()).add(place)

@@ -33,7 +33,7 @@ def directory_is_online(broker: Broker, directory: str) -> bool:
 
 
 def _acceptable(brokers: Mapping[int, Broker], partition: PartitionImage) -> frozenset[int]:
-    """Of the brokers that may be chosen those that are active and have the replica's directory."""
+    """The brokers that may be chosen, are active and have the replica's directory."""
     place = dict(zip(partition.replicas, partition.directories, strict=False))
     found = set()
     for each in {partition.leader, *partition.replicas, *partition.last_known_elr}:
@@ -58,7 +58,7 @@ class TopicRules:
 def topic_rules(
     image: MetadataImage, topic: TopicImage, controller: int | None, static: Mapping[str, str], *, unclean: bool = False
 ) -> TopicRules:
-    """As they count for a controller that was started with the `static` settings."""
+    """The topic's rules as they count for a controller that was started with the `static` settings."""
     settings = effective_of_topic(image.configs, topic.name, broker=controller, static=static)
     allowed = unclean or (UNCLEAN in settings and settings[UNCLEAN].value.lower() == "true")
     least = parse_java_long(settings[MIN_ISR].value, 32) if MIN_ISR in settings else None

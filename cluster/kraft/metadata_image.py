@@ -81,7 +81,7 @@ def resource_name(kind: int, name: str) -> str:
 
 
 def _uuid_order(text: str) -> tuple[int, int]:
-    """As `Uuid.compareTo` orders: two signed longs."""
+    """The order of `Uuid.compareTo`: two signed longs."""
     data = base64.urlsafe_b64decode(text + "==")
     return int.from_bytes(data[:8], "big", signed=True), int.from_bytes(data[8:], "big", signed=True)
 

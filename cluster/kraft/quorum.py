@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, Term, read_quorum_log
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
@@ -75,7 +74,7 @@ class QuorumSurvivor:
 
     @property
     def is_diverged(self) -> bool:
-        """It holds records that the best one does not."""
+        """Whether it holds records that the best one does not."""
         return bool(self.has_more)
 
 
@@ -120,7 +119,7 @@ class Quorum:
 
     @property
     def has_majority(self) -> bool:
-        """As many of the voters are here, undamaged, as an election takes."""
+        """Whether as many of the voters are here, undamaged, as an election takes."""
         if any(each.contradicts is not None for each in self.survivors):
             return False
         logs = [each.log for each in self.survivors if each.log.is_voter]
@@ -190,7 +189,7 @@ class LeftOut:
     """the operating system is why"""
 
     def finding(self) -> Finding:
-        """The same as a finding."""
+        """What was left out, as a finding."""
         code = FindingCode.UNREADABLE if self.is_unreadable else FindingCode.METADATA_INCONSISTENT
         return Finding(code, Severity.ERROR, None, None, f"left out: {self.why}", self.path)
 
@@ -261,7 +260,6 @@ def _epoch_of_both(one: QuorumLog, other: QuorumLog, offset: int) -> int | None:
     return here[2]
 
 
-@checked
 def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> list[Quorum]:
     """The clusters whose metadata logs are at the paths; one, unless they were mixed.  Errors: `read_quorum_log`.
 
@@ -271,9 +269,8 @@ def read_quorum(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> l
     return _by_cluster([read_quorum_log(path, limits) for path in paths], limits)
 
 
-@checked
 def read_what_is_left(paths: Sequence[PathLike], limits: Limits = DEFAULT_LIMITS) -> tuple[list[Quorum], list[LeftOut]]:
-    """The same, and the paths that hold no metadata log or cannot be read; an error only if all of them are such."""
+    """The quorums, and the paths that hold no metadata log or cannot be read; an error only if all of them are such."""
     logs: list[QuorumLog] = []
     left_out: list[LeftOut] = []
     first: UsageError | StorageError | None = None

@@ -136,7 +136,7 @@ class QuorumLog:
 
     @property
     def ends_in_damage(self) -> bool:
-        """Its log ends in damage other than a torn end, and nothing sound comes after it."""
+        """Whether its log ends in damage other than a torn end, and nothing sound comes after it."""
         codes = {each.code for each in self.findings if each.severity is Severity.ERROR}
         beside = {
             *_NO_DAMAGE,
@@ -153,7 +153,7 @@ class QuorumLog:
 
     @property
     def is_voter(self) -> bool:
-        """It is one of the voters in force: with dynamic voters by its directory's id too."""
+        """Whether it is one of the voters in force: with dynamic voters by its directory's id too."""
         if self.is_static:
             return self.node in self.static_voters
         ids = {(each.voter_id, encode_uuid(each.directory_id)) for each in self.voters}

@@ -52,7 +52,7 @@ class MetadataSnapshot:
 
     @property
     def counts(self) -> bool:
-        """It can stand for the beginning of the log."""
+        """Whether it can stand for the beginning of the log."""
         return self.is_whole and self.problem is None
 
     @property
@@ -98,7 +98,7 @@ def control_records(batch: RecordBatch, limits: Limits) -> Iterator[tuple[int, K
 
 
 def read_snapshots(partition: Partition, limits: Limits, findings: list[Finding]) -> tuple[MetadataSnapshot, ...]:
-    """Those that a start keeps, as it orders them; what is wrong with one is a finding."""
+    """The snapshots that a start keeps, in its order; what is wrong with one is a finding."""
     found = []
     for path in partition.kraft_snapshots:
         name = parse_kraft_snapshot_file(os.path.basename(path))

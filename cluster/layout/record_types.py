@@ -41,10 +41,13 @@ KeyedTypes = RecordTypes[tuple[str, Message, tuple[Message, ...]]]
 
 
 def framed_types(topic: str) -> RecordTypes[tuple[Message, ...]]:
-    """Of a topic without keys: the layouts of a value, from the newest to the oldest."""
+    """The types of a topic without keys: the layouts of a value, from the newest to the oldest."""
     return RecordTypes(lambda: record_types(topic), layouts)
 
 
 def keyed_types(topic: str) -> KeyedTypes:
-    """Of a coordinator's topic: a type's name, the layout of its key, and those of its value from the newest on."""
+    """The types of a coordinator's topic.
+
+    A type's name, the layout of its key, and those of its value from the newest on.
+    """
     return RecordTypes(lambda: record_types(topic), lambda name: (name, newest(f"{name}Key"), layouts(f"{name}Value")))

@@ -84,7 +84,7 @@ def entries(partition: Partition, findings: list[Finding], limits: Limits) -> It
 
 
 def _gone(partition: Partition, between: Sequence[tuple[int, int]]) -> Iterator[Finding]:
-    """Of what is missing between two segments, that which the cleaner has not reached, where that is known.
+    """What is missing between two segments and the cleaner has not reached, where that is known.
 
     What it has reached may begin and end anywhere; a broker that copies a compacted log begins a segment where the one
     before it ends, like every other (`UnifiedLog.roll`).

@@ -42,7 +42,7 @@ def coordinator_partition(identity: str, count: int) -> int:
 
 
 def java_sorted(texts: Iterable[str]) -> list[str]:
-    """As `String.compareTo` orders: by UTF-16 code units."""
+    """Texts in the order of `String.compareTo`: by UTF-16 code units."""
     return sorted(texts, key=lambda text: text.encode("utf-16-be", "surrogatepass"))
 
 

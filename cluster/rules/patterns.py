@@ -24,12 +24,12 @@ _SAME_ESCAPES = frozenset("dDwWsStnrfavxbBA")
 
 
 class PatternError(ValueError):
-    """It is not a pattern, or nothing is installed that could tell."""
+    """A pattern that is none, or nothing is installed that could tell."""
 
 
 @lru_cache(maxsize=32)
 def matching(pattern: str, names: tuple[str, ...]) -> frozenset[str]:
-    """Of the names those that match as a whole."""
+    """The names that match as a whole."""
     try:
         import pyarrow as pa
         import pyarrow.compute as pc

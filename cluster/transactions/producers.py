@@ -85,7 +85,7 @@ class _Tracker:
             self._started_at[header.producer_id] = header.base_timestamp
 
     def producers(self) -> tuple[Producer, ...]:
-        """All of them, by id."""
+        """All producers, by id."""
         return tuple(self._producer(self.known[each]) for each in sorted(self.known))
 
     def _producer(self, state: ProducerStateEntry) -> Producer:

@@ -83,7 +83,7 @@ class TransactionalId:
 
 @dataclass(frozen=True, slots=True)
 class TransactionalIds:
-    """All of them, by id, and the partitions of `__transaction_state` that were read."""
+    """All transactional ids, and the partitions of `__transaction_state` that were read."""
 
     ids: tuple[TransactionalId, ...]
     partitions_read: tuple[int, ...]

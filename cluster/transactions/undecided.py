@@ -72,17 +72,17 @@ class DecidedPartition:
 
     @property
     def path(self) -> str:
-        """That of the partition."""
+        """The partition's path."""
         return self.listed.path
 
     @property
     def topic(self) -> str | None:
-        """That of the partition."""
+        """The partition's topic."""
         return self.listed.topic
 
     @property
     def partition(self) -> int | None:
-        """Its number."""
+        """The partition's number."""
         return self.listed.partition
 
     @property

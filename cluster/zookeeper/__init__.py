@@ -1,8 +1,12 @@
-"""ZooKeeper's data directory without ZooKeeper: its transaction logs, snapshots and the tree at any transaction."""
+"""ZooKeeper's data directory without ZooKeeper: its transaction logs, snapshots and the tree at any transaction.
 
-from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory, open_zookeeper
-from kafkalog.cluster.zookeeper.replay import Replay, tree_at
-from kafkalog.cluster.zookeeper.transaction import Transaction
-from kafkalog.cluster.zookeeper.tree import Node, Tree
+Names are imported when somebody asks for them; the stub beside this file is the one table of them.
+"""
 
-__all__ = ["Node", "Replay", "Transaction", "Tree", "ZooKeeperDirectory", "open_zookeeper", "tree_at"]
+from kafkalog.codec.lazily import homes, lazily
+
+_HOMES = homes(__name__)
+
+__all__ = list(_HOMES)
+
+__getattr__ = lazily(__name__, _HOMES)

@@ -6,7 +6,6 @@ import os
 import re
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import ZOOKEEPER_DIRECTORY
 from kafkalog.log.disk.files import PathLike, scan_directory
@@ -26,7 +25,6 @@ class ZooKeeperDirectory:
     snapshots: tuple[tuple[int, str], ...]
 
 
-@checked
 def open_zookeeper(*paths: PathLike) -> ZooKeeperDirectory:
     """The files below a server's dataDir (and dataLogDir); `UsageError` if there are none."""
     logs: dict[int, str] = {}

@@ -34,7 +34,7 @@ def znode_line(path: str, node: Node) -> dict[str, object]:
 
 
 def hidden_znode_line(path: str, node: Node) -> dict[str, object]:
-    """The same, with credentials hidden."""
+    """The line of a node, with credentials hidden."""
     line = znode_line(path, node)
     shown = shown_data(path, node.data)
     if node.data is not None and shown != node.data:

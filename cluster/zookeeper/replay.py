@@ -16,7 +16,6 @@ from kafkalog.cluster.zookeeper.log_file import LogFileReader
 from kafkalog.cluster.zookeeper.snapshot import Snapshot, read_snapshot
 from kafkalog.cluster.zookeeper.transaction import Transaction
 from kafkalog.cluster.zookeeper.tree import Tree
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -167,7 +166,6 @@ def _named(directory: ZooKeeperDirectory, snapshot: Snapshot | None) -> int:
     return next(zxid for zxid, path in directory.snapshots if path == snapshot.path)
 
 
-@checked
 def tree_at(directory: ZooKeeperDirectory, zxid: int | None = None, limits: Limits = DEFAULT_LIMITS) -> Replay:
     """The tree after transaction `zxid`, or after the last one.
 

@@ -45,7 +45,7 @@ def _of(left: Sequence[int], running: Collection[int]) -> frozenset[int]:
 def leaders_in_any_order(
     replicas: Sequence[int], isr: Sequence[int], running: Collection[int], *, unclean: bool
 ) -> frozenset[int]:
-    """The same for every order.
+    """Who may lead, whatever the order.
 
     Old sessions may end while brokers come, in any order: everybody may be the one who is left in an ISR.
     """

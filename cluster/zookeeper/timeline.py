@@ -26,7 +26,7 @@ _NO_LEADER = -1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From one transaction to another; the end is None while it lasts."""
+    """The time from one transaction to another; the end is None while it lasts."""
 
     from_zxid: int
     from_time: int

@@ -46,7 +46,7 @@ class Node:
 
     @property
     def client_cversion(self) -> int:
-        """As a client sees it: creations and deletions."""
+        """The version as a client sees it: creations and deletions."""
         return 2 * self.cversion - len(self.children)
 
     @property
@@ -85,7 +85,7 @@ class Tree:
 
     @property
     def digest(self) -> int:
-        """Of the whole tree, as a signed 64-bit number."""
+        """The digest of the whole tree, as a signed 64-bit number."""
         return _as_signed(self._digest)
 
     def put(self, path: str, node: Node) -> None:

@@ -203,7 +203,7 @@ class ArrowAssembler:
         return self._batches
 
     def _opened_unless_large(self, batch: RecordBatch) -> tuple[bytes | memoryview | None, Finding | None] | None:
-        """As `open_payload`; None where that would be large."""
+        """The payload as `open_payload` gives it; None where that would be large."""
         if batch.header.codec == Codec.NONE:
             return open_payload(batch, self._limits)
         most = min(self._limits.decompressed_batch_bytes, 2 * self._bounds.collected, _LARGE)

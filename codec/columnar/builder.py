@@ -139,7 +139,7 @@ def _views(buffers: ColumnBuffers, rows: int, views: ArrowBuffer, valid: ArrowBu
 
 
 def _header_keys(buffers: ColumnBuffers, headers: int) -> pa.Array:
-    """As text; bytes that are not UTF-8 become U+FFFD."""
+    """Keys of headers as text; bytes that are not UTF-8 become U+FFFD."""
     keys = _binary(buffers, headers, ArrowBuffer.HEADER_KEY_ENDS, ArrowBuffer.HEADER_KEY, pa.string())
     if not (buffers.view(ArrowBuffer.HEADER_KEY, np.uint8, buffers.count(Filled.HEADER_KEY)) > _LAST_ASCII).any():
         return keys

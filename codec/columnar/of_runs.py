@@ -40,7 +40,7 @@ class OfRuns(ABC, Generic[Piece]):
         """A piece of what the decoder's buffers hold; None where the readable way has to make it."""
 
     def pieces(self, run: BatchRun, low: npt.NDArray[np.int64], high: int) -> Iterator[Piece | HandedBack]:
-        """Of each batch the records from `low` up to `high`, and what is handed back."""
+        """The records of each batch from `low` up to `high`, and what is handed back."""
         begin = 0
         for handed in self.decoder.decode_run(run, low, high):
             if handed is None:

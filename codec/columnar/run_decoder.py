@@ -90,7 +90,7 @@ class RunDecoder:
 
     @property
     def record_bytes(self) -> int:
-        """Those of what was collected."""
+        """The bytes of the records collected."""
         return self._bytes
 
     @property
@@ -139,7 +139,7 @@ class RunDecoder:
     def _decode_more(
         self, address: int, size: int, order: Order, start: int, decompressor: Int64s, viewed: Int64s
     ) -> tuple[int, int, int]:
-        """As the kernel `decode_window`, from the bytes at an address on, which is byte `start` of the window."""
+        """Call the kernel `decode_window` on the bytes at an address on, which is byte `start` of the window."""
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         rows = np.empty(headers.shape[1], np.int64)
         capacity = buffers.capacity
@@ -235,7 +235,7 @@ class RunDecoder:
     def _decode_opened(
         self, opened: Decompressed, first: int, end: int, run: BatchRun, start: int, low: Int64s, high: int
     ) -> int:
-        """As `_decode`, of the batches from number `first` up to `end` of those that were opened."""
+        """Decode, as `_decode` does, the batches from number `first` up to `end` of those that were opened."""
         has_views = self.builder.buffers.has_views
         if has_views:
             edges = np.flatnonzero(np.diff(opened.where[first:end])) + 1 + first

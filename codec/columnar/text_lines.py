@@ -51,7 +51,7 @@ class TextLines(OfRuns[str]):
         )
 
     def _texts(self, name: str, label: str, rows: int) -> tuple[list[int], list[str]]:
-        """Of each row the size of a field, -1 for null, and what a line has of it."""
+        """The size of a field of each row, -1 for null, and what a line has of it."""
         data, ends = self.data_of(name), self.ends_of(name, rows)
         sizes: list[int] = np.diff(np.array(ends)).tolist()
         texts = self._slices(data, ends, label)

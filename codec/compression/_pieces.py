@@ -42,7 +42,7 @@ class Pieces:
             self._whole.append(part)
 
     def joined(self) -> bytes | memoryview:
-        """All of them; nothing can be appended afterwards."""
+        """The pieces as one; nothing can be appended afterwards."""
         if self._whole is not None:
             return self._whole.view()
         if self._target is not None:

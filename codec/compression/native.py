@@ -59,7 +59,7 @@ _of_thread = threading.local()
 
 
 def zstd() -> NativeZstd | None:
-    """That of this thread, or None."""
+    """The decompressor of this thread, or None."""
     made: NativeZstd | None = getattr(_of_thread, "zstd", None)
     if made is None and all(_zstd_addresses()):
         made = _of_thread.zstd = NativeZstd(*_zstd_addresses())
@@ -109,13 +109,13 @@ class NativeGzip:
 
 @lru_cache(maxsize=1)
 def _isal_addresses() -> tuple[int, int]:
-    """Of what decodes and of what makes a state ready; 0 where another ISA-L than this knows is found."""
+    """Addresses of what decodes and of what makes a state ready; 0 where another ISA-L than this knows is found."""
     found = _address(_ISAL, "isal_inflate_stateless"), _address(_ISAL, "isal_inflate_init")
     return found if all(found) and NativeGzip(*found).is_as_declared() else (0, 0)
 
 
 def gzip() -> NativeGzip | None:
-    """That of this thread, or None."""
+    """The decompressor of this thread, or None."""
     made: NativeGzip | None = getattr(_of_thread, "gzip", None)
     if made is None and all(_isal_addresses()):
         made = _of_thread.gzip = NativeGzip(*_isal_addresses())

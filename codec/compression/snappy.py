@@ -31,7 +31,10 @@ _OLDEST_VERSION = 1
 
 
 def _check_version(data: bytes | memoryview, position: int) -> None:
-    """Of a header after the first one, whose version nobody examines, as nobody does at the other number of both."""
+    """Examine the version of a header after the first one as snappy-java does.
+
+    Not at all, nor the other number of both.
+    """
     version = _read_version(data, position + len(MAGIC))
     if version < _OLDEST_VERSION:
         raise bad_stream("snappy", f"a header of version {version}")

@@ -10,7 +10,6 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import compress
 from kafkalog.codec.control import CONTROL_KEY, END_MARKER
 from kafkalog.codec.crc32c import crc32c
@@ -80,7 +79,6 @@ def _attributes(codec: int, timestamp_type: TimestampType, transactional: bool, 
     )
 
 
-@checked
 def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
     """The bytes of a batch whose header says everything but its length and checksum, which are computed.
 
@@ -122,7 +120,6 @@ def _check(records: Sequence[Record], producer: ProducerState, codec: int, contr
         last = record.offset
 
 
-@checked
 def build_batch(
     records: Sequence[Record],
     *,
@@ -189,7 +186,6 @@ def build_batch(
     return build_raw_batch(header, compress(codec, write_records(raw), level=level, magic=MAGIC))
 
 
-@checked
 def empty_batch(
     base_offset: int,
     last_offset: int,
@@ -227,7 +223,6 @@ def control_key(kind: int, version: int = CONTROL_VERSION) -> bytes:
     return CONTROL_KEY.struct.pack(version, kind)
 
 
-@checked
 def build_control_batch(
     values: Sequence[tuple[ControlRecordType | ControlType, bytes]],
     *,
@@ -257,7 +252,6 @@ def build_control_batch(
     )
 
 
-@checked
 def build_end_transaction_marker(
     marker: EndTransactionMarker,
     *,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
 from kafkalog.codec.encode.sizes import content_size, record_size
 from kafkalog.codec.errors import UsageError
@@ -59,7 +58,6 @@ def _as_milliseconds(column: pa.Array) -> pa.Array:
     return column.cast(pa.int64())
 
 
-@checked
 def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     """The columns that batches are built from, in the types that they need; others are left out.
 
@@ -85,7 +83,6 @@ def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(found)
 
 
-@checked
 def build_batches(
     records: pa.RecordBatch,
     *,

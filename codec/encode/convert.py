@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.encode.batch import NO_PRODUCER, ProducerState, build_batch
 from kafkalog.codec.encode.message import build_messages
 from kafkalog.codec.errors import FormatError, UsageError
@@ -22,7 +21,6 @@ __all__ = ["down_convert", "up_convert"]
 NEWEST_MAGIC = 2
 
 
-@checked
 def down_convert(
     batches: Iterable[RecordBatch], magic: int, *, first_offset: int = 0, limits: Limits = DEFAULT_LIMITS
 ) -> bytes:
@@ -63,7 +61,6 @@ def down_convert(
     return b"".join(out)
 
 
-@checked
 def up_convert(
     batch: RecordBatch,
     magic: int = NEWEST_MAGIC,

@@ -9,7 +9,6 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.given import check_record
 from kafkalog.codec.encode.records import write_content
@@ -66,7 +65,6 @@ def _check(records: Sequence[Record], magic: int, codec: int, timestamp_type: Ti
         last = record.offset
 
 
-@checked
 def build_messages(
     records: Sequence[Record],
     *,

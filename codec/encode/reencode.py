@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.batch import build_raw_batch
 from kafkalog.codec.encode.message import encode_message
@@ -50,7 +49,6 @@ class RawMessage:
     inner: tuple[RawMessage, ...] = ()
 
 
-@checked
 def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN) -> RawBatch:
     """Take a v2 batch apart; `FormatError` if it cannot be read whole."""
     header = batch.header
@@ -67,7 +65,6 @@ def read_raw_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execu
     return RawBatch(header, tuple(records), compressed)
 
 
-@checked
 def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
     """Put a batch together; length, checksum and record count follow from what it holds.
 
@@ -83,7 +80,6 @@ def encode_raw_batch(raw: RawBatch, *, level: int | None = None) -> bytes:
     return build_raw_batch(BatchHeader(**values | {"records_count": len(raw.records)}), payload)
 
 
-@checked
 def read_raw_message(
     batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
 ) -> RawMessage:
@@ -99,7 +95,6 @@ def read_raw_message(
     return RawMessage(header, key, value, inner)
 
 
-@checked
 def encode_raw_message(raw: RawMessage, *, keep_value: bool = True, level: int | None = None) -> bytes:
     """Put an entry together; size and checksum follow.  `keep_value` False compresses a wrapper's messages again."""
     value = raw.value

@@ -39,7 +39,7 @@ class HeaderTables:
 
     @property
     def is_worthwhile(self) -> bool:
-        """There are tables at all."""
+        """Whether tables are used at all."""
         return self._is_worthwhile
 
     def of(self, path: str, size: int) -> HeaderTable | None:

@@ -1,6 +1,6 @@
 """Many sound batches at a time: the compiled walk over a source, with the readable one for everything it leaves.
 
-`RunScanner` gives what `codec.scan.Scanner` gives, in the same order and with the same end, but consecutive sound
+`RunScanner` gives what `codec.scanner.Scanner` gives, in the same order and with the same end, but consecutive sound
 batches as one run, whose headers are columns.  Needs numba and numpy; see `codec.thresholds`.
 """
 
@@ -20,7 +20,7 @@ from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source, lent, prefers_reading, reads_into
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class RunScanner:
         return cast("Iterator[BatchRun | RecordBatch]", self._walk())
 
     def all_runs(self) -> Iterator[BatchRun | MessageRun | RecordBatch]:
-        """The same with runs of every magic."""
+        """Runs of every magic, and the batches between them."""
         self._with_message_runs = True
         return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
 

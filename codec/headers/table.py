@@ -31,7 +31,7 @@ from kafkalog.codec.model import (
     LegacyHeader,
     RecordBatch,
 )
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source, lent, prefers_reading, reads_into
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class HeaderRun(BatchRun):
 
     @property
     def has_markers(self) -> bool:
-        """There is a control batch with a producer, which ends a transaction."""
+        """Whether a control batch with a producer is in it, which ends a transaction."""
         control = self["attributes"] & CONTROL_FLAG != 0
         return bool((control & (self["producer_id"] > NO_PRODUCER_ID)).any())
 

@@ -89,7 +89,7 @@ def _over(tables: Any, crc: Any) -> Any:
 
 @compiled(inline=True)
 def _three_streams(crc: Any, position: int, end: int, size: int, over_one: Any, over_two: Any) -> Any:
-    """As many triples of streams of `size` bytes as fit; the checksum and the position after them."""
+    """The checksum over as many triples of streams of `size` bytes as fit; the checksum and the position after them."""
     while end - position >= 3 * size:
         first, second, third = crc, numba.uint64(0), numba.uint64(0)
         for line in range(position, position + size, _LINE):

@@ -30,7 +30,7 @@ _load8, _load32, _load64 = load[8], load[32], load[64]
 
 
 def _power(exponent: int) -> int:
-    """That power of x, modulo the polynomial, as the instruction wants it: reflected, and one bit to the left."""
+    """A power of x, modulo the polynomial, as the instruction wants it: reflected, and one bit to the left."""
     value = 0x80000000
     for _ in range(exponent):
         value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)

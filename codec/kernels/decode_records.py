@@ -40,7 +40,7 @@ def note(target: Any, source: Any) -> None:
 
 @compiled(inline=True, declared=_DECLARED)
 def _sequence(base: int, delta: int) -> int:
-    """As `increment_sequence`, in Java's 32-bit arithmetic."""
+    """`increment_sequence` in Java's 32-bit arithmetic."""
     if base < 0:
         return -1
     first, by = numba.int32(base), numba.int32(delta)
@@ -93,7 +93,7 @@ def _decode_headers(cursor: int, end: int, count: int, buffers: Any, filled: Any
 
 @compiled(declared=_DECLARED)
 def _forget_headers(row: int, buffers: Any, filled: Any) -> None:
-    """As if there were none from a row on: what the buffers say of the rows before."""
+    """Drop what the buffers say of headers from a row on, as if there were none."""
     headers = numba.int64(_load32(buffers[ArrowBuffer.HEADER_ENDS] + 4 * row))
     for header in range(headers, filled[Filled.HEADERS]):
         if _load8(buffers[ArrowBuffer.HEADER_VALUE_VALID] + header) == numba.uint64(0):

@@ -168,7 +168,10 @@ def decompress_zstd_batches(
     function: int, context: int, sources: Any, compressed: Any, target: int, room: int, largest: int, budget: int,
     window_limit: int, addresses: Any, sizes: Any,
 ) -> int:  # fmt: skip
-    """As `decompress_lz4_batches`; frames whose content could be larger than what room there is are left too."""
+    """Decompress as `decompress_lz4_batches` does.
+
+    Frames whose content could be larger than what room there is are left too.
+    """
     done = 0
     for number in range(sources.shape[0]):
         if done >= budget:

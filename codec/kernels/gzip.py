@@ -171,7 +171,7 @@ def decompress_gzip_batches(
     function: int, state: int, sources: Any, compressed: Any, target: int, room: int, largest: int, budget: int,
     addresses: Any, sizes: Any,
 ) -> int:  # fmt: skip
-    """As `decompress.decompress_lz4_batches`."""
+    """Decompress as `decompress.decompress_lz4_batches` does."""
     done = 0
     for number in range(sources.shape[0]):
         if done >= budget:

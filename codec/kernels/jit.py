@@ -18,6 +18,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from kafkalog.machine_code.levels import features_asked_for
+
 __all__ = [
     "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "on_stack",
     "prefetch", "store", "with_signature",
@@ -25,14 +27,21 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-HAS_CRC_INSTRUCTION = bool(binding.get_host_cpu_features().get("sse4.2", False))
+_FOR_ANOTHER = features_asked_for()
+"""What the machine can do that kernels are compiled for, which are not called here; None: this one."""
+_FEATURES = dict.fromkeys(_FOR_ANOTHER, True) if _FOR_ANOTHER is not None else binding.get_host_cpu_features()
+
+HAS_CRC_INSTRUCTION = bool(_FEATURES.get("sse4.2", False))
 """Whether the processor computes CRC-32C by itself in the way that kernels know (x86-64 with SSE 4.2)."""
-HAS_CARRYLESS_MULTIPLICATION = bool(binding.get_host_cpu_features().get("pclmul", False))
+HAS_CARRYLESS_MULTIPLICATION = bool(_FEATURES.get("pclmul", False))
 """Whether it multiplies polynomials in the way that kernels know (x86-64 with PCLMULQDQ)."""
 
 
 def _fingerprint_of_kernels() -> int:
-    """Of the source of every kernel: functions end up inside those of others, where the cache does not see a change."""
+    """A number that follows from the source of every kernel.
+
+    Functions end up inside those of others, where the cache does not see a change.
+    """
     value = 0
     for module in sorted(each.name for each in iter_modules(sys.modules[__package__].__path__)):
         value = crc32(get_data(__package__, f"{module}.py") or b"", value)
@@ -66,6 +75,8 @@ def compiled(signature: str | None = None, *, inline: bool = False, declared: ob
         fingerprint = crc32(repr((declared, _FROZEN)).encode())
         function.__qualname__ = f"{function.__qualname__}_{fingerprint:08x}"
         options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": inline}
+        if _FOR_ANOTHER is not None:  # nothing of Python's is in the code then
+            options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         try:
             made: Any = numba.njit(cache=True, **options)(function)
         except RuntimeError:  # "cannot cache function": a read-only or zipped package and no home directory

@@ -1,6 +1,6 @@
 """Messages of magic 0 and 1: the walk over entries, and their records into Arrow's buffers.
 
-As with v2 it takes only what is sound beyond doubt and stops without a judgement before anything else; `codec.scan`
+As with v2 it takes only what is sound beyond doubt and stops without a judgement before anything else; `codec.scanner`
 and `codec.legacy` say what is there.  Offsets and timestamps inside a wrapper follow `AbstractLegacyRecordBatch`.
 """
 

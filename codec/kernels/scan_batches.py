@@ -1,7 +1,7 @@
 """The compiled walk over whole batches: sizes and checksums, and every header field as a column.
 
 It takes only what is sound beyond doubt: at the first byte that is not a v2 batch with a valid size and checksum it
-stops without a judgement, and the readable walk (`codec.scan`) says what is there.
+stops without a judgement, and the readable walk (`codec.scanner`) says what is there.
 """
 
 from __future__ import annotations

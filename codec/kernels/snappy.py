@@ -156,7 +156,7 @@ def decompress_snappy(source: int, size: int, target: int, room: int) -> int:
 def decompress_snappy_batches(
     sources: Any, compressed: Any, target: int, room: int, largest: int, budget: int, addresses: Any, sizes: Any
 ) -> int:
-    """As `decompress.decompress_lz4_batches`."""
+    """Decompress as `decompress.decompress_lz4_batches` does."""
     done = 0
     for number in range(sources.shape[0]):
         if done >= budget:

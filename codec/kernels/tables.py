@@ -47,7 +47,7 @@ class Rows(IntEnum):
 
 
 class HeaderColumn(Rows):
-    """Of a table of batches: the declared fields of a v2 header in their order, and where the batch begins."""
+    """Columns of a table of batches: the declared fields of a v2 header in their order, and where the batch begins."""
 
     BASE_OFFSET = auto()
     BATCH_LENGTH = auto()
@@ -66,7 +66,10 @@ class HeaderColumn(Rows):
 
 
 class MessageColumn(Rows):
-    """Of a table of v0 and v1 entries: the declared fields of magic 1 in their order, and where the entry begins."""
+    """Columns of a table of v0 and v1 entries.
+
+    The declared fields of magic 1 in their order, and where the entry begins.
+    """
 
     OFFSET = auto()
     SIZE = auto()
@@ -128,8 +131,9 @@ class Filled(Rows):
 
 
 class MessageSet(Rows):
-    """Of the messages that an entry of magic 0 or 1 holds: how many, -1 where that is left to others, and what is to be
-    added to their offsets.
+    """Columns for the messages that an entry of magic 0 or 1 holds.
+
+    How many, -1 where that is left to others, and what is to be added to their offsets.
     """
 
     COUNT = auto()
@@ -137,7 +141,10 @@ class MessageSet(Rows):
 
 
 class Encoded(Rows):
-    """Of the batches that are written: their rows, where their record bytes are, and their largest timestamp."""
+    """Columns for the batches that are written.
+
+    Their rows, where their record bytes are, and their largest timestamp.
+    """
 
     FIRST_ROW = auto()
     ROWS = auto()
@@ -167,7 +174,7 @@ class Recovered(Rows):
 
 
 class IndexEntry(Rows):
-    """Of the index entries that recovery writes: those of the offset index, and those of the time index."""
+    """Columns for the index entries that recovery writes: those of the offset index, and those of the time index."""
 
     RELATIVE_OFFSET = auto()
     POSITION = auto()
@@ -176,7 +183,10 @@ class IndexEntry(Rows):
 
 
 class Appended(Rows):
-    """Of the batches of one producer between two control batches; but for the id numbers of batches, -1 for none."""
+    """Columns for the batches of one producer between two control batches.
+
+    But for the id numbers of batches, -1 for none.
+    """
 
     PRODUCER_ID = auto()
     FIRST = auto()

@@ -8,6 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from kafkalog.codec.errors import StorageError
+from kafkalog.machine_code.stored import shipped
 
 __all__ = ["warm"]
 
@@ -15,8 +16,12 @@ __all__ = ["warm"]
 def warm() -> dict[tuple[str, str], str]:
     """Module and name of each kernel -> the file with its machine code; takes some seconds the first time.
 
-    Raises `StorageError` if there is no place that can be written.
+    What came with the installation for this machine is ready as it is.  Raises `StorageError` if there is no place that
+    can be written.
     """
+    brought = shipped()
+    if brought:
+        return brought
     package = __package__ or ""
     for each in iter_modules(sys.modules[package].__path__):
         import_module(f"{package}.{each.name}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.names import DELETED, DirectoryState, FileKind, parse_segment_file
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
@@ -19,7 +18,6 @@ from kafkalog.log.walk.segment import Segment
 __all__ = ["deleted_partitions", "deleted_segments"]
 
 
-@checked
 def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
     """The `.deleted` log files of a partition directory, by base offset; raises `StorageError`."""
     found = []
@@ -34,7 +32,6 @@ def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
     return tuple(sorted(found, key=lambda segment: (segment.base_offset, segment.path)))
 
 
-@checked
 def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
     """What was deleted, as partitions: `-delete` directories, and of others the `.deleted` segments alone."""
     found = []

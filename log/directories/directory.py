@@ -80,6 +80,7 @@ Offsets = Mapping[tuple[str, int], int]
 _T = TypeVar("_T")
 
 
+@checked
 @dataclass(frozen=True)
 class LogDir:
     """The content of one entry of `log.dirs`; listed once, never written to.  The offsets are by (topic, partition).
@@ -100,7 +101,6 @@ class LogDir:
     findings: tuple[Finding, ...] = field(repr=False)
     """about the directory itself; each partition has its own"""
 
-    @checked
     def live(self, topic: str, partition: int) -> list[Partition]:
         """The live directories of a topic-partition: one, none, or by mistake several."""
         return list(self._by_name.get(PartitionName(topic, partition), ()))
@@ -112,7 +112,6 @@ class LogDir:
             found.setdefault(each.name, []).append(each)
         return found
 
-    @checked
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         """The live directory of (topic, partition); `KeyError` if there is none, `UsageError` if there are several."""
         found = self.live(*key)
@@ -262,7 +261,6 @@ def _duplicates(partitions: list[Partition]) -> list[Finding]:
     return found
 
 
-@checked
 def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> LogDir:
     """The log directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
 

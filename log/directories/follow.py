@@ -18,7 +18,7 @@ from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, AbortedTransaction, RecordBatch
 from kafkalog.codec.names import SWAP
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition

@@ -27,6 +27,7 @@ LONGEST = "longest"
 """A choice of replica: the one whose log ends last."""
 
 
+@checked
 @dataclass(frozen=True)
 class Inventory:
     """Everything that was found, in the order of the paths."""
@@ -40,7 +41,7 @@ class Inventory:
 
     @property
     def partitions(self) -> tuple[Partition, ...]:
-        """All of them: live, deleted, future and stray."""
+        """Every partition: live, deleted, future and stray."""
         return (*(found for log_dir in self.log_dirs for found in log_dir.partitions), *self.standalone)
 
     @property
@@ -107,7 +108,6 @@ class Inventory:
                 return meta.cluster_id, meta.node_id
         return None
 
-    @checked
     def readable(self, replica: PathLike | None = None, select: Selection = ALL) -> tuple[Partition, ...]:
         """What a consumer would read: each live partition once, and every path that was given directly.
 
@@ -131,7 +131,6 @@ class Inventory:
             if found.name is None or chosen.get(found.name, found) is found or not is_directory(found.path)
         )
 
-    @checked
     def find(self, topic: str, partition: int, replica: PathLike | None = None) -> Partition:
         """The live directory of a topic-partition; `UsageError` if there is none, or several without a choice."""
         name = PartitionName(topic, partition)
@@ -140,7 +139,6 @@ class Inventory:
             raise UsageError(f"{name} is not in {', '.join(self.paths)}")
         return found[0] if len(found) == 1 else chosen_replica(name, found, replica)
 
-    @checked
     def __getitem__(self, key: tuple[str, int]) -> Partition:
         return self.find(*key)
 
@@ -247,7 +245,6 @@ class _Opened:
                 self.log_dirs[key] = open_log_dir(directory, tolerant=self._tolerant, limits=self._limits)
 
 
-@checked
 def open_all(
     *paths: PathLike, tolerant: bool = False, missing_too: bool = False, limits: Limits = DEFAULT_LIMITS
 ) -> Inventory:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry
@@ -18,7 +17,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.directories.partition import Look, Partition, first_since
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
@@ -52,7 +51,6 @@ class Located:
     """whether all of its records can be read"""
 
 
-@checked
 def locate(partition: Partition, offset: int, *, through_damage: bool = False) -> tuple[Located | None, list[Finding]]:
     """The batch that a fetch from `offset` begins with, and what was wrong on the way; None beyond the log's end.
 
@@ -90,7 +88,6 @@ def _located(segment: Segment, batch: RecordBatch, offset: int, insides: Insides
     )
 
 
-@checked
 def newest(partition: Partition, *, through_damage: bool = False) -> tuple[OffsetAndTimestamp | None, list[Finding]]:
     """The first record with the largest timestamp (`ListOffsetsRequest.MAX_TIMESTAMP`); None without timestamps.
 
@@ -102,8 +99,9 @@ def newest(partition: Partition, *, through_damage: bool = False) -> tuple[Offse
 def looking_for_newest(
     partition: Partition, *, through_damage: bool = False, look: Look = first_since
 ) -> Sliced[tuple[OffsetAndTimestamp | None, list[Finding]]]:
-    """The same in slices; `look` looks for the record in a batch: the one whose header has the largest timestamp, if
-    that is true.
+    """The newest record, found in slices.
+
+    `look` looks for the record in a batch: the one whose header has the largest timestamp, if that is true.
     """
     start = partition.log_start_offset
     reader = partition.batches(start_offset=start, through_damage=through_damage)

@@ -26,7 +26,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import (
     LeaderEpoch,
     PartitionMetadata,
@@ -70,6 +70,7 @@ Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | None]
 """Looks in a batch for the first record with at least a timestamp that is not below an offset."""
 
 
+@checked
 @dataclass(frozen=True)
 class Partition:
     """The content of one partition directory; listed once, never written to."""
@@ -120,14 +121,13 @@ class Partition:
 
     @property
     def begins_remotely(self) -> bool:
-        """Its first segments are in a remote tier, as its line in the checkpoint and its leader epochs tell.
+        """Whether its first segments are in a remote tier, as its line in the checkpoint and its leader epochs tell.
 
         Whether they could not do so because other things are missing, `kafkalog.tiers.tiering` finds out.
         """
         start, begins = self.checkpointed_log_start_offset, self.segments[0].base_offset if self.segments else 0
         return start is not None and start < begins and any(each.start_offset <= start for each in self.leader_epochs)
 
-    @checked
     def batches(
         self,
         *,
@@ -145,7 +145,6 @@ class Partition:
             self.segments, start_offset=start_offset, through_damage=through_damage, batches=wanted, limits=limits
         )
 
-    @checked
     def records(
         self,
         start_offset: int | None = None,
@@ -176,7 +175,6 @@ class Partition:
             on_bytes=on_bytes,
         )
 
-    @checked
     def to_arrow(
         self,
         columns: Iterable[str] | None = None,
@@ -244,7 +242,6 @@ class Partition:
         )
         return as_asked(self, read, columns, findings, (values, layout, schemas, key_schema, values_schema))
 
-    @checked
     def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Aborted and open transactions, from a walk over the log up to where a consumer can read."""
         if limits == DEFAULT_LIMITS:
@@ -299,13 +296,11 @@ class Partition:
             end = max(end, batch.header.next_offset)
         return end
 
-    @checked
     def segments_from(self, offset: int) -> Iterator[Segment]:
         """The segment that holds `offset`, if there is one, and those after it."""
         for number in range(index_of(self.segments, offset), len(self.segments)):
             yield self.segments[number]
 
-    @checked
     def read(
         self,
         offset: int,
@@ -323,12 +318,10 @@ class Partition:
             self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset, limits=limits
         )
 
-    @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Base offsets, descending, of the segments last modified by `timestamp`; see `offsets_before`."""
         return offsets_before(self, timestamp, max_count)
 
-    @checked
     def offset_for_timestamp(
         self,
         timestamp: int,
@@ -429,7 +422,6 @@ def _checkpointed_start(path: str, name: PartitionName, limits: Limits) -> tuple
     return None, None
 
 
-@checked
 def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partition:
     """The partition directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
 
@@ -467,7 +459,6 @@ def _first_offset(path: str) -> int:
     return header.base_offset if isinstance(header, BatchHeader) else min(header.offset, *(r.offset for r in records))
 
 
-@checked
 def open_segment(path: PathLike) -> Partition:
     """A single log file, wherever it is, as a partition of one segment; raises `UsageError` if it is not one.
 

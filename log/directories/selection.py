@@ -48,7 +48,7 @@ class Selection:
 
     @classmethod
     def of(cls, topics: Iterable[str] = (), partitions: Iterable[int] = (), excluded: Iterable[str] = ()) -> Selection:
-        """From what was given, in any order and any number of times."""
+        """The selection of what was given, in any order and any number of times."""
         return cls(frozenset(topics), frozenset(partitions), frozenset(excluded))
 
     def takes_topic(self, topic: str) -> bool:
@@ -105,7 +105,10 @@ class Selection:
             raise UnknownName(f"topic {quoted(topics.pop())} has no partition {number} here; it has {numbers}")
 
     def of_unreadable(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Of findings about what cannot be read those about what is wanted; all whose names tell no partition."""
+        """The findings about what is wanted among those about what cannot be read.
+
+        All whose names tell no partition.
+        """
         found = []
         for finding in findings:
             names = unreadable_names([finding])
@@ -114,7 +117,7 @@ class Selection:
         return found
 
     def directories(self, root: str, names: Iterable[str]) -> frozenset[str] | None:
-        """Of the directories of a log directory those that are wanted; None for all.
+        """The wanted ones of the directories of a log directory; None for all.
 
         `UnknownName` if there is none.
         """

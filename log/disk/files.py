@@ -15,7 +15,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import LimitExceeded, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
@@ -63,7 +62,7 @@ _KINDS = (
 
 
 class MissingFileError(StorageError, FileNotFoundError):
-    """There is nothing under a name."""
+    """Nothing has this name."""
 
 
 class NotRegularFileError(StorageError):
@@ -159,7 +158,7 @@ class FileSource:
 
     @property
     def descriptor(self) -> int:
-        """Of the open file; -1 for what is in an object store, and when it is closed."""
+        """The descriptor of the open file; -1 for what is in an object store, and when it is closed."""
         return self._descriptor
 
     @property
@@ -299,7 +298,6 @@ def unreadable(error: StorageError, path: PathLike) -> Finding:
     return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, detail, file)
 
 
-@checked
 def read_small(path: PathLike, limit: int) -> bytes:
     """A whole file of at most `limit` bytes; `LimitExceeded` if it is larger, `StorageError` if it cannot be read."""
     with FileSource(path) as source:

@@ -93,7 +93,7 @@ def held_by_others(root: str) -> bool:
 
 
 def told_held_by_others(root: str) -> bool | None:
-    """The same, with None where it cannot be told; nothing is created, changed or waited for."""
+    """Whether others hold the lock, None if unknown; nothing is created, changed or waited for."""
     path = os.path.join(root, LOCK_FILE)
     try:
         status = os.lstat(path)

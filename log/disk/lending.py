@@ -120,7 +120,7 @@ class _Out:
             self._changed.notify_all()
 
     def withdraw(self, key: Key) -> bool:
-        """From now on the file is not lent; whether all that other threads have of it came back."""
+        """Stop lending the file; whether all that other threads have of it came back."""
         with self._changed:
             self._withdrawn[key] += 1
             own = threading.get_ident()

@@ -131,7 +131,7 @@ def half_done(root: str) -> list[Sentence]:
 
 
 def findings_of_half_done(root: str) -> list[Finding]:
-    """The same as findings about the log directory."""
+    """Half-done changes as findings about the log directory."""
     code, severity = FindingCode.RUN_UNFINISHED, Severity.WARNING
     return [Finding(code, severity, None, None, sentence, root) for sentence in half_done(root)]
 

@@ -85,7 +85,7 @@ def is_uri(path: str) -> bool:
 
 
 def mount(prefix: str, storage: Storage) -> None:
-    """From now on `storage` lists and reads what is below `prefix`, a scheme and an authority."""
+    """Let `storage` list and read what is below `prefix`, a scheme and an authority."""
     _MOUNTED[prefix] = storage
 
 

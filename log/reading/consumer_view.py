@@ -94,7 +94,7 @@ class ConsumerView:
         findings: Iterable[Finding] = (),
         undecided: Iterable[Undecided] = (),
     ) -> ConsumerView:
-        """The same for `read_committed`, given the aborted transactions and where those begin that are undecided.
+        """The view for `read_committed`, given the aborted transactions and where those begin that are undecided.
 
         It does not end at the last stable offset, which is at damage where there is some: reading has to meet that.
         """
@@ -270,7 +270,7 @@ class Telling:
         self._told: set[FindingCode] = set()
 
     def __call__(self, finding: Finding) -> None:
-        """Another finding of a reader."""
+        """Tell of another finding of a reader."""
         if finding.code in self._told or finding.code not in TOLD or finding.severity is Severity.INFO:
             return
         self._told.add(finding.code)

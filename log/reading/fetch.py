@@ -19,7 +19,7 @@ from kafkalog.codec.findings import Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BATCH, NO_PARTITION_LEADER_EPOCH, Record, RecordBatch
 from kafkalog.codec.records import iter_records
-from kafkalog.codec.scan import Scanner, scan
+from kafkalog.codec.scanner import Scanner, scan
 from kafkalog.log.disk.files import open_regular
 from kafkalog.log.reading.consumer_view import Reset, raised
 from kafkalog.log.reading.sending import send, send_file
@@ -47,6 +47,7 @@ class Origin(NamedTuple):
     position: int
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """The result of one read; iterates over the records from the requested offset on, without control records."""
@@ -73,7 +74,6 @@ class Chunk:
         batches = self.batches
         return batches[-1].header.next_offset if batches else self.offset
 
-    @checked
     def write_to(self, descriptor: int) -> int:
         """Send the chunk to a socket, a pipe or a file, by its descriptor; blocks, and returns the number of bytes.
 
@@ -108,7 +108,6 @@ class Chunk:
         header = bytes(batch.data[: BATCH.size])
         return os.pread(source, len(header), self.origin.position + batch.position) == header
 
-    @checked
     def to_message_set_send(self, *, magic: int | None = None) -> MessageSetSend:
         """The chunk as a fetch response as in Kafka's implementation notes, with error code 0.
 

@@ -65,7 +65,7 @@ class TakeRun(Protocol[T_co]):
     """What makes something of many batches at once."""
 
     def __call__(self, run: BatchRun, low: npt.NDArray[np.int64], high: int, /) -> Iterator[T_co | HandedBack]:
-        """Of each batch the records from `low` up to `high`."""
+        """The records of each batch from `low` up to `high`."""
 
 
 class RecordReader:
@@ -162,7 +162,10 @@ class RecordReader:
                 yield found
 
     def by_run(self, take: TakeRun[T]) -> Iterator[T | OfBatch]:
-        """As `by_batch`, with runs of ordinary batches given to `take`, whatever it makes of them; see `TakeRun`."""
+        """Read as `by_batch` does, with runs of ordinary batches given to `take`, whatever it makes of them.
+
+        See `TakeRun`.
+        """
         return self._read(take)
 
     def _read(self, take: TakeRun[T] | None, *, after: int = 0) -> Iterator[T | OfBatch]:
@@ -241,7 +244,7 @@ class RecordReader:
 
 
 def _between(records: tuple[Record, ...], low: int, high: int) -> Sequence[Record]:
-    """Those with offsets from `low` up to `high`; a valid checksum does not promise that offsets increase."""
+    """Records with offsets from `low` up to `high`; a valid checksum does not promise that offsets increase."""
     if not records:
         return records
     offsets = [record.offset for record in records]

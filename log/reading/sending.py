@@ -48,7 +48,7 @@ def send_file(target: int, source: int, position: int, length: int) -> int:
 
 
 def send_some(target: int, source: int, position: int, most: int) -> int:
-    """The same for a socket that does not block: as much as it takes now.
+    """Send to a socket that does not block as much as it takes now.
 
     Raises `BlockingIOError` where it takes nothing, and other errors as they are.
     """

@@ -17,7 +17,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_END, AbortedTransaction, RecordBatch
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, Verdict
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.reading.consumer_view import TOLD, BatchSelection, ConsumerView
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["NO_END", "Damage", "Slice", "SliceReader"]
+
 
 @dataclass(frozen=True, slots=True)
 class Slice:

@@ -235,7 +235,7 @@ class _Reading:
     def _part(
         self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """Its pieces, at last the offset after them; what is large waits for its turn."""
+        """Decode the pieces of a slice, at last the offset after them; what is large waits for its turn."""
         if is_large and await_turn is not None:
             await_turn()
         try:
@@ -265,7 +265,9 @@ class _Reading:
             self._files.passed(part.path)
 
     def in_threads(self, slices: Iterable[Slice], threads: int, every: int) -> Iterator[pa.RecordBatch | Damage]:
-        """The same rows; a slice that began with another offset than the one it should is read again.
+        """The rows of slices that several threads read.
+
+        A slice that began with another offset than the one it should is read again.
 
         `every` is how large a slice is that holds no large batch, about.
         """

@@ -161,7 +161,7 @@ class ContentSource:
         return end
 
     def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
-        """As `read`, where the bytes are those of one file that lends them."""
+        """Read where the bytes are those of one file that lends them."""
         if isinstance(self._only, Slice) and position + length <= self._size:
             return lent(self._origin(self._only.origin), self._only.start + position, length)
         return nullcontext()

@@ -76,7 +76,7 @@ class _Slots:
         """The file is as long as its entries."""
 
     def store(self) -> None:
-        """It is written."""
+        """Store what the slots hold."""
 
     def renamed(self, path: str) -> None:
         """The open file is the same."""
@@ -108,7 +108,7 @@ class _Columns:
         self._budget: MemoryBudget | None = None
 
     def table(self, size: int) -> HeaderTable:
-        """That of the first `size` bytes of a log."""
+        """The table of the first `size` bytes of a log."""
         from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 
         if self._budget is None:
@@ -283,7 +283,7 @@ class DirectoryDisk:
         return [entry.name for entry in scan_directory(directory) if entry.is_file(follow_symlinks=False)]
 
     def names(self, directory: str) -> list[str]:
-        """Those of them that a JVM finds."""
+        """The names in a directory that a JVM finds."""
         return [name for name in self.all_names(directory) if is_seen_by_java(name)]
 
     def changes(self, directory: str, suffix: str) -> int:
@@ -312,7 +312,7 @@ class DirectoryDisk:
         self._changed(path)
 
     def overwrite(self, path: str, data: bytes) -> None:
-        """As `replace`: a snapshot that is there is whole, and nothing is left after its end."""
+        """Replace a file: a snapshot that is there is whole, and nothing is left after its end."""
         fs.replace(path, data)
         self._changed(path)
 

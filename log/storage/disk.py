@@ -138,7 +138,7 @@ class Disk(Protocol):
         """Names of the regular files directly in a directory, sorted."""
 
     def names(self, directory: str) -> list[str]:
-        """Those of them that a JVM finds."""
+        """The names in a directory that a JVM finds."""
 
     def changes(self, directory: str, suffix: str) -> int:
         """How often a name with this suffix came or went, where others than the asking change names too."""

@@ -164,7 +164,7 @@ class OffsetIndex(_Index):
 
     @property
     def is_full(self) -> bool:
-        """There is no room for another entry."""
+        """Whether there is no room for another entry."""
         return self._slots.entries >= self._slots.max_entries
 
     def lookup(self, offset: int) -> OffsetPosition:
@@ -209,7 +209,7 @@ class TimeIndex(_Index):
 
     @property
     def is_full(self) -> bool:
-        """There is room for no entry but the last, which is kept for the one that rolling writes."""
+        """Whether there is room for no entry but the last, which is kept for the one that rolling writes."""
         return self._slots.entries >= self._slots.max_entries - 1
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:

@@ -31,7 +31,7 @@ class LeaderEpochCheckpointFile:
         self.path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
 
     def read(self) -> list[LeaderEpoch]:
-        """Its entries; the file is created where there is none.  Raises what a broker raises."""
+        """The checkpoint's entries; the file is created where there is none.  Raises what a broker raises."""
         try:
             if not self._disk.is_file(self.path):
                 self._disk.create(self.path)
@@ -42,7 +42,7 @@ class LeaderEpochCheckpointFile:
 
     @property
     def is_blocked(self) -> bool:
-        """It cannot be written: a directory has the name of what is written beside it."""
+        """Whether it cannot be written: a directory has the name of what is written beside it."""
         return self._disk.is_directory(self.path + TEMPORARY)
 
     def write(self, entries: Iterable[LeaderEpoch]) -> None:

@@ -91,7 +91,7 @@ class LogLoader:
 
     @property
     def segments(self) -> LogSegments:
-        """Those that are open, once the log is loaded."""
+        """The open segments, once the log is loaded."""
         return self._segments
 
     def _new_producers(self, snapshots: Snapshots | None = None) -> ProducerStateManager:
@@ -137,7 +137,7 @@ class LogLoader:
         )
 
     def _log_start(self) -> int:
-        """Of the whole log: what lies below its first segment is remote, or nothing."""
+        """The start of the whole log: what lies below its first segment is remote, or nothing."""
         request = self._request
         return request.log_start_offset if request.has_remote_log else max(
             request.log_start_offset, self._segments.bases[0]

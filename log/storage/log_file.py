@@ -1,7 +1,7 @@
 """A `.log` file as the broker reads it (`FileRecords`, `FileLogInputStream`): batches by size, look-ups by offset.
 
-Differs from `codec.scan` on purpose: magic above 2 is read as version 2, a torn end is a plain end, and what is wrong
-raises the exception that the broker would see.
+Differs from `codec.scanner` on purpose: magic above 2 is read as version 2, a torn end is a plain end, and what is
+wrong raises the exception that the broker would see.
 """
 
 from __future__ import annotations

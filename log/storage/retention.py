@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.log.disk.files import MissingFileError, status_of
 
@@ -32,7 +31,7 @@ class SegmentFacts(Protocol):
 
     @property
     def base_offset(self) -> int:
-        """Its first offset."""
+        """The segment's first offset."""
 
     @property
     def size(self) -> int:
@@ -59,7 +58,6 @@ DeletionPolicy = Callable[[DeletableSegment], bool]
 """Whether a segment may go."""
 
 
-@checked
 def by_file_time(retention_ms: int, *, now_ms: int | None = None) -> DeletionPolicy:
     """The policy of brokers before 0.10.1: segments last modified more than `retention_ms` ago may be deleted.
 

@@ -49,7 +49,7 @@ class AnyBatch(Protocol):
 
     @property
     def header(self) -> AnyHeader:
-        """Its header."""
+        """The batch's header."""
 
     @property
     def last_offset(self) -> int:

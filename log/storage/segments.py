@@ -45,11 +45,11 @@ class LogSegments:
 
     @property
     def last(self) -> LogSegment:
-        """That of the largest base offset."""
+        """The segment of the largest base offset."""
         return self._segments[self.bases[-1]]
 
     def floor(self, offset: int) -> LogSegment | None:
-        """That of the largest base offset at or below an offset."""
+        """The segment of the largest base offset at or below an offset."""
         number = bisect_right(self.bases, offset)
         return self._segments[self.bases[number - 1]] if number else None
 
@@ -63,5 +63,5 @@ class LogSegments:
         return [self._segments[base] for base in self.bases[first : bisect_left(self.bases, end)]]
 
     def all(self) -> list[LogSegment]:
-        """All of them."""
+        """All segments."""
         return [self._segments[base] for base in self.bases]

@@ -141,14 +141,14 @@ class _Files(MutableMapping[str, Content]):
         return self._changes.get((directory, suffix), 0)
 
     def copy(self) -> _Files:
-        """The same contents, to be changed apart."""
+        """A copy of the contents, to be changed apart."""
         other = _Files(dict(self._directories))
         self._shared = set(self._directories)
         other._sorted, other._seen, other._logs = dict(self._sorted), dict(self._seen), dict(self._logs)
         return other
 
     def of(self, *directories: str) -> _Files:
-        """Those directly in some directories, to be changed apart."""
+        """The files directly in some directories, to be changed apart."""
         other = _Files({each: self._directories[each] for each in directories if each in self._directories})
         self._shared |= other._shared
         for each in filter(None, directories):  # whoever takes a part asks for these
@@ -198,7 +198,7 @@ class _Directories(MutableSet[str]):
         self._of_first.get(value.partition("/")[0], set()).discard(value)
 
     def copy(self) -> _Directories:
-        """The same paths, to be changed apart."""
+        """A copy of the paths, to be changed apart."""
         other = _Directories(())
         other._of_first = {first: set(paths) for first, paths in self._of_first.items()}
         return other
@@ -246,7 +246,7 @@ class Tree:
         return self._with(self.files.of("", *directories), within)
 
     def copy(self) -> Tree:
-        """The same content; changing one does not change the other."""
+        """A copy of the content; changing one does not change the other."""
         other = self._with(self.files.copy(), self.directories.copy())
         other.times = dict(self.times)
         other.renamed_directories = list(self.renamed_directories)

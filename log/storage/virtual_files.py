@@ -44,7 +44,7 @@ class VirtualDirectory(Protocol):
 
 
 class VirtualSlots:
-    """As a broker maps an index (`AbstractIndex`): at full size, with what was there, or zeros, after the entries.
+    """An index as a broker maps it (`AbstractIndex`): at full size, with what was there, or zeros, after the entries.
 
     The tree has what becomes of the file's length at once, as a mapped file's length does, and its entries from `store`
     on.
@@ -221,7 +221,7 @@ class VirtualLog:
         return self._content.next_data(position, end)
 
     def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
-        """As `read`, where the bytes are those of one file that lends them."""
+        """Read where the bytes are those of one file that lends them."""
         return self._content.lent(position, length)
 
     def prefers_reading(self, position: int) -> bool:

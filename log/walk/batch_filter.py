@@ -50,7 +50,7 @@ class BatchFilter:
         )
 
     def chosen(self, run: BatchRun | MessageRun) -> npt.NDArray[np.bool_]:
-        """The same for each batch of a run."""
+        """Whether each batch of a run is chosen."""
         import numpy as np
 
         from kafkalog.codec.headers.runs import BatchRun

@@ -14,7 +14,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, RecordBatch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it, kernel_is_worth_it
 from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import FileSource
@@ -96,7 +96,7 @@ class BatchReader:
                 yield found
 
     def by_run(self, *, after: int = 0) -> Iterator[BatchRun | RecordBatch]:
-        """The same, consecutive v2 batches without findings as runs where there are enough, see `codec.thresholds`.
+        """The batches, consecutive v2 batches without findings as runs where there are enough, see `codec.thresholds`.
 
         The first `after` bytes come batch by batch all the same: who wants only a few records is not kept waiting.
         """

@@ -19,7 +19,7 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import AnyHeader, RecordBatch
 from kafkalog.codec.rules import Continuity, Verdict, highest_offset
-from kafkalog.codec.scan import offsets_behind
+from kafkalog.codec.scanner import offsets_behind
 from kafkalog.codec.source import Source
 from kafkalog.log.walk.ending import EndOfWalk, FinishedWalk, end_of_walk
 from kafkalog.log.walk.resync import Expected, Resync
@@ -93,7 +93,7 @@ class Cursor:
         return next(each for each in self.found if each.code in ENDING_CODES)
 
     def parts(self, found: BatchRun | RecordBatch, *, gaps: bool) -> Iterable[BatchRun | RecordBatch]:
-        """Of a run the parts without findings, and the batches between them, which are still to be judged."""
+        """The parts of a run without findings, and the batches between them, which are still to be judged."""
         return (found,) if isinstance(found, RecordBatch) else sound_parts(found, self.continuity, gaps=gaps)
 
     def took(self, next_offset: int) -> None:

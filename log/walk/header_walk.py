@@ -17,7 +17,7 @@ from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, NO_END, BatchHeader
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity, Verdict
-from kafkalog.codec.scan import Scanner, offsets_behind
+from kafkalog.codec.scanner import Scanner, offsets_behind
 from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.disk.files import FileSource

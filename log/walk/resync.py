@@ -27,7 +27,7 @@ from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION, SMALLEST_MES
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.codec.rules import NO_OFFSET_LIMIT
-from kafkalog.codec.scan import Scanner, offset_behind
+from kafkalog.codec.scanner import Scanner, offset_behind
 from kafkalog.codec.source import Source, Window, next_data
 
 __all__ = ["Expected", "Resync"]
@@ -95,7 +95,7 @@ def _old_candidates(source: Source, start: int, expected: Expected) -> Iterator[
 
 
 def _all_candidates(source: Source, start: int, expected: Expected) -> Iterator[int]:
-    """Of all versions."""
+    """Places where a batch of any version may begin."""
     return merge(_candidates(source, start, expected), _old_candidates(source, start, expected))
 
 

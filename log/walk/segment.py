@@ -11,7 +11,7 @@ from kafkalog.codec.arguments import checked
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import FileSource, NotRegularFileError
 from kafkalog.log.walk.lookup import start_position
 from kafkalog.log.walk.missing import was_emptied
@@ -19,6 +19,7 @@ from kafkalog.log.walk.missing import was_emptied
 __all__ = ["Segment", "index_of"]
 
 
+@checked
 @dataclass(frozen=True, slots=True)
 class Segment:
     """A log file and the files that belong to it; sizes are bytes at the moment of listing."""
@@ -58,7 +59,6 @@ class Segment:
         except (FileNotFoundError, NotRegularFileError):
             return False
 
-    @checked
     @contextmanager
     def scanner(
         self, *, position: int = 0, check_crc: bool = True, limits: Limits = DEFAULT_LIMITS
@@ -67,13 +67,11 @@ class Segment:
         with self.open() as source:
             yield Scanner(source, position=position, check_crc=check_crc, limits=limits)
 
-    @checked
     def batches(self, *, limits: Limits = DEFAULT_LIMITS) -> Iterator[RecordBatch]:
         """The valid batches up to the first damage; use `scanner` to learn why the walk ended."""
         with self.scanner(limits=limits) as scanner:
             yield from scanner
 
-    @checked
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
         """Where in `source`, the opened log, to start reading for `offset`: by the index if it is right, else 0."""
         path = self.files.get(FileKind.OFFSET_INDEX)

@@ -16,7 +16,7 @@ from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.walk.header_walk import Span, joined_spans, walk_headers
@@ -34,9 +34,7 @@ _PAGE_BYTES = 4096
 _NOTHING = OffsetEntry(0, 0)
 
 
-def spans(
-    segment: Segment, every: int, next_base: int | None = None, *, limits: Limits = DEFAULT_LIMITS
-) -> list[Span]:
+def spans(segment: Segment, every: int, next_base: int | None = None, *, limits: Limits = DEFAULT_LIMITS) -> list[Span]:
     """The segment in about equal spans of at most about `every` bytes, or one where it is smaller than that."""
     with segment.open() as source:
         size = min(source.size, segment.size)

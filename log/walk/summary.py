@@ -21,7 +21,7 @@ from kafkalog.codec.model import (
     codec_label,
 )
 from kafkalog.codec.rules import Verdict, gap
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.cursor import Cursor

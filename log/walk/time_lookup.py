@@ -20,7 +20,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.rules import ends_reading
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.disk.unchanged import settled_state
 from kafkalog.log.walk.sliced import Sliced, run_slices

@@ -16,12 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches, record_columns
 from kafkalog.codec.errors import KafkaLogError, UsageError
 from kafkalog.codec.model import Codec
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.choosing_partitions import Partitioner
@@ -101,7 +100,7 @@ class _Builder:
         return count
 
     def begin_topics(self, topics: set[str]) -> None:
-        """Of topics that come for the first time no log is damaged: else nothing of them is written."""
+        """Refuse topics that come for the first time and have a damaged log, before anything of them is written."""
         if self.append:
             self.logs.refuse_damaged(topics - self.topics)
         self.topics |= topics
@@ -127,7 +126,6 @@ class _Builder:
         return built
 
 
-@checked
 def build_partitions(
     records: Iterable[pa.RecordBatch],
     root: PathLike,

@@ -68,7 +68,7 @@ def clean_marker(root: str) -> bytes | None:
 
 
 def unmark_clean(root: str) -> None:
-    """From now on a start has to examine the logs; durable."""
+    """Take the mark of an orderly shutdown away, so that a start has to examine the logs; durable."""
     fs.remove(os.path.join(root, CLEAN_SHUTDOWN_FILE))
     fs.sync_directory(root)
 

@@ -95,7 +95,7 @@ class StickyPartitions:
         return stuck.partition
 
     def produced(self, topic: str, partitions: int, size: int, now_ms: int, *, may_switch: bool) -> bool:
-        """So many bytes went to the current partition; whether another one was chosen.
+        """Count bytes that went to the current partition; whether another one was chosen.
 
         `may_switch` is False while a batch is there that is not full.
         """

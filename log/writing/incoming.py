@@ -25,7 +25,7 @@ from kafkalog.codec.model import (
     TimestampType,
 )
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.log.writing.config import LogConfig
 
 __all__ = ["Appendable", "NewRecord", "Stamp", "assign", "build", "parse_batch", "taken_over"]

@@ -38,7 +38,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import FileSource, scan_directory, status_of
@@ -121,7 +121,7 @@ def seal(segment: LogSegment) -> SealedSegment:
 
 
 def sealed(segment: LogSegment) -> SealedSegment:
-    """The same, without opening more than the end of its time index."""
+    """A segment sealed without opening more than the end of its time index."""
     timestamp = NO_TIMESTAMP
     with FileSource(segment.path(FileKind.TIME_INDEX)) as source:
         if source.size >= TIME_ENTRY.size:

@@ -67,6 +67,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+@checked
 class OpenedLog:
     """The files and the state of one partition that this process has open for writing: what `Log` is built on."""
 
@@ -106,7 +107,6 @@ class OpenedLog:
         self._flusher = None if seconds is None else Flusher(seconds, self._flush_by_clock)
 
     @classmethod
-    @checked
     def open(
         cls,
         path: PathLike,
@@ -150,7 +150,7 @@ class OpenedLog:
         return held.was_clean and not held.failed
 
     def _begin(self) -> None:
-        """From now on the directory counts as open."""
+        """Count the directory as open from now on."""
         if self._was_clean():
             checkpoint_files.unmark_clean(self._root)
 
@@ -280,7 +280,6 @@ class OpenedLog:
         with self._guard:
             return sum(segment.size for segment in self._sealed) + self._active.log.size
 
-    @checked
     def next_sequence(self, producer_id: int, producer_epoch: int | None = None) -> int:
         """The sequence that the next batch of an idempotent producer must begin with; 0 in a newer epoch."""
         with self._guard:
@@ -290,7 +289,6 @@ class OpenedLog:
             last = NO_SEQUENCE if known is None else known.last_batch.last_sequence
             return 0 if last in (NO_SEQUENCE, MAX_SEQUENCE) else last + 1
 
-    @checked
     def is_in_transaction(self, producer_id: int) -> bool:
         """Whether a transaction of a producer is open."""
         with self._guard:
@@ -302,7 +300,6 @@ class OpenedLog:
         with self._guard:
             return read_partition(self.path, self.name, self._log_start)
 
-    @checked
     def read(
         self, offset: int, max_bytes: int = MIB, *, max_chunk_bytes: int = 64 * MIB, reset: Reset | None = None
     ) -> Chunk:
@@ -317,14 +314,12 @@ class OpenedLog:
         active = SealedSegment(self._active.base_offset, self._active.log.size, NO_TIMESTAMP)
         return LiveState(self._changes, self._log_start, self._end, self._sealed, active)
 
-    @checked
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
         """Base offsets, descending, of the segments last modified by `timestamp`; see `offsets_before`."""
         with self._guard:
             partition, end = self.partition(), self._end
         return offsets_before(partition, timestamp, max_count, end_offset=end, now_ms=self._clock())
 
-    @checked
     def offset_for_timestamp(self, timestamp: int) -> OffsetAndTimestamp | None:
         """The first record with at least this timestamp (ms); None if there is none."""
         return self._live.offset_for_timestamp(timestamp)

@@ -46,7 +46,7 @@ class PartitionCounts:
                 raise UsageError(f"{option} is {each}; a topic has at least one partition")
 
     def __getitem__(self, topic: str) -> int:
-        """Of one topic; `UsageError` where fewer are wanted than are there."""
+        """The number of partitions of a topic; `UsageError` where fewer are wanted than are there."""
         there = self._there.get(topic, 0)
         wanted = self._wanted.get(topic) if isinstance(self._wanted, Mapping) else self._wanted
         if wanted is not None and wanted < there:

@@ -6,7 +6,6 @@ before it, which there were up to 1.1, took Java's own hash code (`DefaultPartit
 
 from __future__ import annotations
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["java_hash_code", "legacy_partition", "murmur2", "partition_for_key"]
@@ -33,7 +32,6 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
-@checked
 def partition_for_key(key: bytes, partitions: int) -> int:
     """The partition that the Java client sends a key to, among `partitions`.
 
@@ -56,7 +54,6 @@ def java_hash_code(key: bytes | str) -> int:
     return h - (_MASK + 1) if h > _POSITIVE else h
 
 
-@checked
 def legacy_partition(key: bytes | str, partitions: int, *, before_0_8_2: bool = False) -> int:
     """The partition that a Scala producer sent a key to; the key is text by default, or bytes.
 

@@ -14,7 +14,6 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
 from kafkalog.codec.limits import MIB
@@ -36,7 +35,6 @@ _SCHEMA = pa.schema(
 _Bytes = Callable[[Any], bytes | None]
 
 
-@checked
 def read_record_file(path: PathLike, *, encoding: str = "text") -> Iterator[pa.RecordBatch]:
     """The records of a file by its suffix: `.parquet`, `.arrow`, `.arrows`, `.feather` or `.jsonl`.
 

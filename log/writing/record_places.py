@@ -17,7 +17,7 @@ _FILE, _UNIT, _NUMBERS = b"kafkalog.file", b"kafkalog.unit", b"kafkalog.numbers"
 
 
 def of_file(batch: pa.RecordBatch, file: str, unit: str, numbers: Sequence[int]) -> pa.RecordBatch:
-    """The same batch, whose rows are the lines or the records (`unit`) of a file with these numbers, from 1 on."""
+    """The batch with places: its rows are the lines or the records (`unit`) of a file with these numbers, from 1 on."""
     if isinstance(numbers, range):
         packed = np.array([numbers.start], "<i8").tobytes()
     else:

@@ -66,6 +66,7 @@ def _add(appends: ProducerAppends, batch: RecordBatch, header: BatchHeader) -> N
         raise UsageError(str(error)) from error
 
 
+@checked
 class Log(OpenedLog):
     """One partition, open for writing; use as a context manager, or `close` it.
 
@@ -79,10 +80,9 @@ class Log(OpenedLog):
 
     # -- appending ---------------------------------------------------------------------------------------------------
 
-    @checked
     def append(
         self,
-        records: Iterable[Appendable] | Iterable[RecordBatch],
+        records: Iterable[Appendable | RecordBatch],
         *,
         compression: Codec | str | int = Codec.NONE,
         producer: ProducerState = NO_PRODUCER,
@@ -122,7 +122,6 @@ class Log(OpenedLog):
             offset = made[-1].header.next_offset
         return self._append(made, AppendOrigin.CLIENT, self._end)
 
-    @checked
     def end_transaction(
         self,
         producer_id: int,
@@ -221,7 +220,6 @@ class Log(OpenedLog):
 
     # -- truncating --------------------------------------------------------------------------------------------------
 
-    @checked
     def truncate_to(self, offset: int) -> bool:
         """Remove everything from `offset` on; False if the log ends there or before.
 
@@ -256,7 +254,6 @@ class Log(OpenedLog):
             self._checkpoint(self._files_end)
             return True
 
-    @checked
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the next record gets `offset`."""
         if not 0 <= offset <= _LARGEST_END:
@@ -302,7 +299,6 @@ class Log(OpenedLog):
 
     # -- deleting ----------------------------------------------------------------------------------------------------
 
-    @checked
     def delete_records_before(self, offset: int) -> None:
         """Raise the log start offset, as `DeleteRecords` does; `delete_old_segments` then deletes segments below it."""
         with self._guard, self._failing():
@@ -315,7 +311,6 @@ class Log(OpenedLog):
                 self._checkpoint(self._recovery_point)
                 self._epochs.truncate_from_start(offset)
 
-    @checked
     def delete_old_segments(self, policy: DeletionPolicy | None = None) -> int:
         """Delete what the retention settings or the log start offset allow; returns the number of segments.
 

@@ -81,7 +81,7 @@ def is_kept_attribute(name: str) -> bool:
 
 
 def extended_attributes(descriptor: int) -> dict[str, str]:
-    """Those that are kept, in base64; none where the file system has none."""
+    """The extended attributes that are kept, in base64; none where the file system has none."""
     if not hasattr(os, "listxattr"):
         return {}
     try:

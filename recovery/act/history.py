@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import PathLike, exists
@@ -164,7 +163,6 @@ def root_of_runs(path: PathLike) -> str:
     return root
 
 
-@checked
 def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, ...]:
     """Every run on a log directory, in the order in which they began; those that cannot be read come last.
 
@@ -180,7 +178,7 @@ def runs(path: PathLike, quarantine: PathLike | None = None) -> tuple[RunInfo, .
 def runs_of_each(
     paths: Sequence[PathLike], run_ids: Sequence[str], quarantine: PathLike | None = None
 ) -> dict[PathLike, tuple[str, ...]]:
-    """Of several log directories those that the named runs were on, each with its runs.
+    """The log directories, of several, that the named runs were on, each with its runs.
 
     A run that is on none of them is looked for in the first, which says that it is not there.
     """

@@ -174,7 +174,10 @@ _NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def _body_and_checksum(data: bytes) -> tuple[bytes, bytes]:
-    """Of a document as it is written now; or as it was before: the body on one line, its checksum on the next."""
+    """Body and checksum of a document as it is written now.
+
+    Or as it was before: the body on one line, its checksum on the next.
+    """
     checksum_end = len(_BEFORE_CHECKSUM) + _CHECKSUM_DIGITS
     start = checksum_end + len(_BEFORE_BODY)
     if data.startswith(_BEFORE_CHECKSUM):

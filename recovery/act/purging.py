@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.fs import FileSystem
@@ -56,7 +55,6 @@ class PurgeResult:
         }
 
 
-@checked
 def purgeable(
     path: PathLike,
     run_ids: Sequence[str] = (),
@@ -68,7 +66,6 @@ def purgeable(
     return _choose(_runs(path, quarantine), run_ids, older_than_days)
 
 
-@checked
 def purge(
     path: PathLike,
     run_ids: Sequence[str] = (),

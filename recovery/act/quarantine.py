@@ -7,10 +7,10 @@ runs that are at work: without that a run that was cut short is not taken for th
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -72,7 +72,7 @@ class KeptRun:
 
     @property
     def run_id(self) -> str:
-        """Its name."""
+        """The run's name."""
         return self.journal.run_id
 
     @property
@@ -82,7 +82,7 @@ class KeptRun:
 
     @property
     def is_foreign(self) -> bool:
-        """It was begun on another machine."""
+        """Whether it was begun on another machine."""
         return self.journal.machine != machine_id()
 
 
@@ -101,13 +101,28 @@ def document_of(place: str, run_id: str) -> str | None:
     return next((each for each in DOCUMENTS if os.path.lexists(os.path.join(place, run_id, each))), None)
 
 
-def read_run(place: str, run_id: str, name: str) -> KeptRun:
-    """A run by its document; raises `FormatError`, `LimitExceeded` or `StorageError` if that cannot be read."""
+_Journals = dict[str, tuple[bytes, Journal]]
+"""path -> digest of a document, and what it says: every run reads those of all runs before it, several times"""
+
+
+def read_run(place: str, run_id: str, name: str, known: _Journals | None = None) -> KeptRun:
+    """A run by its document; raises `FormatError`, `LimitExceeded` or `StorageError` if that cannot be read.
+
+    What is `known` of a document is believed as long as its bytes are the same.
+    """
     path = os.path.join(place, run_id, name)
-    journal = Journal.decode(read_small(path, _JOURNAL_LIMIT), path)
+    data = read_small(path, _JOURNAL_LIMIT)
+    digest, known = hashlib.blake2b(data).digest(), {} if known is None else known
+    before = known.get(path)
+    journal = before[1] if before is not None and before[0] == digest else Journal.decode(data, path)
     if journal.run_id != run_id:
         raise FormatError("it belongs to another run", source=path)
+    known[path] = digest, journal
     return KeptRun(place, journal, name)
+
+
+def _in_order(runs: Iterable[KeptRun]) -> list[KeptRun]:
+    return sorted(runs, key=lambda run: (run.journal.sequence, run.run_id))
 
 
 class Runs:
@@ -129,6 +144,8 @@ class Runs:
         self._given = None if place is None else os.path.realpath(place)
         self._places = list(dict.fromkeys([*([self._given] if self._given else []), *remembered, self.default]))
         self._runs: list[KeptRun] | None = None
+        self._found: list[KeptRun | RecoveryRefused] | None = None
+        self._journals: _Journals = {}
         self._new_owner = new_owner()
 
     @property
@@ -256,44 +273,46 @@ class Runs:
 
     def reload(self) -> None:
         """Look at the quarantines again."""
-        self._runs = None
+        self._runs = self._found = None
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 
     def all(self) -> list[KeptRun]:
         """Every run on this directory that was not undone or set aside, in the order in which they began."""
         if self._runs is None:
-            found = [run for place in self._places for run in self._in(place)]
-            self._runs = sorted(found, key=lambda run: (run.journal.sequence, run.run_id))
+            self._runs = _in_order(run for run in self._readable() if self.is_ours(run))
         return self._runs
 
     def legible(self) -> list[KeptRun]:
-        """As `all`, without those whose document cannot be read."""
-        found = []
-        for place in self._places:
-            for run_id in run_ids_in(place):
-                with suppress(RecoveryRefused):
-                    run = self._read(place, run_id)
-                    if run is not None and self.is_ours(run):
-                        found.append(run)
-        return sorted(found, key=lambda run: (run.journal.sequence, run.run_id))
+        """The runs without those whose document cannot be read."""
+        return _in_order(run for run in self._kept() if isinstance(run, KeptRun) and self.is_ours(run))
 
-    def _in(self, place: str) -> list[KeptRun]:
-        runs = [self._read(place, run_id) for run_id in run_ids_in(place)]
-        return [run for run in runs if run is not None and self.is_ours(run)]
+    def _kept(self) -> list[KeptRun | RecoveryRefused]:
+        """Every run in the quarantines that has not ended, or why its document cannot be read."""
+        if self._found is None:
+            found = [self._read(place, run_id) for place in self._places for run_id in run_ids_in(place)]
+            self._found = [each for each in found if each is not None]
+        return self._found
 
-    def _read(self, place: str, run_id: str) -> KeptRun | None:
+    def _readable(self) -> Iterator[KeptRun]:
+        """The runs of `_kept`; raises `RecoveryRefused` at one that cannot be read."""
+        for each in self._kept():
+            if isinstance(each, RecoveryRefused):
+                raise each
+            yield each
+
+    def _read(self, place: str, run_id: str) -> KeptRun | RecoveryRefused | None:
         name = document_of(place, run_id)
         if name is None or name in _ENDED:
             return None
         try:
-            return read_run(place, run_id, name)
+            return read_run(place, run_id, name, self._journals)
         except (FormatError, LimitExceeded, NotRegularFileError) as error:
-            raise RecoveryRefused(
+            return RecoveryRefused(
                 f"{error}; nothing is done while it is there: move {os.path.join(place, run_id)} away to go on "
                 "without that run",
                 reason="journal",
-            ) from error
+            )
 
     def is_ours(self, run: KeptRun) -> bool:
         """What has ended: by its place beside the directory, else by the id that both carry.  What has not: only if
@@ -313,14 +332,8 @@ class Runs:
 
     def strangers(self) -> list[KeptRun]:
         """What began beside this directory or on this path, has not ended, and is not named by what is there now."""
-        found = []
-        for place in self._places:
-            for run_id in run_ids_in(place):
-                run = self._read(place, run_id)
-                is_near = run is not None and (place == self.beside or run.journal.root == self.root)
-                if run is not None and is_near and run.name in _AT_WORK and not self.is_ours(run):
-                    found.append(run)
-        return found
+        near = (each for each in self._readable() if each.place == self.beside or each.journal.root == self.root)
+        return [run for run in near if run.name in _AT_WORK and not self.is_ours(run)]
 
     def missing(self) -> list[str]:
         """Runs that the directory names and that are in none of its quarantines."""

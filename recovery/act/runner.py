@@ -116,7 +116,7 @@ def look_at_earlier(root: FileSystem, runs: Runs) -> Earlier:
 
 
 def _is_nobodys(run: KeptRun) -> bool:
-    """It had saved less than everything, so that no directory names it; and nobody else is at it."""
+    """Whether it had saved less than everything, so that no directory names it; and nobody else is at it."""
     return not run.journal.steps and not run.is_foreign
 
 

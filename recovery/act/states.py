@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """There is nothing."""
+    """Nothing is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Uncut:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """That file without them; `tail` is where they are kept."""
+    """A file without its last bytes; `tail` is where they are kept."""
 
     kept: int
     kept_crc32c: int
@@ -149,7 +149,7 @@ class Timeline:
             yield from self.below(child)
 
     def places(self) -> list[Place]:
-        """All of them, those of the log directory first."""
+        """All places, those of the log directory first."""
         return sorted(self._history)
 
     def spans(self, place: Place) -> Iterator[tuple[int, int, State]]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.codec.advice import Advice, Ask, Sentence, in_python, said
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.disk.files import PathLike
@@ -92,7 +91,6 @@ def sentence_of_stranger(run: KeptRun) -> str:
     )
 
 
-@checked
 def standing(root: PathLike, quarantine: PathLike | None = None) -> Standing:
     """How the log directory `root` stands; looks beside it, where its pointer leads, and into `quarantine`."""
     path = os.path.realpath(root)

@@ -101,7 +101,10 @@ class Forecast:
 
 
 def load_directory(tree: Tree, rules: Rules, workers: Workers, *, keeps_files: bool = True) -> BrokerResult:
-    """As `load_log_directory`, with the same result; without `keeps_files` its tree may be the one before the start."""
+    """Load as `load_log_directory` does, with the same result.
+
+    Without `keeps_files` its tree may be the one before the start.
+    """
     forecast = Forecast(tree, rules)
     if not workers.is_worthwhile(forecast.groups) or not forecast.is_divisible:
         return forecast.load(tree, workers.done)

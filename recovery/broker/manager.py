@@ -120,7 +120,7 @@ def read_topic_id(tree: Tree, directory: str) -> str | None:
 
 
 def topic_id_or_none(tree: Tree, directory: str) -> str | None:
-    """The same for who only wants to know it: None, too, where the broker would stumble."""
+    """The topic's id for who only wants to know it: None, too, where the broker would stumble."""
     try:
         return read_topic_id(tree, directory)
     except JavaError:

@@ -36,7 +36,9 @@ class Beginning(NamedTuple):
 def untrue_beginnings(
     partition: Partition, beginnings: Collection[Beginning], *, limits: Limits = DEFAULT_LIMITS
 ) -> set[Beginning]:
-    """Those that the log contradicts: the offset is that of a batch, or its producer still wrote something else there.
+    """The beginnings that the log contradicts.
+
+    The offset is that of a batch, or its producer still wrote something else there.
 
     Each is of a transaction that the log itself has, see `Partition.transactions`.  The log is read from the lowest of
     the offsets up to the highest; memory grows with the beginnings only.
@@ -72,7 +74,7 @@ class _Walk:
         return self._untrue
 
     def _covered(self, first: int, last: int) -> None:
-        """These offsets are those of a batch."""
+        """Count offsets as those of a batch."""
         begin, end = bisect_left(self._said, first), bisect_right(self._said, last)
         self._untrue.update(self._by_offset[begin:end])
 

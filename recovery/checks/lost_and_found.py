@@ -14,7 +14,7 @@ from itertools import islice
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, FileKind, segment_file
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition

@@ -83,7 +83,7 @@ def _names(keys: Sequence[tuple[str, int]]) -> str:
 
 
 def _alone(keys: Sequence[tuple[str, int]], facts: TopicFacts) -> str:
-    """Those without a replica on another broker, which nobody can fetch again."""
+    """The partitions without a replica on another broker, which nobody can fetch again."""
     alone = [key for key in keys if len(facts.replicas.get(key, ())) == 1]
     return f"; no other broker has a replica of {_names(alone)}" if alone else ""
 

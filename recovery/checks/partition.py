@@ -23,7 +23,7 @@ from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, T
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import Verdict
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
@@ -87,7 +87,7 @@ class Beside:
         return tiering.of((name.topic, name.partition), names, partition.segments[0].base_offset, epochs, end)
 
     def findings(self, partition: Partition, log_end_offset: int, found: LocalStart | None) -> Iterator[Finding]:
-        """Of a live partition, whose log begins as found."""
+        """The findings about a live partition, whose log begins as found."""
         if partition.name is None or partition.state.value:
             return
         if partition.name.has_blanks:
@@ -114,7 +114,10 @@ def verify_beside(
     on_read: Callable[[int], None] | None = None,
     tables: HeaderTables | None = None,
 ) -> PartitionReport:
-    """The same, with what its log directory tells of it; None if it is looked at by itself."""
+    """What is wrong with one partition, and with what its log directory tells of it.
+
+    None if it is looked at by itself.
+    """
     report = verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
     if beside is not None and report.is_log_read:
         found = None if partition.state.value else beside.local_start(partition, report.log_end_offset)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -23,7 +22,6 @@ from kafkalog.tiers.remote_tier import RemoteTier
 __all__ = ["verify_remote"]
 
 
-@checked
 def verify_remote(
     tier: RemoteTier,
     roots: Sequence[str] = (),

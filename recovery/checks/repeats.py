@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 
 __all__ = ["Repeats"]
@@ -22,7 +22,7 @@ _Same = tuple[int, int, int, int]
 
 
 class Repeats:
-    """Those of one segment; `unlike` says afterwards which of them are found nowhere else in it."""
+    """The repeats of one segment; `unlike` says afterwards which of them are found nowhere else in it."""
 
     def __init__(self) -> None:
         self._met: dict[_Same, int] = {}

@@ -123,7 +123,7 @@ class VerifyReport:
 
     @property
     def partitions(self) -> list[PartitionReport]:
-        """Of all directories."""
+        """The partitions of all directories."""
         return [each for directory in self.directories for each in directory.partitions]
 
     @property

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
@@ -83,7 +82,6 @@ def broker_start(
     return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, log_dir.path)]
 
 
-@checked
 def verify(
     *paths: PathLike,
     deep: bool = True,

@@ -84,7 +84,7 @@ def _hashed(entries: dict[Key, int]) -> dict[Key, int]:
 
 
 def _copied_buckets(count: int) -> int:
-    """Those of a map that was made as a copy of one with so many entries (`HashMap.tableSizeFor`)."""
+    """The buckets of a map that was made as a copy of one with so many entries (`HashMap.tableSizeFor`)."""
     wanted, buckets = int(count / _LOAD + 1.0), 1
     while buckets < wanted:
         buckets *= 2

@@ -24,7 +24,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog, Dirty, dirty_part
 from kafkalog.log.storage.cleaning.cleaner import CleanedGroup, Cleaner
 from kafkalog.log.storage.java import FullIndexError, JavaError, JavaIOError, OffsetOverflowError

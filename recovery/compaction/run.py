@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import scan_directory
@@ -77,7 +76,6 @@ class _Wanted:
         return CompactionRules(topics=topics, now_ms=now, config=self.config)
 
 
-@checked
 def plan_compaction(
     path: PathLike,
     *,
@@ -108,7 +106,6 @@ def plan_compaction(
     return made
 
 
-@checked
 def compact(
     path: PathLike,
     *,
@@ -152,7 +149,6 @@ def compact(
     return copy_for(path, into, in_copy)
 
 
-@checked
 def compact_all(
     paths: Sequence[PathLike],
     *,
@@ -164,7 +160,9 @@ def compact_all(
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Compaction], None] | None = None,
 ) -> list[CompactionResult]:
-    """As `compact`, of several log directories: all locks are taken first, and a refusal changes none of them.
+    """Compact several log directories, as `compact` does one.
+
+    All locks are taken first, and a refusal changes none of them.
 
     The metadata log of a broker counts for all its directories.  Results and `expected` plans are those of
     `by_log_directory`.
@@ -208,9 +206,7 @@ def _compact(
                 on_plan(made)
             at.refuse_place(made)
             planned.append(made)
-        return [
-            _done(at, made, only, workers) for at, made, (_root, only) in zip(opened, planned, places, strict=True)
-        ]
+        return [_done(at, made, only, workers) for at, made, (_root, only) in zip(opened, planned, places, strict=True)]
 
 
 def _done(at: Transaction, made: Compaction, only: frozenset[str] | None, workers: Workers) -> CompactionResult:
@@ -221,9 +217,7 @@ def _done(at: Transaction, made: Compaction, only: frozenset[str] | None, worker
     return CompactionResult(made, done.run_id, os.path.join(done.place, done.run_id), earlier)
 
 
-def _plan(
-    root: str, only: frozenset[str] | None, wanted: _Wanted, facts: TopicFacts, workers: Workers
-) -> Compaction:
+def _plan(root: str, only: frozenset[str] | None, wanted: _Wanted, facts: TopicFacts, workers: Workers) -> Compaction:
     rules = wanted.rules(facts)
     names = [entry.name for entry in scan_directory(root) if entry.is_dir(follow_symlinks=False)]
     found = survey(root, only=only, on_read=workers.read, tolerant=True)

@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -35,7 +34,6 @@ _MOST_EPOCHS = 100_000
 """Leader epochs that are taken from the batches of one copy, at most."""
 
 
-@checked
 def compare(
     *paths: PathLike,
     select: Selection = ALL,

@@ -60,7 +60,7 @@ class CopyReport:
 
     @property
     def diverges(self) -> bool:
-        """It has a tail that the best copy's lineage does not have."""
+        """Whether it has a tail that the best copy's lineage does not have."""
         return self.past is not None and self.past.offset < self.log_end_offset
 
     def as_dict(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Cursor:
         return BatchPlace(self.row().first, self.here.path, self.here.position(self.number))
 
     def is_behind_damage(self) -> bool:
-        """It is the first after damage."""
+        """Whether it is the first after damage."""
         return self.number == 0 and self.here.behind_damage
 
     def advance(self, count: int) -> None:

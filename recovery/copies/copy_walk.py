@@ -17,7 +17,7 @@ from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.rules import Verdict, out_of_place
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.disk.files import FileSource
@@ -217,4 +217,3 @@ class CopyWalk:
             severity = Severity.ERROR if is_followed else finding.severity
             self.damage = replace(finding, severity=severity)
             self.sound_end_offset = self.end_offset
-

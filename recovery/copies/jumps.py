@@ -76,12 +76,12 @@ class Jumps:
             heapreplace(self._found, jump)
 
     def from_offset(self, offset: int) -> list[Jump]:
-        """Those that pass over nothing below an offset, up to which compaction may have taken batches."""
+        """The jumps that pass over nothing below an offset, up to which compaction may have taken batches."""
         return [jump for jump in self._found if jump.expected >= offset]
 
 
 def displaced(jumps: Iterable[Jump], others: Mapping[str, Iterable[Stretch]]) -> Displaced:
-    """Those of a copy's jumps that other copies disprove: one has the same batch, and once, where nothing is missing.
+    """The jumps of a copy that other copies disprove: one has the same batch, and once, where nothing is missing.
 
     `others` are walks by the path of their copy.  A batch that another copy has at the same offset too is not wrong;
     and of equal batches, as a producer without a sequence makes when it sends again, nobody knows which is which.

@@ -79,7 +79,7 @@ class Lineages:
         return row.epoch if not self.known or row.epoch in self.known else -1
 
     def end_of(self, epoch: int) -> int | None:
-        """From which offset on batches of an epoch were replaced by newer ones; None if they never were."""
+        """The offset from which on batches of an epoch were replaced by newer ones; None if they never were."""
         number = bisect_right(self._epochs, epoch)
         return self._limits[number] if epoch >= 0 and number < len(self._epochs) else None
 
@@ -192,7 +192,7 @@ class MergedStretches:
         lead.advance(count)
 
     def _pass(self, lead: _Cursor) -> None:
-        """Another copy gave these offsets."""
+        """Pass over offsets that another copy gave."""
         count = max(lead.here.ending_below(self.end_offset) - lead.number, 1)
         tally = self.tallies[lead.copy]
         if lead.row().last < max(self._cleaned_until, self._cleaned[lead.copy]):

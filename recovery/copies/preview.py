@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import DirectoryState, parse_partition_directory
@@ -20,7 +19,6 @@ PathLike = str | os.PathLike[str]
 _STRANGERS = "these are not copies of each other"
 
 
-@checked
 def merge_preview(
     copies: Sequence[PathLike], *, prefer: PathLike | None = None, limits: Limits = DEFAULT_LIMITS
 ) -> MergeResult:

@@ -67,7 +67,7 @@ class Stretch(Protocol):
         """Whether the records of one of them can be read; it is opened for that."""
 
     def records_below(self, offset: int, limits: Limits) -> int:
-        """Those of all its batches that lie below an offset; the batch that reaches over it is opened for that."""
+        """The records of its batches that lie below an offset; the batch that reaches over it is opened for that."""
 
     def epochs(self) -> Iterator[tuple[int, int]]:
         """(leader epoch, first offset) of the first batch, and of each that has another epoch than the one before."""
@@ -120,7 +120,7 @@ class OneBatch:
         return int(self.batch.header.last_offset < offset)
 
     def records(self, start: int, end: int, limits: Limits) -> int:
-        """Its records; a compressed entry of magic 0 or 1 is opened to count them."""
+        """How many records it has; a compressed entry of magic 0 or 1 is opened to count them."""
         header = self.batch.header
         if start >= end:
             return 0
@@ -133,14 +133,14 @@ class OneBatch:
         return look_inside(self.batch, limits)[0]
 
     def records_below(self, offset: int, limits: Limits) -> int:
-        """Those that lie below an offset."""
+        """How many records lie below an offset."""
         row = self.row(0)
         if row.last < offset or row.first >= offset:
             return self.records(0, self.ending_below(offset), limits)
         return _records_below(self.batch, offset, limits)
 
     def epochs(self) -> Iterator[tuple[int, int]]:
-        """Its leader epoch and first offset."""
+        """The batch's leader epoch and first offset."""
         row = self.row(0)
         if row.epoch != NO_PARTITION_LEADER_EPOCH:
             yield row.epoch, row.first
@@ -216,7 +216,7 @@ class Run:
         return look_inside(self.run.batch(number), limits)[0]
 
     def records_below(self, offset: int, limits: Limits) -> int:
-        """Those of all its batches that lie below an offset."""
+        """The records of its batches that lie below an offset."""
         whole = self.ending_below(offset)
         count = self.records(0, whole, limits)
         if whole < len(self) and self.row(whole).first < offset:

@@ -61,7 +61,7 @@ class Copy:
         return None if offset is None or offset > end_offset else offset
 
     def deleted_until(self, end_offset: int) -> int:
-        """The same, 0 where nothing says it."""
+        """The offset up to which records were deleted, 0 where nothing says it."""
         return self.start_in_checkpoint(end_offset) or 0
 
     @property
@@ -78,7 +78,7 @@ class Copy:
 
     @property
     def topic_id(self) -> str | None:
-        """Of partition.metadata."""
+        """The topic's id in partition.metadata."""
         metadata = self.partition.metadata if self.partition is not None else None
         return None if metadata is None else metadata.topic_id
 

@@ -181,7 +181,7 @@ def _signed(value: int) -> int:
 
 
 def _valid_sizes(source: Source, start: int, sizes: Sequence[int], stored: int) -> set[int]:
-    """Those of the sizes, smallest first, with which the batch at `start` has this checksum: all in one pass."""
+    """The sizes, smallest first, with which the batch at `start` has this checksum: all in one pass."""
     valid: set[int] = set()
     value, done = 0, BATCH_CRC_START
     for size in sizes:
@@ -232,7 +232,7 @@ def repair_batch(window: bytes, neighbors: Neighbors, following_at: int | None =
 def repair_at(
     source: Source, start: int, neighbors: Neighbors, following_at: int | None = None
 ) -> tuple[BitRepair, int] | None:
-    """As `repair_batch`, for the batch at `start`; no more is held than a batch of the size that is tried."""
+    """Repair the batch at `start` as `repair_batch` does; no more is held than a batch of the size that is tried."""
     left = min(source.size - start, MAX_BYTES)
     head = bytes(source.read(start, BATCH.size))
     if len(head) < BATCH.size:

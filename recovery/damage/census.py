@@ -19,7 +19,7 @@ from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, Ba
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import NO_OFFSET_LIMIT, out_of_place
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.cursor import Cursor
@@ -226,7 +226,7 @@ class _Walk:
         self.result = Census()
 
     def directory(self) -> None:
-        """Another directory that claims the partition."""
+        """Begin another directory that claims the partition."""
         self._reached = self._log_start
         self._epoch_before = -1
 
@@ -339,7 +339,7 @@ class _Walk:
                 self.result.hidden += hidden
 
     def _misplaced(self, batch: RecordBatch, code: FindingCode, detail: str) -> None:
-        """Its checksum is right, but what lies outside of it is not: no consumer reads it."""
+        """Count a batch whose checksum is right, while what lies outside of it is not: no consumer reads it."""
         self._end_span(batch.position)
         self._pending.append(len(self.result.damages))
         end = self._start = batch.position + batch.size

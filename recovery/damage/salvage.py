@@ -12,7 +12,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.insides import Insides, look_inside
 from kafkalog.codec.model import AnyHeader, BatchHeader, RecordBatch
 from kafkalog.codec.rules import Verdict, out_of_place
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.storage.content import Literal, Part, join
 from kafkalog.log.storage.tree import Tree
@@ -104,9 +104,7 @@ class _Salvage:
         finding = ended.findings[-1]
         return _Stop(ended.position, finding.code, finding.detail, ended.is_tail)
 
-    def _take(
-        self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None
-    ) -> _Stop | None:
+    def _take(self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None) -> _Stop | None:
         """Keep a batch with a right checksum, unless its offsets are wrong, or its records cannot be read.
 
         `following` and `next_epoch` come next.

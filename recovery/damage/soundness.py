@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, out_of_place
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.cursor import Cursor

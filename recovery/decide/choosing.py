@@ -179,7 +179,7 @@ class _Outcome:
 
     @property
     def order(self) -> tuple[int, bool, bool]:
-        """As the ways are listed."""
+        """The order in which the ways are listed."""
         return list(WayName).index(self.way), *((True, True) if self.how is None else self.how.order)
 
 
@@ -242,7 +242,7 @@ def _compared(
 
 
 def _loses_metadata(comparer: Comparer, unit: Unit, ways: Sequence[RecoveryWay]) -> bool:
-    """It is a metadata log, with damage worse than a torn end, and none of the ways keeps all of it."""
+    """Whether this is a metadata log with damage worse than a torn end, and none of the ways keeps all of it."""
     original = comparer.originals[unit.name]
     if unit.topic != CLUSTER_METADATA_TOPIC or original is None:
         return False

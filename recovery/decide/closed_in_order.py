@@ -49,7 +49,10 @@ class _Checks:
         self.reads_all = are_counted(logs)
 
     def findings(self, directory: str, first: int = 0) -> list[Finding]:
-        """Of a partition directory; where there are more logs than a plan counts, from the segment at `first` on."""
+        """The findings about a partition directory.
+
+        Where there are more logs than a plan counts, from the segment at `first` on.
+        """
         from kafkalog.recovery.checks.partition import verify_beside
 
         partition = self._partition(directory)

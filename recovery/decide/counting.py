@@ -40,13 +40,13 @@ class Result:
 
     @classmethod
     def of_kafka(cls, result: BrokerResult) -> Result:
-        """Of a broker's start."""
+        """The result of a broker's start."""
         started = result.outcome == Outcome.LOADED
         return cls(result.tree if started else None, {each.name: each for each in result.partitions})
 
     @classmethod
     def of_safe(cls, result: SafeResult) -> Result:
-        """Of a recovery."""
+        """The result of a recovery."""
         return cls(result.tree, {each.name: each for each in result.partitions}, refusals=result.refusals)
 
     def refusal_of(self, units: Sequence[Unit]) -> str | None:
@@ -61,7 +61,7 @@ class Result:
         return found[0] if found else unit.log_start
 
     def touches(self, unit: Unit, before: Tree) -> bool:
-        """It leaves other logs, or begins them elsewhere."""
+        """Whether it leaves other logs, or begins them elsewhere."""
         if self.tree is None:
             return True
         if self.log_start(unit) != unit.log_start:
@@ -89,16 +89,16 @@ class Units:
                 self._directories[*topic_partition, directory] = [directory]
 
     def all(self, tree: Tree) -> list[Unit]:
-        """All of them."""
+        """All units of a tree."""
         return [self._unit(tree, key) for key in self._directories]
 
     def among(self, tree: Tree, directories: Iterable[str]) -> list[Unit]:
-        """Those of some directories, in a tree that may hold nothing else."""
+        """The units of some directories, in a tree that may hold nothing else."""
         names = set(directories)
         return [self._unit(tree, key) for key, found in self._directories.items() if not names.isdisjoint(found)]
 
     def in_order(self, units: Iterable[Unit]) -> list[Unit]:
-        """As `all` has them."""
+        """Units in the order that `all` has."""
         found = {unit.key: unit for unit in units}
         return [found[key] for key in self._directories]
 

@@ -17,7 +17,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.log.storage.tree import Tree

@@ -25,7 +25,7 @@ __all__ = ["Examination", "examine"]
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """The same as the whole log directory at once would have given."""
+    """What examining the whole log directory at once would have given."""
 
     kafka: BrokerResult
     own: SafeResult

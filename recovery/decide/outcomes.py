@@ -78,7 +78,7 @@ def find_out(
 
 
 class _Examining:
-    """The same rules for whatever tree is asked about."""
+    """The rules of examining, for whatever tree is asked about."""
 
     def __init__(self, found: Survey, rules: Rules, is_in_order: InOrder, copies: Sequence[str]) -> None:
         self._found = found

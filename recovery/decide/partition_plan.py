@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.codec.names import DirectoryState, parse_partition_directory, parse_segment_file, segment_file
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.recovery.broker.manager import PartitionResult
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.facts.survey import Survey

@@ -253,7 +253,7 @@ def plan_of(
 
 
 def _actions(outcomes: Outcomes, found: Survey, rules: Rules) -> list[RecoveryAction]:
-    """From what is there to what the mode leaves."""
+    """The actions that lead from what is there to what the mode leaves."""
     kafka, own = outcomes.kafka, outcomes.own
     if own is None:
         return difference(found, kafka.tree) if kafka.outcome == Outcome.LOADED else []
@@ -343,7 +343,7 @@ def _of_own_files(survey: Survey) -> list[Finding]:
 
 
 def _unnamed(damaged: Sequence[Finding], named: Sequence[Finding]) -> list[Finding]:
-    """Of damaged places those that no action is there for: what is cut or corrected has its finding already."""
+    """The damaged places that no action is there for: what is cut or corrected has its finding already."""
     places = {(each.file, each.position) for each in named}
     return [each for each in damaged if (each.file, each.position) not in places]
 

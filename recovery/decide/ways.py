@@ -159,7 +159,7 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """As its first directory is called."""
+        """The unit's name: that of its first directory."""
         return self.directories[0]
 
     @property
@@ -197,7 +197,7 @@ class Measured:
     below_high_watermark: bool | None = None
 
     def held_elsewhere(self) -> Measured:
-        """The same where all that is lost here is still served, from another tier."""
+        """The measure where all that is lost here is still served, from another tier."""
         kept = None if self.records_kept is None else self.records_kept + (self.records_lost or 0)
         return Measured(
             records_kept=kept, records_hidden=self.records_hidden, records_lost=0, epoch_falls=self.epoch_falls,

@@ -19,7 +19,7 @@ from kafkalog.codec.index_files import (
 )
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source, used_end
 from kafkalog.codec.trace import FieldSpan, read_spans
 from kafkalog.codec.whole import OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, Sequence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.index_files import SNAPSHOT_HEADER
@@ -40,7 +39,6 @@ _PAGES = {
 }
 
 
-@checked
 def explain(
     path: str,
     *,

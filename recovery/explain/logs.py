@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kafkalog.codec.findings import Finding, Severity, StopReason
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import AnyHeader, RecordBatch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source, zeros_end
 from kafkalog.codec.trace import FieldSpan, read_spans
 from kafkalog.codec.whole import ENTRY

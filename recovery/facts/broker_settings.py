@@ -73,20 +73,26 @@ class LogSettings:
 
     @classmethod
     def from_server_properties(cls, properties: Mapping[str, str]) -> dict[str, str]:
-        """Those of a broker's own settings that recovery knows; the others have nothing to do with it."""
+        """The settings of a broker that recovery knows; the others have nothing to do with it."""
         known = {*_BROKER_NAMES, *(field.name.replace("_", ".") for field in fields(cls))}
         return {name: value for name, value in properties.items() if name in known}
 
     @classmethod
     def known_to_topics(cls, values: Mapping[str, str]) -> dict[str, str]:
-        """Those that decide bytes and make sense, under the topic's names; what is else there is not for recovery."""
+        """The settings that decide bytes and make sense, under the topic's names.
+
+        What is else there is not for recovery.
+        """
         named = {_BROKER_NAMES.get(name, name): value for name, value in values.items()}
         kinds = {field.name.replace("_", "."): type(field.default) for field in fields(cls)}
         return {name: value for name, value in named.items() if name in kinds and _read(kinds[name], value) is not None}
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> LogSettings:
-        """From Kafka's topic or broker names to values; an unknown name or a value of another kind is refused."""
+        """The settings under Kafka's topic or broker names as values.
+
+        An unknown name or a value of another kind is refused.
+        """
         known = {field.name.replace("_", "."): field for field in fields(cls)}
         topic = {name: value for name, value in values.items() if name not in _BROKER_NAMES}
         broker = {_BROKER_NAMES[name]: value for name, value in values.items() if name in _BROKER_NAMES}

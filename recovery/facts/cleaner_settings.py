@@ -79,7 +79,7 @@ _POLICIES = frozenset({"compact", "delete"})
 
 
 def known_settings(values: Mapping[str, str]) -> dict[str, str]:
-    """Those that decide something, under the topic's names; what is else there is not for the cleaner."""
+    """The settings that decide something, under the topic's names; what is else there is not for the cleaner."""
     found: dict[str, str] = {}
     for name, unit in _OTHER_UNITS:
         number = parse_java_long(values.get(name, "").strip())
@@ -127,7 +127,10 @@ class CleanerConfig:
 
     @classmethod
     def from_names(cls, values: Mapping[str, str]) -> CleanerConfig:
-        """From Kafka's topic or broker names; an unknown name, or an impossible value, is `UsageError`."""
+        """The settings under Kafka's topic or broker names.
+
+        An unknown name, or an impossible value, is `UsageError`.
+        """
         known = known_settings(values)
         names = {*_TOPIC_NAMES, *_WITHOUT_EFFECT, *(name for name, _unit in _OTHER_UNITS), _INTERNAL_SEGMENT_BYTES}
         for name in values:

@@ -52,7 +52,7 @@ class ClusterMemory:
         """why something could not be read, or what was read is not whole; one sentence"""
 
     def replica_state(self, topic: str, partition: int) -> ReplicaState | None:
-        """Of one partition; None if it is not known."""
+        """The state of one partition; None if it is not known."""
         return None
 
     def is_compacted(self, topic: str) -> bool:
@@ -98,7 +98,10 @@ class _ZooKeeper(ClusterMemory):
 
 
 def read_cluster_memory(metadata: Iterable[Partition], zookeeper: Sequence[str]) -> ClusterMemory:
-    """From the copies of `__cluster_metadata`, else from ZooKeeper's data directories; never raises for bad data."""
+    """What the cluster knew, from the copies of `__cluster_metadata`, else from ZooKeeper's data directories.
+
+    Never raises for bad data.
+    """
     best: _KRaft | None = None
     furthest = -1
     problems = []

@@ -87,7 +87,7 @@ def _partitions_at(path: PathLike) -> list[tuple[str, int]] | None:
 
 
 def holding(given: Sequence[PathLike], select: Selection) -> list[str]:
-    """Of the log directories that several paths mean, those that hold some of what is chosen.
+    """The log directories, of all that several paths mean, that hold some of what is chosen.
 
     Those of which that cannot be told are among them.  `UnknownName` for a topic or partition that is in none of them.
     """
@@ -115,7 +115,10 @@ def by_log_directory(paths: Sequence[Path]) -> list[list[Path]]:
 
 
 def chosen_directories(paths: Sequence[PathLike], select: Selection) -> tuple[str, frozenset[str] | None]:
-    """As `root_of`, with the partition directories that are meant; all of the paths are of one log directory."""
+    """The log directory, as `root_of` has it, with the partition directories that are meant.
+
+    All of the paths are of one log directory.
+    """
     places = [root_of(path) for path in paths]
     root = places[0][0]
     named = [only for _root, only in places if only is not None]

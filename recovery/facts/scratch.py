@@ -52,6 +52,6 @@ class Scratch:
             raise StorageError.wrap(error, f"cannot read a temporary file in {tempfile.gettempdir()}") from error
 
     def close(self) -> None:
-        """It is gone."""
+        """Remove the scratch directory."""
         if self._file is not None:
             self._file.close()

@@ -100,11 +100,11 @@ class TopicFacts:
         return CleanerConfig.from_names({**known_settings(given), **self.cleaner_broker_configs, **own})
 
     def is_compacted(self, topic: str) -> bool:
-        """Its policy is known to be compaction, also where it is that of Kafka's own topic."""
+        """Whether its policy is known to be compaction, also where it is that of Kafka's own topic."""
         return topic in COMPACTED_BY_KAFKA or topic in self.compacted
 
     def strays(self, directories: Iterable[str]) -> list[str]:
-        """Of partition directories, those that the metadata does not place on this broker: it would rename them."""
+        """The partition directories that the metadata does not place on this broker: it would rename them."""
         if self.source is None or self.problem is not None or self.node_id is None:
             return []
         found = []
@@ -130,7 +130,9 @@ NO_FACTS = TopicFacts()
 
 
 def read_topic_facts(roots: Iterable[str]) -> TopicFacts:
-    """From the first of several log directories of one broker that holds a metadata log; never raises for bad data.
+    """What is known of topics, from the first of several log directories of one broker that holds a metadata log.
+
+    Never raises for bad data.
 
     What tells of remote storage comes from all of them.
     """

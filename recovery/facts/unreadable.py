@@ -51,7 +51,7 @@ _REMEDY = {
 
 
 def sentences_of_unreadable(found: Survey) -> dict[str, str]:
-    """Of each directory what could not be read, why, and what to do."""
+    """What could not be read of each directory, why, and what to do."""
     return {name: _sentence(found.root, error) for name, error in found.unreadable.items() if name not in _OWN_FILES}
 
 
@@ -116,7 +116,7 @@ def around_unreadable(found: Survey, make: Callable[[Survey, Workers], Made], wo
 
 
 def _own_files(found: Survey) -> dict[str, StorageError]:
-    """Those of the log directory's own files that the operating system cannot read."""
+    """The log directory's own files that the operating system cannot read."""
     failed: dict[str, StorageError] = {}
     for name in _OWN_FILES:
         if name in found.files:

@@ -85,7 +85,7 @@ def _end_with(parent: int) -> None:
 
 
 def _begin(parent: int) -> None:
-    """As a forked process: an interrupt from the terminal ends it, without a word.
+    """Begin as a forked process: an interrupt from the terminal ends it, without a word.
 
     What it was forked with is there to stay: to search that for garbage would copy all of it.  What it makes itself is
     searched seldom.

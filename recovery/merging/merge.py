@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
@@ -45,7 +44,6 @@ __all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories",
 PathLike = str | os.PathLike[str]
 
 
-@checked
 def merge_replicas(
     copies: Sequence[PathLike],
     target: PathLike,
@@ -81,7 +79,6 @@ def merge_replicas(
     return result
 
 
-@checked
 def merge_directories(
     *paths: PathLike,
     into: PathLike | None,

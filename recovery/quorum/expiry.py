@@ -129,7 +129,7 @@ class _Value(NamedTuple):
 
 
 class _Facts(NamedTuple):
-    """Of a segment, what retention by size looks at."""
+    """What retention by size looks at in a segment."""
 
     base_offset: int
     size: int

@@ -90,7 +90,7 @@ def make_metadata(
 
 
 def _drop_log(tree: Tree) -> None:
-    """As a start does where the newest snapshot goes further than the log (`truncateToLatestSnapshot`)."""
+    """Drop the log as a start does where the newest snapshot goes further than the log (`truncateToLatestSnapshot`)."""
     for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):
         if parse_segment_file(name) is not None or name == LEADER_EPOCH_CHECKPOINT:
             tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")
@@ -122,7 +122,7 @@ def _append(tree: Tree, end: int, batch: bytes) -> None:
 
 
 def content_elsewhere(files: dict[str, Content], donor: str) -> dict[str, Content]:
-    """The same contents for another directory: what they take from the donor's files is named by its whole path."""
+    """The contents for another directory: what they take from the donor's files is named by its whole path."""
     return {name: Content(tuple(_elsewhere(content.parts, donor))) for name, content in files.items()}
 
 

@@ -316,7 +316,7 @@ class _Making:
         return [*lines, (who, told)]
 
     def listens_beside(self, member: QuorumMember) -> bool:
-        """It is a broker too, and what else it listens on is not known."""
+        """Whether it is a broker too, and what else it listens on is not known."""
         return member.node in self.image.brokers and member.node not in self.wanted.properties
 
     def warnings(self, made: QuorumPlan) -> list[str]:

@@ -71,7 +71,10 @@ class QuorumPlan:
 
     @property
     def stay_dead(self) -> list[str]:
-        """Those who must never start again, in words: of a node that goes on the disk with another directory id."""
+        """The nodes that must never start again, in words.
+
+        Of a node that goes on the disk with another directory id.
+        """
         kept = {each.node for each in self.members}
         return [
             f"{each.node} on the disk with directory.id {each.directory_id}" if each.node in kept else str(each.node)

@@ -99,7 +99,7 @@ def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
 
 
 def _refuse_as_of_another_broker(log: QuorumLog, image: MetadataImage) -> None:
-    """Another broker than `meta.properties` says has registered this directory."""
+    """Refuse where another broker than `meta.properties` says has registered this directory."""
     broker = next((node for node, each in image.brokers.items() if log.directory_id in each.directories), None)
     if broker is not None and broker != log.node:
         raise RecoveryRefused(
@@ -238,7 +238,7 @@ def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[Kno
 
 
 def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRequest) -> None:
-    """Another voter who is alive, or comes back, would go on with the old quorum."""
+    """Refuse where another voter is alive or comes back, who would go on with the old quorum."""
     alive = [each for each in others if each.is_in_force]
     if not alive or wanted.others_are_gone:
         return
@@ -259,7 +259,7 @@ def _named(voter: KnownVoter) -> str:
 
 
 def refuse_contradictions(quorum: Quorum) -> None:
-    """Of two copies that no quorum can both have written, the files do not say which one it wrote."""
+    """Refuse two copies that no quorum can both have written: the files do not say which one it wrote."""
     for told in quorum.contradictions:
         raise RecoveryRefused(
             f"{told}; find out which (copies that are alike in `kafkalog quorum show` were there before), and leave it "

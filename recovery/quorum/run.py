@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkalog.cluster.kraft.quorum_log import root_of_metadata
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.codec.text import encode_meta_properties, encode_uuid, meta_properties
@@ -73,14 +72,16 @@ class QuorumResult:
 
 
 def _new_directory_id() -> str:
-    """As Kafka makes one: no dash first, which a command line would take for an option (`Uuid.randomUuid`)."""
+    """A directory id as Kafka makes one.
+
+    No dash first, which a command line would take for an option (`Uuid.randomUuid`).
+    """
     while True:
         text = encode_uuid(uuid.uuid4().bytes)
         if not text.startswith("-"):
             return text
 
 
-@checked
 def plan_quorum(wanted: QuorumRequest) -> QuorumPlan:
     """What `recover_quorum` would do; only reads.  Errors are those of `recover_quorum`.
 
@@ -97,7 +98,6 @@ def plan_quorum(wanted: QuorumRequest) -> QuorumPlan:
         return made
 
 
-@checked
 def recover_quorum(
     wanted: QuorumRequest,
     *,

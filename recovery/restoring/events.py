@@ -16,12 +16,11 @@ from typing import Any
 
 from kafkalog.cluster.records.framed_records import encode_remote_log_metadata
 from kafkalog.cluster.rules.java import signed
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import TIME_ENTRY, TimeEntry
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, FileKind
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import LeaderEpoch, decode_uuid
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.disk import fs
@@ -70,7 +69,6 @@ def metadata_partition(topic_id: str, partition: int, count: int) -> int:
     return partition_for_key(signed(found).to_bytes(4, "big", signed=True), count)
 
 
-@checked
 def rebuild_remote_metadata(
     tier: RemoteTier,
     target: PathLike,
@@ -166,7 +164,7 @@ def _fields(
 
 
 def _own(epochs: tuple[LeaderEpoch, ...], base: int, end: int) -> list[LeaderEpoch]:
-    """Those of the segment; the first of them begins with it, as a broker has it."""
+    """The epochs of the segment; the first of them begins with it, as a broker has it."""
     own = [each for each in epochs if each.start_offset <= end]
     while len(own) > 1 and own[1].start_offset <= base:
         own.pop(0)

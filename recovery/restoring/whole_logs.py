@@ -155,7 +155,7 @@ def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
 
 
 def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
-    """Those below the local part, and those in place of a damaged local segment."""
+    """The stretches below the local part, and those in place of a damaged local segment."""
     if partition is None or not partition.segments:
         yield from copied
         return
@@ -182,7 +182,7 @@ def _pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:
 
 
 def _add_log_starts(fs: FileSystem, both: BothTiers, new: list[BroughtBack], known: Mapping[Key, int]) -> None:
-    """Of logs that are new here, where a broker would take 0 for the log start."""
+    """Add the log starts of logs that are new here, where a broker would take 0."""
     starts = dict(known)
     for each in new:
         key = _key(each.name)

@@ -18,7 +18,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.content import Content, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.soundness import (

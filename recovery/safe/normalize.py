@@ -37,7 +37,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.text import (
     OffsetCheckpointEntry,
     PartitionMetadata,
@@ -128,7 +128,10 @@ class Checkpoints:
 
     @classmethod
     def read(cls, tree: Tree) -> Checkpoints:
-        """Both.  Recovery points that a broker cannot read are none; of log starts the lines that can be read count."""
+        """Both checkpoints.
+
+        Recovery points that a broker cannot read are none; of log starts the lines that can be read count.
+        """
         points: dict[tuple[str, int], int] = {}
         if RECOVERY_POINT_CHECKPOINT in tree.files:
             points = _readable(tree, RECOVERY_POINT_CHECKPOINT) or {}

@@ -21,7 +21,7 @@ from kafkalog.codec.names import (
     RECOVERY_POINT_CHECKPOINT,
     PartitionName,
 )  # fmt: skip
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.tree import Tree
@@ -302,7 +302,7 @@ class PartitionRun:
         return next(partition for partition in result.partitions if partition.name == self.directory)
 
     def result_directory(self, result: BrokerResult) -> str:
-        """Its name afterwards."""
+        """The directory's name after a broker's start."""
         return self.result_of(result).stray or self.directory
 
     def keeps(self, theirs: BrokerResult, before: Tree, sound: SoundLog) -> bool:

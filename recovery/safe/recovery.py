@@ -70,7 +70,7 @@ class _Known:
             self._of = {each.name: each for each in forecast.partitions if each.stray is None}
 
     def result(self, run: PartitionRun, before: Tree) -> BrokerResult | None:
-        """That of the only directory in a tree; None where it is to be loaded."""
+        """The result of the only directory in a tree; None where it is to be loaded."""
         found = self._of.get(run.directory)
         if self._forecast is None or found is None or run.name.state is not DirectoryState.LIVE:
             return None
@@ -104,7 +104,7 @@ class Recovered:
 
     @property
     def new_directory(self) -> str:
-        """Its name afterwards."""
+        """The directory's name after recovery."""
         return (self.result.stray if self.result is not None else None) or self.directory
 
 

@@ -64,7 +64,7 @@ class KRaftMemory(Memory):
         return frozenset(self.images[0].brokers[node].directories or ())
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """These brokers are about to be started."""
+        """Note that these brokers are about to be started."""
         self._starts, self._known = [], {}
         for image in self.images:
             level = software_level(image)
@@ -126,7 +126,7 @@ class KRaftMemory(Memory):
 
 
 def _with_brokers(image: MetadataImage, brokers: dict[int, Broker]) -> MetadataImage:
-    """The same image with other registrations; what elections look at."""
+    """The image with other registrations; what elections look at."""
     after = MetadataImage()
     after.brokers = brokers
     after.features = image.features
@@ -134,7 +134,10 @@ def _with_brokers(image: MetadataImage, brokers: dict[int, Broker]) -> MetadataI
 
 
 def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list[Finding]) -> KRaftMemory:
-    """From the copies of `__cluster_metadata`; `RecoveryRefused` where what is there cannot be used."""
+    """The cluster's memory, from the copies of `__cluster_metadata`.
+
+    `RecoveryRefused` where what is there cannot be used.
+    """
     quorums = read_quorum(paths)
     if len(quorums) > 1:
         ids = ", ".join(str(each.cluster_id) for each in quorums)

@@ -69,19 +69,19 @@ class BrokerDisks:
 
     @property
     def is_up(self) -> bool:
-        """It starts, with one directory at least."""
+        """Whether it starts, with one directory at least."""
         return self.refusal is None and bool(self.online)
 
     @property
     def all_directory_ids(self) -> frozenset[str | None]:
-        """Of its directories that are here; None for one that has none."""
+        """The ids of its directories that are here; None for one that has none."""
         return frozenset(
             None if each.meta_properties is None else each.meta_properties.directory_id for each in self.directories
         )
 
     @property
     def directory_ids(self) -> tuple[str, ...] | None:
-        """Of the directories that it has when it is up; None if one of them has none."""
+        """The ids of the directories that it has when it is up; None if one of them has none."""
         ids = [None if each.meta_properties is None else each.meta_properties.directory_id for each in self.online]
         return None if None in ids else tuple(each for each in ids if each is not None)
 

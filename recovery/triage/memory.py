@@ -56,7 +56,7 @@ class Memory(ABC):
 
     @abstractmethod
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """These brokers are about to be started."""
+        """Note that these brokers are about to be started."""
 
     @abstractmethod
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:

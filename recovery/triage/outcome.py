@@ -126,7 +126,7 @@ class PartitionTriage:
 
     @property
     def may_have_none(self) -> bool:
-        """It may end without a leader."""
+        """Whether it may end without a leader."""
         return NO_LEADER in self.leaders
 
     @property

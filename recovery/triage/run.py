@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -92,7 +91,6 @@ def refused(why: str) -> dict[str, Any]:
     return {**Triage(None, "", None, [], (), 0).as_dict(), "metadata": None, "refusal": why}
 
 
-@checked
 def triage(
     *paths: PathLike,
     start_order: Sequence[int] | None = None,
@@ -281,7 +279,7 @@ def _without_disks(memory: Memory, disks: Mapping[int, BrokerDisks]) -> list[Fin
 
 
 def _logs_of(key: Key, known: KnownReplicas, disks: Mapping[int, BrokerDisks]) -> dict[int, ReplicaLog]:
-    """Of each replica; one that is missing will be empty."""
+    """The log of each replica; one that is missing will be empty."""
     found = {}
     for node in known.replicas:
         each = disks.get(node)
@@ -312,7 +310,7 @@ def _judged(
 def _best_order(
     found: Sequence[PartitionTriage], memory: Memory, disks: Mapping[int, BrokerDisks], up: Sequence[int]
 ) -> tuple[tuple[int, ...], int]:
-    """Of the orders that begin with each of the brokers, the one by which the fewest offsets of best copies go.
+    """The order, of those that begin with each of the brokers, by which the fewest offsets of best copies go.
 
     Of equals the one that gives the most partitions a best copy to lead.
     """

@@ -16,7 +16,7 @@ __all__ = ["memory_of"]
 
 
 def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) -> Memory:
-    """From the copies of `__cluster_metadata`, else from ZooKeeper's data directory.
+    """The cluster's memory, from the copies of `__cluster_metadata`, else from ZooKeeper's data directory.
 
     `UsageError` where there is neither, `RecoveryRefused` where what is there cannot be used.
     """

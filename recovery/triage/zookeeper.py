@@ -67,7 +67,7 @@ class ZooKeeperMemory(Memory):
         return frozenset(self.states[key][1].isr)
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
-        """These brokers are about to be started."""
+        """Note that these brokers are about to be started."""
         self._up = frozenset(node for node, each in disks.items() if each.is_up)
 
     def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
@@ -93,7 +93,9 @@ def zookeeper_memory(
     cluster_id: str | None,
     findings: list[Finding],
 ) -> ZooKeeperMemory:
-    """From the data directories of ZooKeeper's servers; `brokers` are those whose directories are there.
+    """The cluster's memory, from the data directories of ZooKeeper's servers.
+
+    `brokers` are those whose directories are there.
 
     `RecoveryRefused` where they are not of one Kafka cluster.
     """

@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kafkalog.codec.advice import Advice, Ask, Sentence
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
@@ -32,7 +31,7 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.act.history import RunState, list_runs, root_of_runs
@@ -130,12 +129,12 @@ class Remains:
 
     @property
     def first_offset(self) -> int | None:
-        """Of the first record that can be read."""
+        """The offset of the first record that can be read."""
         return next((each.first_offset for each in self.segments if each.first_offset is not None), None)
 
     @property
     def last_offset(self) -> int | None:
-        """Of the last record that can be read."""
+        """The offset of the last record that can be read."""
         return max((each.last_offset for each in self.segments if each.last_offset is not None), default=None)
 
     @property
@@ -180,7 +179,6 @@ class Remains:
         }
 
 
-@checked
 def deleted(
     path: PathLike,
     *,
@@ -288,7 +286,7 @@ def remains_in(
 
 
 def _deleted_ms(found: Survey, directory: str, segments: Sequence[RemainsSegment]) -> int:
-    """Of a directory that was renamed its own time, of files theirs."""
+    """When it was deleted: a renamed directory's own time, the time of files."""
     name = parse_partition_directory(directory)
     if name is None or name.state not in _UNWANTED:
         return max(each.changed_ms for each in segments)
@@ -445,7 +443,7 @@ def first_live_base(names: Sequence[str]) -> int | None:
 
 
 def fitting_segments(first_live: int | None, segments: Sequence[RemainsSegment]) -> list[RemainsSegment]:
-    """Those that can be put back: sound, not empty, and wholly below live data, each after the one before it."""
+    """The segments that can be put back: sound, not empty, and wholly below live data, each after the one before it."""
     fitting: list[RemainsSegment] = []
     for each in segments:
         if why_not_fitting(first_live, each) is not None:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafkalog.codec.advice import Ask, Sentence
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import (
     PARTITION_METADATA,
@@ -68,7 +67,6 @@ class TakenOut:
         }
 
 
-@checked
 def undelete_into(
     path: PathLike,
     target: PathLike,
@@ -104,9 +102,7 @@ def undelete_into(
     rules = Rules(mode=Mode.SALVAGE, looks_inside=False, config=config or {}, at=at, topics=NO_FACTS).settled(())
     with ExitStack() as stack:
         unreadable: dict[str, StorageError] = {}
-        places = [
-            place for root in roots for place in each_place(stack, root, quarantine, unreadable.__setitem__)
-        ]
+        places = [place for root in roots for place in each_place(stack, root, quarantine, unreadable.__setitem__)]
         chosen = _chosen(places, wanted, unreadable)
         assembled = _Assembled(wanted)
         for found, remains in chosen:

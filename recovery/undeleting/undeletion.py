@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.history import root_of_runs
@@ -22,7 +21,6 @@ from kafkalog.recovery.undeleting.wanted import Wanted
 __all__ = ["plan_undelete", "plan_undelete_all", "undelete", "undelete_all"]
 
 
-@checked
 def plan_undelete(
     path: PathLike,
     topic: str,
@@ -62,7 +60,6 @@ def plan_undelete(
         return plan_directory(stack, root, wanted, read_topic_facts([root]))
 
 
-@checked
 def plan_undelete_all(
     paths: Sequence[PathLike],
     topic: str,
@@ -101,7 +98,6 @@ def plan_undelete_all(
         return _plan_all(stack, _roots(paths), wanted)
 
 
-@checked
 def undelete(
     path: PathLike,
     topic: str,
@@ -146,7 +142,6 @@ def undelete(
     return _undelete([path], wanted, quarantine, None if expected is None else [expected])[0]
 
 
-@checked
 def undelete_all(
     paths: Sequence[PathLike],
     topic: str,
@@ -161,7 +156,9 @@ def undelete_all(
     quarantine: PathLike | None = None,
     expected: Sequence[Undeletion] | None = None,
 ) -> list[UndeleteResult]:
-    """As `undelete`, of all log directories of a broker, or of several brokers: a result for each that held something.
+    """Undelete, as `undelete` does, in all log directories of a broker, or of several brokers.
+
+    A result for each that held something.
 
     All locks are taken before anything is planned, and a refusal changes nothing.  The topic's id is the one that a
     broker's metadata log knows, in whichever of its directories that is.

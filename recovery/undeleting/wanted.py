@@ -32,7 +32,7 @@ class Wanted:
     hold: bool = False
 
     def checked(self) -> Self:
-        """The same; `UsageError` for a name that no topic can have, and for what is not a topic id."""
+        """What is wanted, checked; `UsageError` for a name that no topic can have, and for what is not a topic id."""
         _check_topic_name(self.as_topic)
         check_topic_id(self.topic_id)
         return self

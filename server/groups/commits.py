@@ -37,7 +37,7 @@ Key = tuple[str, str, int]
 
 
 class TooManyCommitsError(Exception):
-    """There is no room for more."""
+    """No room for more commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class _ByGroup:
             self.groups.setdefault(key[0], {})[key[1:]] = commit
 
     def items(self) -> Iterator[tuple[Key, Commit]]:
-        """All of them."""
+        """The commits of all groups."""
         for group, commits in self.groups.items():
             for (topic, partition), commit in commits.items():
                 yield (group, topic, partition), commit

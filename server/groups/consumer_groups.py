@@ -46,7 +46,10 @@ class _RefusedError(Exception):
 
 
 class ConsumerGroups:
-    """Of the topics in `catalog`; `is_classic` tells groups that have members of the classic protocol."""
+    """Consumer groups over the topics in `catalog`.
+
+    `is_classic` tells groups that have members of the classic protocol.
+    """
 
     def __init__(self, catalog: Catalog, is_classic: Callable[[str], bool]) -> None:
         self._catalog = catalog
@@ -172,7 +175,7 @@ class ConsumerGroups:
 
     @staticmethod
     def _replaced(group: ConsumerGroup, standing: ConsumerMember, body: Fields) -> ConsumerMember:
-        """The same instance under another member id: it goes on with what it had."""
+        """The instance under another member id: it goes on with what it had."""
         del group.members[standing.id]
         target = group.target.pop(standing.id, None)
         standing.id = body["member_id"] or _new_id()

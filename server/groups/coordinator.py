@@ -39,7 +39,7 @@ _FIRST_TOLD_OF_GROUPS = 9
 
 
 class Coordinator:
-    """Of every group."""
+    """The coordinator of every group."""
 
     def __init__(self, announce: Callable[[], None], is_taken: Callable[[str], bool] = lambda _: False) -> None:
         self._announce = announce
@@ -63,7 +63,7 @@ class Coordinator:
         return group is not None and bool(group.members or group.pending)
 
     def groups(self) -> dict[str, Group]:
-        """Those that have members."""
+        """The groups that have members."""
         with self._lock:
             return dict(self._groups)
 

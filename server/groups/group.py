@@ -55,7 +55,7 @@ class Member:
         return texts + len(self.assignment) + sum(len(name) + len(data) for name, data in self.protocols)
 
     def seen(self, now: float) -> None:
-        """It is there."""
+        """Note that the member is there."""
         self.expires = now + self.session_s
 
     def metadata(self, protocol: str) -> bytes:

@@ -95,7 +95,7 @@ class FetchHandler:
         self._waiting = Budget(_MOST_WAITING)
 
     def of(self, catalog: Served) -> FetchHandler:
-        """The same for who may read a part of it."""
+        """A handler for who may read a part of the catalog."""
         found = copy(self)
         found._catalog = catalog  # noqa: SLF001 - its own
         return found
@@ -128,7 +128,7 @@ class FetchHandler:
         return self._computed(bare, connection, lambda: self._at_length(bare, work, connection))
 
     def _at_length(self, request: Request, work: _Work, connection: Connection) -> Answer:
-        """Of so many partitions that they are looked at twice, at once and when the time is over."""
+        """Answer for so many partitions that they are looked at twice, at once and when the time is over."""
         found, total, at_once = self._read_all(work)
         held = None
         if work.wait > 0 and not at_once and total < work.least:

@@ -121,7 +121,7 @@ class GroupHandler:
         return {"group_id": name, "error_code": self._of_all(name, asked["topics"]), "topics": topics}
 
     def _of_all(self, group: str, asked: list[Fields] | None) -> Code:
-        """Of a request for everything that a group has committed."""
+        """Answer a request for everything that a group has committed."""
         return Code.NONE if asked is not None or self._commits.why_partial(group) is None else Code.KAFKA_STORAGE_ERROR
 
     def _fetched(self, group: str, asked: list[Fields] | None, version: int) -> list[Fields]:

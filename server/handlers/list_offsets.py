@@ -98,7 +98,7 @@ def _find(log: ServedLog, when: int, *, committed: bool) -> Sliced[OffsetAndTime
 
 
 def _of_tiers(when: int, start: int, tiers: TierBounds | None) -> int:
-    """As `UnifiedLog` answers; -1 where there is no remote storage, or nothing in it."""
+    """The offset as `UnifiedLog` answers it; -1 where there is no remote storage, or nothing in it."""
     if tiers is None:
         return start if when == EARLIEST_LOCAL else _UNKNOWN
     if when == EARLIEST_LOCAL:

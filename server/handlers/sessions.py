@@ -55,7 +55,7 @@ class Asked:
 
     @classmethod
     def of(cls, fields: Fields) -> Asked:
-        """From a partition of a request."""
+        """What a partition of a request asks."""
         return cls(fields["fetch_offset"], fields["partition_max_bytes"], fields.get("current_leader_epoch", -1),
                    fields.get("last_fetched_epoch", -1))  # fmt: skip
 
@@ -90,7 +90,7 @@ class FetchSession:
 
 
 class Sessions:
-    """All of them; safe for several threads."""
+    """All fetch sessions; safe for several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()

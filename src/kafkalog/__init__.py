@@ -6,7 +6,7 @@ this file is the one table of them: type checkers read it, and so does this file
 
 from __future__ import annotations
 
-from kafkalog.lazily import homes, lazily
+from kafkalog.codec.lazily import homes, lazily
 
 __version__ = "0.1.0"
 

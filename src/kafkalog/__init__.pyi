@@ -50,9 +50,9 @@ from kafkalog.codec.quorum_state import QuorumState as QuorumState
 from kafkalog.codec.records import DecodedBatch as DecodedBatch
 from kafkalog.codec.records import decode_batch as decode_batch
 from kafkalog.codec.records import iter_records as iter_records
-from kafkalog.codec.scan import Scanner as Scanner
-from kafkalog.codec.scan import ScanResult as ScanResult
-from kafkalog.codec.scan import scan as scan
+from kafkalog.codec.scanner import Scanner as Scanner
+from kafkalog.codec.scanner import ScanResult as ScanResult
+from kafkalog.codec.scanner import scan as scan
 from kafkalog.codec.source import Source as Source
 from kafkalog.codec.text import CleanShutdown as CleanShutdown
 from kafkalog.codec.text import LeaderEpoch as LeaderEpoch

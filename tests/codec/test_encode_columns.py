@@ -16,7 +16,7 @@ from kafkalog.codec.encode.columns import build_batches
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import BATCH, Codec, Header, Record, TimestampType
 from kafkalog.codec.records import iter_records
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 
 BYTES = st.none() | st.binary(max_size=80)
 ROWS = st.lists(

@@ -31,7 +31,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.plain import PLAIN, record_at
 from kafkalog.codec.records import open_payload
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from record_bytes import RECORDS, batch, damaged, payload, record
 from reference_execution import REFERENCE
 
@@ -268,7 +268,7 @@ from kafkalog.codec.columnar.pieces import Part
 from kafkalog.codec.columnar.batch_decoder import BatchDecoder
 from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 PAGE = mmap.PAGESIZE
 memory = mmap.mmap(-1, 3 * PAGE)
 address = ctypes.addressof(ctypes.c_char.from_buffer(memory))

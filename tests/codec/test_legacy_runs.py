@@ -23,7 +23,7 @@ from kafkalog.codec.headers.message_runs import MessageRun
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.kernels.crc_ieee import checksum_ieee_by_folding, checksum_ieee_by_tables
 from kafkalog.codec.kernels.jit import HAS_CARRYLESS_MULTIPLICATION
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log import open_all, open_partition
 from read_both_ways import each_column_by_itself, read, walked

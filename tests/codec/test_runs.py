@@ -19,7 +19,7 @@ from kafkalog.codec.kernels.crc import checksum_by_instruction, checksum_by_tabl
 from kafkalog.codec.kernels.jit import HAS_CRC_INSTRUCTION
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
 from read_both_ways import each_column_by_itself, read, read_copied, walked
 from record_bytes import batch, damaged, payload, record

@@ -27,12 +27,7 @@ from kafkalog.codec import BufferSource
 from kafkalog.codec.arguments import byte_view
 from kafkalog.codec.encode.batch import NO_PRODUCER
 
-PUBLIC = (
-    "kafkalog", "kafkalog.codec", "kafkalog.codec.encode", "kafkalog.codec.encode.columns", "kafkalog.codec.control",
-    "kafkalog.codec.index_files", "kafkalog.codec.text", "kafkalog.codec.fetch_result", "kafkalog.codec.kraft",
-    "kafkalog.codec.kraft_snapshot", "kafkalog.codec.quorum_state", "kafkalog.log", "kafkalog.log.writing.building",
-    "kafkalog.log.writing.record_files", "kafkalog.cluster.zookeeper",
-)  # fmt: skip
+PUBLIC = ("kafkalog", "kafkalog.codec", "kafkalog.log", "kafkalog.recovery", "kafkalog.cluster.zookeeper")
 CLASSES = (
     kafkalog.Log, kafkalog.Partition, kafkalog.LogDir, kafkalog.Inventory, kafkalog.Segment, kafkalog.Producer,
 )  # fmt: skip

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import kafkalog
@@ -39,6 +40,7 @@ HELD = {
     "kafkalog.values.arrow_column.Decoded": "columns of Arrow's",
     "kafkalog.tables.exporting._TopicExport": "a table that is written to",
     "kafkalog.tables.rows.Rows": "columns of Arrow's",
+    "kafkalog.spark.decoded.DecodedBatch": "columns of Arrow's",
     "kafkalog.values.pushdown.Reach": "an expression of Arrow's",
     "kafkalog.tiers.both.BothTiers": "a remote tier, which is listed and mounted",
     "kafkalog.log.directories.side_files.SideFile": "entries that are read when they are asked for",
@@ -146,7 +148,10 @@ def example(hint: Any, depth: int = 0) -> Any:
         return origin()
     if isinstance(origin, type):
         return instance(origin, depth, dict(zip(getattr(origin, "__parameters__", ()), arguments, strict=False)))
-    plain = {int: 7, str: "seven", bytes: b"seven", bool: True, float: 0.5, object: "any", Any: "any", range: range(3)}
+    plain = {
+        int: 7, str: "seven", bytes: b"seven", bool: True, float: 0.5, object: "any", Any: "any", range: range(3),
+        pa.DataType: pa.int64(),
+    }  # fmt: skip
     if hint in plain:
         return plain[hint]
     return instance(hint, depth)

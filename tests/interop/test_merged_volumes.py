@@ -12,7 +12,7 @@ import pytest
 
 from kafkalog import compare, merge_directories
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.log.directories.selection import Selection
 from real_cluster import RealCluster
 

@@ -12,7 +12,7 @@ import pytest
 
 from command import kafkalog
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan
 from real_cluster import RealCluster
 

@@ -11,7 +11,7 @@ import pytest
 from broker_dirs import brokers
 from kafkalog.codec.headers import table
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log import open_all
 from kafkalog.log.disk.files import FileSource

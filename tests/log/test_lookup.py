@@ -11,7 +11,7 @@ from broker_dirs import brokers
 from kafkalog.codec.index_files import OffsetEntry, decode_offset_index, encode_offset_index
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log import Segment, open_all
 from kafkalog.log.walk.lookup import start_position

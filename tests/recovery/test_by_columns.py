@@ -24,7 +24,7 @@ from kafkalog.codec.headers import header_tables, table
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.limits import KIB
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree

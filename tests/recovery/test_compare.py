@@ -17,7 +17,7 @@ from command import kafkalog as run
 from fixture_data import broker_case, replica_roles, unpack_replicas
 from kafkalog import Comparison, FindingCode, UsageError, compare
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.copies.common_history import CommonPast, Lineage, common_past

@@ -10,7 +10,7 @@ import kafkalog.recovery.copies.copy_walk as copy_walk
 from batches import record, records_batch
 from fixture_data import broker_case
 from kafkalog import FindingCode, compare, merge_preview
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 
 COUNT = 6
 RECORDS = 3

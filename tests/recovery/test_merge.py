@@ -19,7 +19,7 @@ from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.merging.merge import merge_replicas
 from trees import stamps

@@ -18,7 +18,7 @@ from command import kafkalog as command
 from fixture_data import recovery_case, replica_roles, unpack_replicas
 from kafkalog import Log, RecoveryRefused, UsageError
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.log import open_partition
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.act.journal import JOURNAL

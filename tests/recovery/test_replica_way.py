@@ -9,7 +9,7 @@ import pytest
 import kafkalog
 from fixture_data import replica_roles, unpack_replicas
 from kafkalog.codec.model import BATCH
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.words.ways import needs_of

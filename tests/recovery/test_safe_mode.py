@@ -17,7 +17,7 @@ import pytest
 from fixture_data import RECOVERY, RecoveryCase, recovery_case, recovery_cases, recovery_families
 from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.verify import verify

@@ -16,7 +16,7 @@ from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode import build_batch, build_messages
 from kafkalog.codec.framing import BATCH_CRC_START
 from kafkalog.codec.model import BATCH, Record, TimestampType
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Neighbors, Proof, flipped_bit, repair_batch
 from trees import stamps

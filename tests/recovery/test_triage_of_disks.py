@@ -14,7 +14,7 @@ from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, RecordBatch
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.log import open_partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.triage.outcome import PartitionTriage

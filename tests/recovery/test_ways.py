@@ -27,7 +27,7 @@ from kafkalog.codec.model import (
     Record,
     TimestampType,
 )
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.ways import RecoveryWay

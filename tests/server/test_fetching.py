@@ -16,7 +16,7 @@ import damage
 import kafkalog
 from broker_dirs import brokers, expected_offsets, own_copy
 from fixture_data import broker_case
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code

@@ -274,8 +274,10 @@ def compiled(version: str, name: str, sources: dict[str, str]) -> Path:
     return directory / name
 
 
-def further_jars(version: str, *artifacts: str, classifier: str = "") -> tuple[Path, ...]:
-    """Single jars of Kafka's beside what a version's tools bring; Maven brings each once."""
+def further_jars(
+    version: str, *artifacts: str, classifier: str = "", group: str = "org.apache.kafka"
+) -> tuple[Path, ...]:
+    """Single jars, Kafka's or another group's, beside what a version's tools bring; Maven brings each once."""
     folder = cache_directory() / "further" / version
     found = []
     for artifact in artifacts:
@@ -283,7 +285,7 @@ def further_jars(version: str, *artifacts: str, classifier: str = "") -> tuple[P
         if not jar.is_file():
             folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=folder) as made:
-                wanted = f"org.apache.kafka:{artifact}:{version}" + (f":jar:{classifier}" if classifier else "")
+                wanted = f"{group}:{artifact}:{version}" + (f":jar:{classifier}" if classifier else "")
                 command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={wanted}", f"-DoutputDirectory={made}"]
                 try:
                     subprocess.run(command, check=True, capture_output=True, timeout=SETUP_SECONDS)

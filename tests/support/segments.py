@@ -10,7 +10,7 @@ from functools import cache
 
 from broker_dirs import brokers
 from kafkalog.codec.model import BatchHeader, Codec, RecordBatch
-from kafkalog.codec.scan import scan
+from kafkalog.codec.scanner import scan
 
 __all__ = ["KINDS", "SIZE", "segment"]
 

@@ -19,7 +19,7 @@ from fixture_data import recovery_case
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import BATCH, MESSAGE_V0, BatchHeader
 from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scan import Scanner, scan
+from kafkalog.codec.scanner import Scanner, scan
 from kafkalog.codec.source import BufferSource
 from kafkalog.recovery.damage.bit_repair import Neighbors, repair_batch
 from segments import KINDS, segment

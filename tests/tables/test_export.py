@@ -20,7 +20,7 @@ from fixture_data import expected_values, unpack_values
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import Record, TimestampType
-from recorded_values import plain_list, said, same
+from said_values import pylist, said, same
 from table_rows import DAY, FORMATS, START, add, iceberg, in_log, of_manifest, places, records, table, topic
 
 every_format = pytest.mark.parametrize("format", FORMATS)
@@ -43,7 +43,7 @@ def test_every_recorded_value(format: str, recorded: Path, tmp_path: Path) -> No
     for name in sorted({each.topic for each in result.partitions}):
         found = table(tmp_path / "out", format, name)
         columns = {
-            each: plain_list(found[each].combine_chunks())
+            each: pylist(found[each].combine_chunks())
             for each in ("partition", "offset", "key", "value", "key_bytes", "value_bytes", "finding")
         }
         for number in range(len(found)):

@@ -21,7 +21,7 @@ from fixture_data import unpack_values
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.writing.building import build_partitions
 from kafkalog.values.pushdown import Reach
-from recorded_values import plain_list, said, same
+from said_values import pylist, said, same
 
 TOPICS = ["references-cedar", "unions-zephyr", "plainjson-basil"]
 
@@ -108,7 +108,7 @@ def test_every_recorded_value_is_the_same_in_each_engine(recorded: Path) -> None
             assert found["offset"].to_pylist() == whole["offset"].to_pylist()
             for part in ("key", "value"):
                 pair = [
-                    [said(each, table.schema.field(part).type) for each in plain_list(table[part].combine_chunks())]
+                    [said(each, table.schema.field(part).type) for each in pylist(table[part].combine_chunks())]
                     for table in (whole, found)
                 ]
                 assert all(map(same, *pair)), (topic, part)

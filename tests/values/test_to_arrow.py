@@ -18,7 +18,7 @@ from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.values import arrow_column
 from kafkalog.values.registry import Schema, SchemaRegistry
-from recorded_values import plain_list, said, same
+from said_values import pylist, said, same
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def rows(directory: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any], pa.S
         reader = partition.to_arrow(values="auto", findings=[])
         for batch in reader:
             names = [each for each in batch.schema.names if each not in ("timestamp", "headers")]
-            columns = {name: plain_list(batch.column(name)) for name in names}
+            columns = {name: pylist(batch.column(name)) for name in names}
             for number in range(batch.num_rows):
                 row = {name: values[number] for name, values in columns.items()}
                 yield wanted.pop((row["topic"], row["partition"], row["offset"])), row, batch.schema

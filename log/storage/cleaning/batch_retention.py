@@ -82,7 +82,7 @@ class BatchRetention:
         return horizon is not None and horizon <= self.now_ms
 
     def _is_last_of_producer(self, batch: LogBatch) -> bool:
-        """Its sequence, or for a producer without data its epoch, is what a broker has to know of its producer."""
+        """Whether its sequence (without data: its epoch) is what a broker has to know of its producer."""
         header = batch.header
         known = self.producers.get(header.producer_id) if header.has_producer_id else None
         if known is None:

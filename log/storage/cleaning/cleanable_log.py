@@ -62,7 +62,7 @@ class CleanableLog:
         return found
 
     def inactive_from(self, offset: int) -> list[LogSegment]:
-        """From the segment that holds an offset on, without the last one."""
+        """The segments from the one that holds an offset on, without the last one."""
         last = self.segments.last.base_offset
         return [] if offset > last else self.segments.between(offset, last)
 

@@ -33,7 +33,7 @@ class CleanedTransactions:
             heapq.heappush(self._waiting, (entry.first_offset, self._count, entry))
 
     def write_into(self, index: TransactionIndex) -> None:
-        """From now on, what stays in the log of an aborted transaction is listed there."""
+        """List what stays in the log of aborted transactions in this index from now on."""
         self._index = index
 
     def _begin_up_to(self, offset: int) -> None:

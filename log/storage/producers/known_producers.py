@@ -51,7 +51,7 @@ class ProducerStateManager:
 
     @property
     def has_snapshots(self) -> bool:
-        """There is a snapshot file."""
+        """Whether there is a snapshot file."""
         return len(self.snapshots) > 0
 
     def set_map_end(self, offset: int) -> None:

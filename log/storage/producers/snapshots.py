@@ -47,7 +47,7 @@ class Snapshots:
         return offset in self._paths
 
     def offsets(self) -> list[int]:
-        """All of them, in order."""
+        """The offsets of all snapshots, in order."""
         return list(self._offsets)
 
     @property

@@ -100,7 +100,7 @@ class ProducerStateEntry:
 
     @property
     def last_batch(self) -> BatchMetadata:
-        """That of the sequence which the next one goes on from."""
+        """The batch of the sequence which the next one goes on from."""
         return self.batches[-1] if self.batches else _NO_BATCH
 
     def set_epoch(self, epoch: int) -> None:
@@ -136,7 +136,7 @@ class ProducerStateEntry:
         return None
 
     def entry(self) -> ProducerEntry:
-        """As a snapshot stores it."""
+        """The producer as a snapshot stores it."""
         batch, first = self.last_batch, self.current_txn_first_offset
         return ProducerEntry(
             producer_id=self.producer_id,
@@ -151,7 +151,7 @@ class ProducerStateEntry:
 
     @classmethod
     def from_entry(cls, entry: ProducerEntry) -> ProducerStateEntry:
-        """From a snapshot; negative offsets mean none."""
+        """A producer from its entry in a snapshot; negative offsets mean none."""
         return cls(
             entry.producer_id,
             entry.producer_epoch,
@@ -250,7 +250,7 @@ class ProducerAppendInfo:
             )
 
     def _last_sequence(self, header: BatchHeader) -> int:
-        """That which the next batch of the header's epoch goes on from."""
+        """The sequence that the next batch of the header's epoch goes on from."""
         for known in (self.state, self._current):
             if known.producer_epoch == header.producer_epoch and known.batches:
                 return known.last_batch.last_sequence

@@ -84,7 +84,7 @@ def groups_at_hand(
     until: Until,
     findings: list[Finding],
 ) -> tuple[Sequence[Group], WhyUnknown]:
-    """Those of `__consumer_offsets`, none where it is not at hand; a group in a wrong partition is a finding.
+    """The groups of `__consumer_offsets`, none where it is not at hand; a group in a wrong partition is a finding.
 
     Beside them, why there may be others.
 

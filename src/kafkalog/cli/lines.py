@@ -26,7 +26,10 @@ def partitions_at(
 def partitions_with(
     paths: Sequence[str], topic: str, replica: str | None, findings: list[Finding]
 ) -> tuple[Partition, ...]:
-    """The same; `UsageError` if no partition of `topic` is there, `StorageError` if that may be why."""
+    """The partitions of a topic.
+
+    `UsageError` if no partition of `topic` is there, `StorageError` if that may be why.
+    """
     found = partitions_at(paths, replica, findings, Selection.of([topic]))
     if not any(each.topic == topic for each in found):
         open_all(*paths)  # raises what was left out

@@ -57,7 +57,7 @@ class LogEnds:
                 self._findings.append(Finding(code, Severity.WARNING, None, end, detail, path))
 
     def _read(self, key: _Key) -> int | None:
-        """Of several directories of a partition that of the one that was chosen."""
+        """The log end of the chosen one among several directories of a partition."""
         found = self._at_hand.get(key, [])
         name = found[0].name if found else None
         if name is None:

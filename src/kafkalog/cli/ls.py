@@ -191,7 +191,7 @@ def _print_partitions(title: str, summaries: list[PartitionHealth], *, each_of_m
 
 
 class _Sum(NamedTuple):
-    """Of several partitions."""
+    """The sum over several partitions."""
 
     partitions: int
     hurt: int

@@ -124,7 +124,7 @@ def _refuse_several_clusters(
 def _topics(
     at_hand: Sequence[Partition], old: OldConsumers | None, until: Until, findings: list[Finding]
 ) -> Mapping[str, KnownTopic]:
-    """Those of the metadata beside the groups."""
+    """The topics of the metadata beside the groups."""
     places = chroots(old.tree.nodes) if old is not None else []
     if old is not None and len(places) == 1:
         return known_from_zookeeper(old.tree, places[0])

@@ -63,7 +63,7 @@ def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[
 
 
 def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[str, Finding]:
-    """Of the directories that cannot be planned for those that are missing or cannot be read, beside others."""
+    """The directories that cannot be planned for because they are missing or cannot be read, beside others."""
     found = {}
     for path, error in failed.items():
         if isinstance(error, StorageError):

@@ -42,7 +42,7 @@ def _forecast(forecast: BrokerForecast) -> str:
 
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
-    """As in the tables of the ways, where they were counted; else what the bytes that go tell."""
+    """What is lost, as in the tables of the ways, where they were counted; else what the bytes that go tell."""
     found = counted_lost.get(partition.name)
     if found is not None and found.records_lost is not None:
         return ranges_text(found.lost) or ("none" if found.is_exact else "unknown")
@@ -101,7 +101,7 @@ def _print_changing(title: str, changing: Sequence[PartitionPlan], lost: Mapping
 
 
 def _content(away: PutAway) -> str:
-    """Of a directory how much is in it, at any depth."""
+    """How much is in a directory, at any depth."""
     if away.files is None:
         return size_text(away.size)
     if not away.is_whole:

@@ -84,7 +84,7 @@ class ByteProgress(_Bar):
         self._done = 0
 
     def advance(self, count: int) -> None:
-        """So many bytes more are done."""
+        """Note that so many bytes more are done."""
         self._done += count
         self._show(self._done, self._total)
 

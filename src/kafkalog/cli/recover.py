@@ -193,7 +193,7 @@ def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
 
 
 def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[dict[str, Any]]:
-    """Of each directory what was planned, or why it could not be."""
+    """What was planned for each directory, or why it could not be."""
     reports = {made.root: nothing_done(made).as_dict() for made in plans}
     why: dict[str, Declined] = {}
     if isinstance(error, RecoveryRefused):

@@ -32,7 +32,7 @@ class _WithRebuild(click.Command):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Of the command that is meant."""
+        """The context of the command that is meant."""
         if args[:1] == [rebuild_command.name]:
             return rebuild_command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
@@ -144,7 +144,7 @@ def command(
 
 
 def _is_gone(row: RemoteRow) -> bool:
-    """It was deleted, and nothing is there."""
+    """Whether it was deleted, and nothing is there."""
     deleted = RemoteSegmentState.DELETE_SEGMENT_FINISHED
     return row.segment is not None and row.segment.state is deleted and not row.is_listed
 

@@ -125,7 +125,7 @@ def _is_another() -> bool:
 
 
 def _width() -> int | None:
-    """Of the terminal, or what COLUMNS says; None where nothing limits a line."""
+    """The width of the terminal, or what COLUMNS says; None where nothing limits a line."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
         return get_terminal_size().columns
     return None
@@ -190,7 +190,7 @@ def _drawn(columns: Sequence[Column], right: Sequence[bool], rows: Cells, width:
 
 
 def _longest_word(texts: Iterable[str], limit: int | None = None) -> int:
-    """Of words that are not longer than the limit."""
+    """The length of the longest word that is not longer than the limit."""
     wide = (_cells_wide(word) for text in texts for word in text.split(" "))
     return max((each for each in wide if limit is None or each <= limit), default=0)
 

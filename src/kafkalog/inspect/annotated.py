@@ -50,7 +50,10 @@ class AnnotatedBytes:
 
 
 def bytes_around(finding: Finding) -> AnnotatedBytes | None:
-    """Of the file that a finding names; None where it names no position, or the file cannot be read any more."""
+    """The bytes around a finding, in the file that it names.
+
+    None where it names no position, or the file cannot be read any more.
+    """
     path, position = finding.file, finding.position
     if path is None or position is None:
         return None

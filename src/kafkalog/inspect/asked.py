@@ -28,7 +28,7 @@ class Watch:
     """Is told how far the work is; this one tells nobody."""
 
     def reading(self, _what: str, _total: int) -> AbstractContextManager[Callable[[int], None]]:
-        """So many bytes are to be read; what is given is told of each that was."""
+        """Note that so many bytes are to be read; what is given is told of each that was."""
         return nullcontext(_unseen)
 
     def planning(self) -> AbstractContextManager[Callable[[ProgressState], None]]:

@@ -85,7 +85,7 @@ def _copies_of_one(inventory: Inventory) -> frozenset[str]:
 
 
 def _is_of(copied: frozenset[str], finding: Finding) -> bool:
-    """That they share an id is what makes them comparable, and no damage."""
+    """Whether a finding says no more than that copies share an id, which makes them comparable and damages nothing."""
     return finding.code is FindingCode.IDENTITY_MISMATCH and finding.file in copied
 
 
@@ -106,7 +106,7 @@ def _placed(inventory: Inventory) -> Iterator[tuple[str, Partition]]:
 
 
 def _chosen(inventory: Inventory, asked: Asked) -> Iterator[tuple[str, Partition]]:
-    """Those that are asked for; `UnknownName` where one that is named is not there."""
+    """The partitions that are asked for; `UnknownName` where one that is named is not there."""
     asked.chosen.check(inventory.names)
     for where, each in _placed(inventory):
         if asked.chosen.takes(each.topic, each.partition):

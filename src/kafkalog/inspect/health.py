@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -61,7 +60,7 @@ class PartitionHealth:
 
     @property
     def local_log_start_offset(self) -> int | None:
-        """Of a tiered log whose first segments are elsewhere."""
+        """The first offset on this disk of a tiered log whose first segments are elsewhere."""
         found = self.local_start
         return found.local_log_start if found is not None and found.is_tiered else None
 
@@ -74,7 +73,7 @@ class PartitionHealth:
 
     @property
     def is_unknown(self) -> bool:
-        """There are bytes, and no offset can be told from them."""
+        """Whether there are bytes, and no offset can be told from them."""
         return self.first_offset is None and (not self.is_read or self.partition.size > 0)
 
     @property
@@ -84,12 +83,12 @@ class PartitionHealth:
 
     @property
     def first_offset(self) -> int | None:
-        """Of the first batch that can be read."""
+        """The first offset of the first batch that can be read."""
         return next((each.first_offset for each in self.segments if each.first_offset is not None), None)
 
     @property
     def last_offset(self) -> int | None:
-        """Of the last batch that can be read."""
+        """The last offset of the last batch that can be read."""
         return next((each.last_offset for each in reversed(self.segments) if each.last_offset is not None), None)
 
     @property
@@ -133,9 +132,7 @@ def _health_of(
         return PartitionHealth(partition, (), findings, BehindDamage(), is_read=False)
 
 
-def _read(
-    partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
-) -> PartitionHealth:
+def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None) -> PartitionHealth:
     following: list[int | None] = [segment.base_offset for segment in partition.segments[1:]]
     segments = tuple(
         summarize(segment, next_segment=base, on_bytes=told)
@@ -184,7 +181,6 @@ class DirectoryHealth:
     """besides those of the partitions"""
 
 
-@checked
 def health(
     *paths: PathLike,
     select: Selection = ALL,
@@ -212,7 +208,7 @@ def health(
 def health_of(
     inventory: Inventory, select: Selection, wanted: Sequence[Partition], jobs: int, on_read: OnRead
 ) -> tuple[DirectoryHealth, ...]:
-    """As `health`, of directories that were opened and partitions of them that are meant."""
+    """The health, as `health` gives it, of directories that were opened and partitions of them that are meant."""
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}

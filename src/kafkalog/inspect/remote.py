@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -50,7 +49,7 @@ class RemoteView:
 
     @property
     def rows(self) -> list[RemoteRow]:
-        """Of all partitions."""
+        """The rows of all partitions."""
         return [row for each in self.partitions for row in each.rows]
 
     @property
@@ -59,7 +58,6 @@ class RemoteView:
         return [*self.own_findings, *(found for each in self.partitions for found in each.findings)]
 
 
-@checked
 def inspect_remote(
     *paths: PathLike,
     remote: str | RemoteTier | None = None,
@@ -157,7 +155,7 @@ class _Looking:
         return segments_of(self._tier, listed) if listed and self._tier is not None else []
 
     def _epochs(self, key: Key, local: Mapping[str, LocalPart]) -> Sequence[LeaderEpoch]:
-        """Of the copy that reaches furthest, or as they lie beside the last remote segment."""
+        """The epochs of the copy that reaches furthest, or as they lie beside the last remote segment."""
         known = max(local.values(), key=lambda each: each.end, default=None)
         if known is not None and known.partition.leader_epochs:
             return known.partition.leader_epochs

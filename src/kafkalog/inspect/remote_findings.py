@@ -142,7 +142,7 @@ def _overlapping(found: RemotePartition) -> Iterator[Finding]:
 
 
 def _gaps(found: RemotePartition) -> Iterator[Finding]:
-    """From the log start up to where a log directory goes on."""
+    """The gaps from the log start up to where a log directory goes on."""
     if not found.local or found.log_start is None or not found.has_events:
         return
     begins = min(each.begins for each in found.local.values())

@@ -62,7 +62,7 @@ class PartitionRetention:
 
     @property
     def going(self) -> list[SegmentRetention]:
-        """Those that a broker would delete now."""
+        """The segments that a broker would delete now."""
         return [each for each in self.segments if each.goes_at is not None and each.goes_at <= self.at]
 
     @property
@@ -116,7 +116,7 @@ def foresee_retention(
     instead: Mapping[str, str] | None = None,
     select: Selection = ALL,
 ) -> Iterator[PartitionRetention]:
-    """Of each live partition of a log directory.
+    """What retention will take of each live partition of a log directory.
 
     `facts` is what the cluster's metadata says of the topics; `given` are settings of a broker, which count where the
     cluster said nothing; `instead` are settings that are tried out, and count before everything.  `at` is ms.  Raises

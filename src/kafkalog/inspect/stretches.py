@@ -82,7 +82,7 @@ _TAILS = {FindingCode.TORN_TAIL: Kind.TORN, FindingCode.ZERO_TAIL: Kind.ZEROS}
 
 @dataclass(frozen=True, slots=True)
 class BatchFacts:
-    """Of one batch, what the report adds up; offsets are inclusive, the timestamp in ms (-1: none)."""
+    """What, of one batch, the report adds up; offsets are inclusive, the timestamp in ms (-1: none)."""
 
     position: int
     size: int
@@ -117,7 +117,7 @@ class Stretch:
     """stretches that were put together because there are too many"""
 
     def joined(self, other: Stretch) -> Stretch:
-        """Both of two neighbors as one, named after the worse."""
+        """Two neighbors as one, named after the worse."""
         worse = max(self, other, key=lambda each: each.kind.rank)
         offsets = [
             each
@@ -160,7 +160,7 @@ class SegmentMap:
         return max((each.kind for each in self.stretches), key=lambda kind: kind.rank, default=Kind.SOUND)
 
     def at_most(self, count: int) -> SegmentMap:
-        """The same in so many stretches at most: neighbors are put together."""
+        """The map in so many stretches at most: neighbors are put together."""
         return replace(self, stretches=tuple(_at_most(list(self.stretches), count)))
 
 
@@ -268,14 +268,14 @@ def _at(findings: Sequence[Finding], position: int) -> Finding | None:
 
 
 def _kind_of(found: Finding | None) -> Kind:
-    """Of bytes that are no batch."""
+    """The kind of bytes that are no batch."""
     if found is None:
         return Kind.CORRUPT
     return Kind.UNREAD if found.code is FindingCode.LIMIT_EXCEEDED else _TAILS.get(found.code, Kind.CORRUPT)
 
 
 def _kind_of_batch(found: Finding) -> Kind:
-    """Of a batch with a valid checksum."""
+    """The kind of a batch with a valid checksum."""
     return Kind.MISPLACED if found.code in _MISPLACED else Kind.NONSENSE
 
 

@@ -122,7 +122,7 @@ class Timeline:
 
 
 def _outermost(numbers: list[int]) -> Iterable[int]:
-    """From both ends inwards, the one first that stands further from its neighbor."""
+    """Numbers from both ends inwards, the one first that stands further from its neighbor."""
     low, high = 0, len(numbers) - 1
     while low < high:
         if numbers[low + 1] - numbers[low] >= numbers[high] - numbers[high - 1]:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafkalog.machine_code.stored import StoredKernel
 
-__all__ = ["ALLOCATIONS", "UnknownSignatureError", "native"]
+__all__ = ["ALLOCATIONS", "NEVER_CALLED", "UnknownSignatureError", "native"]
 
 ALLOCATIONS = (b"NRT_Allocate", b"NRT_MemInfo_alloc")
 """Names in machine code that allocates memory through numba, which is not there."""
-_NEVER_CALLED = (
+NEVER_CALLED = (
     "NRT_Free", "NRT_MemInfo_call_dtor", "NRT_adapt_ndarray_from_python", "numba_do_raise", "numba_gil_ensure",
     "numba_gil_release", "numba_runtime_build_excinfo_struct", "numba_unpickle",
 )  # fmt: skip
@@ -57,7 +57,7 @@ def _array(kind: str, shape: str) -> _Words:
 
 
 def _arguments(words: str) -> tuple[list[_Words], int]:
-    """Of each argument how it becomes words, and how many all have."""
+    """How each argument becomes words, and how many all have."""
     ways: list[_Words] = []
     count = 0
     for word in re.split(r",\s+", words):
@@ -81,7 +81,7 @@ def _target() -> Any:
     binding.initialize_native_asmprinter()
     if "numba" not in sys.modules:  # which knows its own functions
         nowhere = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
-        for name in _NEVER_CALLED:
+        for name in NEVER_CALLED:
             binding.add_symbol(name, nowhere)
     return binding.Target.from_default_triple().create_target_machine()
 

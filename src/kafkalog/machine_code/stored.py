@@ -1,8 +1,9 @@
-"""Compiled functions as machine code on disk, which later processes use without numba.
+"""Compiled functions as machine code on disk, which processes use without numba.
 
 numba takes a third of a second to import and to load what it has cached; the machine code alone takes a hundredth.  A
 process that compiles a kernel, or finds it in numba's cache, keeps its machine code in a file of its own; the name of
-the file tells the machine, the versions and the sources that it was made from.  Nothing here imports numba.
+the file tells the machine, the versions and the sources that it was made from.  A wheel brings machine code for kinds
+of processors (`levels`), so that nothing has to be compiled where one of these fits.  Nothing here imports numba.
 """
 
 from __future__ import annotations
@@ -20,14 +21,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from zlib import crc32
 
-__all__ = ["StoredKernel", "fingerprint", "keep", "stored", "where_stored"]
+from kafkalog.machine_code.levels import levels_here
+
+__all__ = ["StoredKernel", "fingerprint", "keep", "ship", "shipped", "stored", "where_stored"]
 
 _HERE = Path(__file__).resolve().parent
+_SHIPPED = _HERE
+"""What came with the installation: a folder for each level that a wheel has, nothing in a checkout"""
 _CODEC = _HERE.parent / "codec"
 _BESIDE = _CODEC / "kernels" / "__pycache__"
 _MAGIC = b"kafkalog kernel 2\n"
 _CHECKSUM_DIGITS = 8
 _MOST_BYTES = 16 << 20
+_SUFFIX = ".kernel"
 _KEPT = 4
 """Files of one kernel that stay: of other machines or versions that share the place."""
 
@@ -110,11 +116,48 @@ def where_stored(module: str, function: str) -> str | None:
 
 def _found(module: str, function: str) -> tuple[str, StoredKernel] | None:
     with suppress(OSError, ImportError):
+        for level in levels_here():
+            with suppress(OSError, ValueError, RecursionError):
+                path = _shipped_path(_SHIPPED, level, module, function)
+                return str(path), _read(path.read_bytes(), _shipped_name(level, module, function))
         name = _name(module, function, fingerprint())
         for place in _places():
             with suppress(OSError, ValueError, RecursionError):
                 return str(place / name), _read(_bytes_of_ours(place / name), name)
     return None
+
+
+@lru_cache(maxsize=1)
+def _kind_of_sources() -> str:
+    """8 hexadecimal digits that are the same wherever the same sources are installed."""
+    found = sorted((os.path.relpath(path, _HERE.parent), size) for path, size, _time in _sources())
+    return f"{crc32(repr(found).encode()):08x}"
+
+
+def _shipped_path(folder: Path, level: str, module: str, function: str) -> Path:
+    return folder / level / f"{module}.{function}{_SUFFIX}"
+
+
+def _shipped_name(level: str, module: str, function: str) -> str:
+    return f"{module}.{function}.{level}.{_kind_of_sources()}"
+
+
+def ship(folder: Path, level: str, module: str, function: str, kernel: StoredKernel) -> None:
+    """Write a kernel that was compiled for a level to where a wheel has it below `folder`."""
+    _write(_shipped_path(folder, level, module, function), _encoded(_shipped_name(level, module, function), kernel))
+
+
+def shipped() -> dict[tuple[str, str], str]:
+    """Module and name -> the file of each kernel that came with this installation and that this machine can run."""
+    for level in levels_here():
+        found = {}
+        for path in sorted((_SHIPPED / level).glob(f"*{_SUFFIX}")):
+            module, _, name = path.name.removesuffix(_SUFFIX).partition(".")
+            if where_stored(module, name) == str(path):
+                found[module, name] = str(path)
+        if found:
+            return found
+    return {}
 
 
 def _bytes_of_ours(path: Path) -> bytes:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.inspect.asked import Asked, Watch
@@ -47,7 +46,6 @@ class Report:
         return markdown_of(self.facts)
 
 
-@checked
 def report(
     *paths: PathLike,
     deep: bool = True,
@@ -75,5 +73,8 @@ def report(
 
 
 def make_report(paths: Sequence[str], asked: Asked, watch: Watch) -> Report:
-    """As `report`, with everything that is asked for in one object; `watch` is told how far it is."""
+    """Make the report, as `report` does, with everything that is asked for in one object.
+
+    `watch` is told how far it is.
+    """
     return Report(examine(paths, asked, watch))

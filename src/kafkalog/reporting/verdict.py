@@ -29,7 +29,7 @@ class ReportVerdict:
 
     @property
     def meaning(self) -> str:
-        """Of the exit code."""
+        """What the exit code means."""
         return _MEANINGS[self.code]
 
 

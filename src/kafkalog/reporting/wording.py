@@ -45,7 +45,7 @@ def seconds_text(milliseconds: int | None) -> str:
 
 
 def span_text(first: int | None, last: int | None) -> str:
-    """From when to when; nothing where no time is known."""
+    """The time in words, from when to when; nothing where no time is known."""
     if first is None or last is None:
         return ""
     return seconds_text(first) if first == last else f"{seconds_text(first)} to {seconds_text(last)}"
@@ -78,5 +78,5 @@ def offsets_text(first: int | None, last: int | None) -> str:
 
 
 def percent_text(part: int, whole: int) -> str:
-    """Of a whole that may be nothing."""
+    """A part of a whole that may be nothing, in percent."""
     return f"{100 * part / whole:.1f} %" if whole else ""

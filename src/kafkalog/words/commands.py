@@ -30,7 +30,7 @@ class PlannedFor(Protocol):
 
     @property
     def choice(self) -> RecoveryChoice:
-        """Its ways."""
+        """The ways of what was planned."""
 
 
 @dataclass(frozen=True, slots=True)

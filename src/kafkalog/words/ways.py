@@ -24,7 +24,7 @@ def needs_of(way: RecoveryWay) -> list[str]:
 
 
 def needs_text(way: RecoveryWay) -> str:
-    """The same in one line, as a shell takes it; empty where nothing is needed."""
+    """What a way needs in one line, as a shell takes it; empty where nothing is needed."""
     needs = needs_of(way)
     return " ".join(needs) if way.how is None else shell_line(needs)
 
@@ -49,7 +49,7 @@ def _worded(way: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs_in(way: Mapping[str, Any]) -> list[str]:
-    """The same of a way as a report has it."""
+    """What a way needs, as a report has it."""
     how = way["how"]
     if how is None:
         leaders = " or ".join(map(str, way["leaders"]))

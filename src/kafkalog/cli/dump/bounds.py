@@ -26,7 +26,10 @@ _TIME = re.compile(r"([se])@([0-9]{1,19})", re.ASCII)
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of one partition: the first offset, the one not read any more, and the time (ms) at which reading ends."""
+    """The bounds of one partition.
+
+    The first offset, the one not read any more, and the time (ms) at which reading ends.
+    """
 
     start_offset: int | None = None
     end_offset: int | None = None
@@ -76,7 +79,7 @@ class Begin:
 
 
 def begin_of(texts: Sequence[str], group: str | None) -> Begin:
-    """Of all `-o`, and `-G`, which alone means `-o stored`; raises `UsageError`."""
+    """The beginning that all `-o` name, and `-G`, which alone means `-o stored`; raises `UsageError`."""
     starts: list[Begin] = []
     stop: int | None = None
     for text in texts:

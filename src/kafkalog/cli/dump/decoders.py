@@ -94,7 +94,7 @@ class DecoderClasses:
 
     @classmethod
     def of(cls, key: str | None, value: str | None) -> DecoderClasses:
-        """From the names of Kafka's classes, or their first words; raises `UsageError` for others."""
+        """The decoders for the names of Kafka's classes, or their first words; raises `UsageError` for others."""
         return cls(_class(key or "String"), _class(value or "String"))
 
     def texts(self, record: Record) -> Texts:

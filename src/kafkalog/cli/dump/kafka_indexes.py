@@ -18,7 +18,7 @@ from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import NO_TIMESTAMP, RecordBatch
 from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log.disk.files import FileSource
 from kafkalog.words.escapes import escape_controls
 
@@ -96,7 +96,7 @@ class KafkaIndexes:
                     self._time_entries(index, offsets, log, path, parsed.base_offset)
 
     def tell(self) -> bool:
-        """As Kafka's tool ends, on standard error; whether anything was said."""
+        """End as Kafka's tool does, on standard error; whether anything was said."""
         said = [each.write() for each in (self._mismatches, self._times, self._order, self._missing)]
         return any(said)
 

@@ -29,7 +29,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec, LegacyHeader, Record, RecordBatch
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import decode_batch
-from kafkalog.codec.scan import Scanner
+from kafkalog.codec.scanner import Scanner
 from kafkalog.log import Partition, Segment
 from kafkalog.log.walk.batch_filter import batch_filter
 from kafkalog.words.escapes import escape_controls
@@ -150,7 +150,7 @@ class KafkaLogs:
 
     @staticmethod
     def _checksums(batch: RecordBatch, records: Sequence[Record], *, is_valid: bool) -> Sequence[Checksum | None]:
-        """Of messages of magic 0 and 1, as they are stored; those in a wrapper have their own."""
+        """The checksums of messages of magic 0 and 1, as they are stored; those in a wrapper have their own."""
         header = batch.header
         if not isinstance(header, LegacyHeader):
             return [None] * len(records)
@@ -171,7 +171,7 @@ class KafkaLogs:
         self._walk.findings += [each.in_file(segment.path) for each in scanner.findings]
 
     def tell_gaps(self) -> None:
-        """As Kafka's tool ends: files with offsets that do not follow each other, on standard error."""
+        """End as Kafka's tool does: files with offsets that do not follow each other, on standard error."""
         for path, gaps in self._gaps.items():
             if not gaps.pairs:
                 continue

@@ -105,7 +105,7 @@ class KcatFormat:
     @classmethod
     def parse(cls, text: str, *, null: bool = False, key_serdes: str | None = None, value_serdes: str | None = None,
               for_people: bool = False) -> KcatFormat:  # fmt: skip
-        """From the words of the command line; raises `UsageError`."""
+        """The format that the words of the command line ask for; raises `UsageError`."""
         return cls(tuple(_parts(text)), null, key_serdes, value_serdes, for_people)
 
     @property

@@ -37,7 +37,10 @@ class RecordFilter:
         headers: Sequence[str],
         header_regexes: Sequence[str],
     ) -> RecordFilter:
-        """From the words of the command line; raises `UsageError` for a broken regular expression."""
+        """The filter that the words of the command line ask for.
+
+        Raises `UsageError` for a broken regular expression.
+        """
         wanted = []
         for text in headers:
             name, equals, value = text.partition("=")

@@ -65,7 +65,7 @@ class TextSink:
         self._text = RecordText(decoder or PlainDecoder(), self.redaction, self.with_metadata, decode=self.decode)
 
     def heading(self, segment: Segment | None) -> None:
-        """That of a segment, before the first of its lines."""
+        """Print the heading of a segment, before the first of its lines."""
         if segment is not None and segment.path != self._heading:
             self._heading = segment.path
             for line in heading_lines(segment.path, segment.base_offset):

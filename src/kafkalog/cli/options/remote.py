@@ -14,7 +14,7 @@ __all__ = ["remote_options", "tier_of", "with_remote"]
 
 
 def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As `remote`, `layout` and `storage`."""
+    """The options `remote`, `layout` and `storage`."""
     for option in (
         click.option("--storage", "storage", multiple=True, metavar="NAME=VALUE",
                      help="An option of the object store of --remote, such as endpoint=URL; may be repeated."),

@@ -73,7 +73,7 @@ def topic_names(items: Iterable[_Named]) -> list[tuple[str, int]]:
 
 
 def selected(chosen: Selection, items: Iterable[Item], unreadable: Iterable[Finding] = ()) -> list[Item]:
-    """Those items that are meant, in their order; `UnknownName` where something that was named is not among them.
+    """The items that are meant, in their order; `UnknownName` where something that was named is not among them.
 
     What `unreadable` findings are about is there, although it cannot be read.
     """

@@ -11,7 +11,7 @@ __all__ = ["StrictCommand"]
 
 
 class StrictCommand(click.Command):
-    """Of an option that counts once, the last of several would be taken without a word; and '' would be a path."""
+    """A command that refuses an option given twice, of which the last would count without a word, and '' for a path."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As of any command, after a look at what was given."""

@@ -1,4 +1,4 @@
-"""Values in Arrow columns beside what the recording of `fixtures/values` says of them."""
+"""Decoded Arrow columns beside what serializers were given, as the recording writes it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def moment(text: str) -> tuple[str, str]:
     return whole, digits.rstrip("0")
 
 
-def plain_list(column: pa.Array) -> list[Any]:
+def pylist(column: pa.Array) -> list[Any]:
     """Times of nanoseconds as text: Python's own end at microseconds."""
     found: list[Any] = _without_nanoseconds(column).to_pylist()
     return found

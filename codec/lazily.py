@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["homes", "lazily"]
 
+_FUNCTION = type(lambda: None)
+
 
 def homes(package: str) -> dict[str, str]:
     """Public name -> its module; the loader reads the stub, which may lie in an archive."""
@@ -22,12 +24,19 @@ def homes(package: str) -> dict[str, str]:
 
 
 def lazily(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package; `names`: name -> the module it is in."""
+    """The `__getattr__` of a package; `names`: name -> the module it is in.
+
+    Functions examine what a caller hands over; `kafkalog.codec.arguments` says how.
+    """
 
     def find(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(names[name]), name)
+        if isinstance(value, _FUNCTION):
+            from kafkalog.codec.arguments import at_door
+
+            value = at_door(value, package)
         setattr(sys.modules[package], name, value)
         return value
 

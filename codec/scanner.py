@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafkalog.codec.arguments import checked
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
@@ -168,7 +167,7 @@ def offset_behind(source: Source, end: int, next_segment: int | None = None) -> 
 
 
 def offset_behind_next(source: Source, end: int, next_segment: int | None = None) -> int | None:
-    """The same of the header after that one, as far as its size leads."""
+    """The offset that the header after the next one begins with, as far as its size leads."""
     head = source.read(end, LOG_OVERHEAD.size)
     size = entry_size(head, 0) if len(head) == LOG_OVERHEAD.size else 0
     return offset_behind(source, end + size, next_segment) if size >= LOG_OVERHEAD.size + SMALLEST_MESSAGE else None
@@ -188,7 +187,6 @@ def offsets_behind(
     return following, offset_behind_next(source, end, continuity.next_segment)
 
 
-@checked
 def scan(
     buffer: bytes | bytearray | memoryview | Source,
     *,

@@ -1,0 +1,111 @@
+"""Which type decoded keys and values have: decided on the driver, from schemas and the first records of each topic."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.directories.inventory import open_all
+from kafkalog.log.directories.partition import Partition
+from kafkalog.spark.decoded import NOTHING_DECODED, DecodedPart, DecodedParts, spark_type
+from kafkalog.spark.discovery import expand_paths, selected
+from kafkalog.spark.options import JSON, PartFormat, ReadOptions
+from kafkalog.values.decoding import ValueDecoder
+from kafkalog.values.payloads import Framed
+from kafkalog.values.registry import Schema, SchemaRegistry
+from kafkalog.values.sources import find_schemas, read_schemas
+from kafkalog.values.to_arrow import first_frames, messages_of, named_schema, subjects_of
+
+__all__ = ["decided"]
+
+_PARTITIONS_LOOKED_AT = 16
+"""of a topic, until one of them has a frame"""
+_SHOWN = 3
+
+
+def decided(options: ReadOptions) -> DecodedParts:
+    """What the options ask to decode; raises `UsageError` where no one type is right for all that is read."""
+    if not options.formats:
+        return NOTHING_DECODED
+    registry = _registry(options)
+    with needed("decoded columns", "values"):
+        parts = _Deciding(options, registry).parts()
+    return DecodedParts(parts, registry)
+
+
+def _registry(options: ReadOptions) -> SchemaRegistry:
+    if options.schemas is not None:
+        return read_schemas(*expand_paths([options.schemas]), replica=options.replica)
+    return find_schemas(expand_paths(options.paths), options.replica)
+
+
+class _Deciding:
+    def __init__(self, options: ReadOptions, registry: SchemaRegistry) -> None:
+        self._options, self._decoder = options, ValueDecoder(registry)
+
+    def parts(self) -> tuple[DecodedPart, ...]:
+        return tuple(self._part(each) for each in self._options.formats)
+
+    def _part(self, wanted: PartFormat) -> DecodedPart:
+        from kafkalog.values.arrow_column import ColumnDecoder
+
+        if wanted.format == JSON:
+            return DecodedPart(wanted.part, None, b"", pa.string())
+        frames = self._frames(wanted.part)
+        reader = self._reader(wanted, frames)
+        path = self._path(wanted, reader, frames) if reader.type == "PROTOBUF" else b""
+        kind = ColumnDecoder(self._decoder, None, wanted.part, reader, path).type
+        return DecodedPart(wanted.part, reader, path, spark_type(kind, nanoseconds=reader.type == "AVRO"))
+
+    def _frames(self, part: str) -> dict[str | None, list[Framed]]:
+        """Topic -> the first frames of its keys or values."""
+        inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
+        topics: defaultdict[str | None, list[Partition]] = defaultdict(list)
+        for each in selected(inventory.readable(self._options.replica), self._options, all_there=False):
+            topics[each.topic].append(each)
+        found = {}
+        for topic, partitions in topics.items():
+            looked_at = (first_frames(each, part) for each in partitions[:_PARTITIONS_LOOKED_AT])
+            found[topic] = next((frames for frames in looked_at if frames), [])
+        return {topic: frames for topic, frames in found.items() if frames}
+
+    def _reader(self, wanted: PartFormat, frames: dict[str | None, list[Framed]]) -> Schema:
+        registry, part = self._decoder.registry, wanted.part
+        if wanted.schema is not None:
+            return named_schema(registry, wanted.schema)
+        of = {topic: subjects_of(registry, topic, part, each) for topic, each in frames.items()}
+        subjects = sorted({subject for each in of.values() for subject in each})
+        if len(subjects) == 1 and (found := registry.latest(subjects[0])) is not None:
+            return found
+        if subjects:
+            raise UsageError(
+                f"the {part}s of {_listed(sorted(str(topic) for topic, each in of.items() if each))} have schemas of "
+                f"{len(subjects)} subjects, {_listed(subjects)}, and so no one type: {part}Schema names one of them as "
+                f"the type, subscribe chooses topics, and {part}Format=json gives every {part} as JSON text"
+            )
+        known = "and no schemas are there" if not registry.schemas else f"of the {len(registry.schemas)} that are there"
+        raise UsageError(
+            f"the first {part}s of what is read name no schema {known}: schemas says where these are, {part}Schema "
+            f"names the one to read with, and {part}Format=json gives {part}s as JSON text"
+        )
+
+    def _path(self, wanted: PartFormat, reader: Schema, frames: dict[str | None, list[Framed]]) -> bytes:
+        """Which message of a Protobuf schema the records are; the first one where there are none."""
+        found: dict[str, bytes] = {}
+        for topic, each in frames.items():
+            found |= messages_of(self._decoder, each, topic, wanted.part, reader)
+        if len(found) > 1:
+            raise UsageError(
+                f"the {wanted.part}s are messages {_listed(sorted(found))} of subject {reader.subject!r}, and so "
+                f"of no one type: {wanted.part}Format=json gives every {wanted.part} as JSON text"
+            )
+        return next(iter(found.values()), b"")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

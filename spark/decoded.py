@@ -1,0 +1,158 @@
+"""Keys and values as what they say: the types that Spark has for them, and how a task decodes its Arrow batches.
+
+Times of day stay numbers: Spark 4.3 refuses its own type for them in many places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    from kafkalog.values.arrow_column import ColumnDecoder
+    from kafkalog.values.decoding import ValueDecoder
+    from kafkalog.values.registry import Schema, SchemaRegistry
+
+__all__ = ["NOTHING_DECODED", "DecodedBatch", "DecodedPart", "DecodedParts", "spark_type"]
+
+_MICROSECONDS = pa.timestamp("us")
+_LARGEST_PRECISION = 38
+_UINT64 = pa.decimal128(20, 0)
+
+
+def spark_type(kind: pa.DataType, *, nanoseconds: bool = False) -> pa.DataType:
+    """The type that Spark has for one of Arrow's; `nanoseconds`: those of time stay whole, as numbers."""
+
+    def of(kind: pa.DataType) -> pa.DataType:
+        return spark_type(kind, nanoseconds=nanoseconds)
+
+    if pa.types.is_struct(kind):
+        return pa.struct([(each.name, of(each.type)) for each in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(of(kind.value_type))
+    if pa.types.is_map(kind):
+        return pa.map_(pa.string(), of(kind.item_type))
+    if pa.types.is_timestamp(kind):
+        if kind.unit == "ns" and nanoseconds:
+            return pa.int64()
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_decimal256(kind):
+        return pa.string()
+    others = {pa.uint32(): pa.int64(), pa.uint64(): _UINT64, pa.time32("ms"): pa.int32(), pa.time64("us"): pa.int64()}
+    return others.get(kind, kind)
+
+
+def _as_spark(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values of the type that `spark_type` gave; raises `ArrowInvalid` where one has no place in it."""
+    if array.type == kind:
+        return array
+    if pa.types.is_struct(kind):
+        children = [_as_spark(array.field(number), kind.field(number).type) for number in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=array.is_null())
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        array = pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array  # offsets that begin with 0
+        if pa.types.is_list(kind):
+            values = _as_spark(array.values, kind.value_type)
+            return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=array.is_null())
+        items = _as_spark(array.items, kind.item_type)
+        return pa.MapArray.from_arrays(array.offsets, array.keys, items, type=kind, mask=array.is_null())
+    if pa.types.is_timestamp(array.type) and array.type.unit == "ns" and pa.types.is_timestamp(kind):
+        array = pc.floor_temporal(array, unit="microsecond")
+    return array.cast(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedPart:
+    """What was decided of keys or of values; goes to every task."""
+
+    part: str
+    reader: Schema | None
+    """the schema of the column; None for text"""
+    path: bytes
+    """which message of it, in Protobuf"""
+    type: pa.DataType
+
+
+class DecodedBatch(NamedTuple):
+    """Columns of a batch, and why rows of them did not decode."""
+
+    columns: dict[str, pa.Array]
+    problems: dict[int, dict[str, str]]
+    """row -> part -> why; the value is null there"""
+
+
+@dataclass(frozen=True)
+class DecodedParts:
+    """Keys and values that are decoded; makes what decodes those of a topic when they come."""
+
+    parts: tuple[DecodedPart, ...] = ()
+    registry: SchemaRegistry | None = None
+    _columns: dict[tuple[str | None, str], ColumnDecoder] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"parts": self.parts, "registry": self.registry, "_columns": {}}
+
+    @property
+    def types(self) -> dict[str, pa.DataType]:
+        """The type of each part."""
+        return {each.part: each.type for each in self.parts}
+
+    def among(self, names: Sequence[str]) -> DecodedParts:
+        """The parts that are among these columns."""
+        return DecodedParts(tuple(each for each in self.parts if each.part in names), self.registry)
+
+    @cached_property
+    def _decoder(self) -> ValueDecoder:
+        from kafkalog.values.decoding import ValueDecoder
+        from kafkalog.values.registry import SchemaRegistry
+
+        return ValueDecoder(self.registry or SchemaRegistry())
+
+    def _column(self, topic: str | None, part: DecodedPart) -> ColumnDecoder:
+        from kafkalog.values.arrow_column import ColumnDecoder
+
+        found = self._columns.get((topic, part.part))
+        if found is None:
+            found = ColumnDecoder(self._decoder, topic, part.part, part.reader, part.path)
+            self._columns[topic, part.part] = found
+        return found
+
+    def decode(self, batch: pa.RecordBatch, topic: str | None) -> DecodedBatch:
+        """The parts of a batch that has them as bytes, and the headers."""
+        from kafkalog.values.to_arrow import headers_of
+
+        headers = headers_of(batch)
+        columns: dict[str, pa.Array] = {}
+        problems: dict[int, dict[str, str]] = {}
+        for part in self.parts:
+            decoded = self._column(topic, part).decode(batch.column(part.part), headers)
+            told = dict(decoded.problems)
+            columns[part.part] = _fitting(decoded.values, part, told)
+            for row, problem in told.items():
+                problems.setdefault(row, {})[part.part] = problem
+        return DecodedBatch(columns, problems)
+
+
+NOTHING_DECODED = DecodedParts()
+
+
+def _fitting(values: pa.Array, part: DecodedPart, problems: dict[int, str]) -> pa.Array:
+    """The values as Spark has them; one that its type has no place for is null, with a problem."""
+    try:
+        return _as_spark(values, part.type)
+    except pa.ArrowInvalid:
+        singly = []
+    for row in range(len(values)):
+        try:
+            singly.append(_as_spark(values.slice(row, 1), part.type))
+        except pa.ArrowInvalid:
+            problems[row] = f"{part.part}: it does not fit Spark's type of the column"
+            singly.append(pa.nulls(1, part.type))
+    return pa.concat_arrays(singly)
