@@ -68,7 +68,7 @@ class DeltaTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """Of the loaded version."""
+        """The positions of the loaded version."""
         found = {}
         for number in partitions if self._table is not None else ():
             names = [_application(number, each) for each in ("first", "next", "epoch")]

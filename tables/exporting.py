@@ -194,7 +194,7 @@ class _Added:
 
 
 class _StoppedError(Exception):
-    """Another partition of the round has failed."""
+    """A partition stopped because another one of its round has failed."""
 
 
 def _forget(work: Future[_Added]) -> None:

@@ -85,7 +85,7 @@ class IcebergTopicTable:
         return self._settings
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """As the table's property has them."""
+        """The positions in the table's property."""
         if self._table is None:
             return {}
         try:

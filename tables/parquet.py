@@ -92,7 +92,7 @@ class ParquetTable:
         return name.startswith("partition=") and name.removeprefix("partition=").isdigit()
 
     def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
-        """As the manifest has them."""
+        """The positions in the manifest."""
         found: dict[int, Position] = self._manifest.get("positions", {})
         return {each: found[each] for each in partitions if each in found}
 

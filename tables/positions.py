@@ -56,7 +56,7 @@ class Span:
 
     @property
     def number(self) -> int:
-        """Of the partition."""
+        """The number of the partition."""
         return self.partition.partition or 0
 
 

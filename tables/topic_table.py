@@ -128,5 +128,5 @@ def taken(path: str) -> UsageError:
 
 
 def new_id() -> str:
-    """Of a round."""
+    """A new name for a round, which its files have too."""
     return token_hex(8)

@@ -36,7 +36,7 @@ def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
 
 
 def masked_texts(column: pa.Array, names: frozenset[str]) -> tuple[pa.Array, list[int]]:
-    """The same of a column of JSON texts, and the rows that look like JSON and are none: they are null."""
+    """A column of JSON texts with these fields masked, and the rows that look like JSON and are none: they are null."""
     found: list[str | None] = []
     lost = []
     for row, text in enumerate(column.to_pylist()):
