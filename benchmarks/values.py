@@ -15,24 +15,14 @@ from pathlib import Path
 
 import fastavro
 import pyarrow as pa
+from support.orders import ID, SCHEMA
 
 import kafkalog
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.values import arrow_column
 
-SCHEMA = {
-    "type": "record", "name": "Order", "namespace": "bench", "fields": [
-        {"name": "id", "type": "long"}, {"name": "customer", "type": "string"}, {"name": "amount", "type": "double"},
-        {"name": "paid", "type": "boolean"}, {"name": "count", "type": "int"},
-        {"name": "note", "type": ["null", "string"]},
-        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["OPEN", "PAID", "SHIPPED"]}},
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {"name": "tags", "type": {"type": "array", "items": "string"}},
-        {"name": "day", "type": {"type": "int", "logicalType": "date"}},
-    ],
-}  # fmt: skip
-ID, ROWS, RUNS, IN_A_BATCH = 7, 200_000, 3, 500
+ROWS, RUNS, IN_A_BATCH = 200_000, 3, 500
 
 
 def values(count: int) -> Iterable[bytes]:

@@ -33,8 +33,8 @@ _Test = Callable[[Any], bool]
 _INT64 = 2**63
 _SHOWN = 60
 _OPTIONAL = frozenset({
-    "confluent_kafka", "cryptography", "fastavro", "fsspec", "google", "grpc_tools", "numba", "numpy", "pyarrow",
-    "pyruhvro", "pyspark",
+    "confluent_kafka", "cryptography", "deltalake", "fastavro", "fsspec", "google", "grpc_tools", "numba", "numpy",
+    "pyarrow", "pyiceberg", "pyruhvro", "pyspark", "sqlalchemy",
 })  # fmt: skip
 
 

@@ -184,7 +184,7 @@ class FindingCode(enum.StrEnum):
     PAST_REMOVED = "past_removed"
     """what is not known of an earlier moment, because its records have been removed since"""
     OFFSET_BEYOND_LOG_END = "offset_beyond_log_end"
-    """a group has committed an offset that its partition's log here does not reach"""
+    """a group has committed, or a table has, an offset that its partition's log here does not reach"""
     TRANSACTION_HANGING = "transaction_hanging"
     """an open transaction in a partition that its coordinator does not know about"""
     METADATA_INCONSISTENT = "metadata_inconsistent"

@@ -7,6 +7,8 @@ columns are wanted.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -15,14 +17,16 @@ from kafkalog.codec.kernels.loading import kernels_are_loaded
 from kafkalog.codec.limits import MIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-__all__ = ["ENOUGH_BYTES", "headers_are_worth_it", "kernel_is_worth_it"]
+__all__ = ["ENOUGH_BYTES", "headers_are_worth_it", "kernel_is_worth_it", "together"]
 
 ENOUGH_BYTES = 8 * MIB
 """Log bytes from which on the kernel is used."""
 ENOUGH_BATCHES = 4_000
 """Batches from which on it is used where records are not examined; plain Python takes up to 0.1 ms for each."""
+
+_together: ContextVar[int] = ContextVar("kafkalog_together", default=0)
 
 
 @lru_cache(maxsize=1)
@@ -33,7 +37,17 @@ def _fast_is_there() -> bool:
 
 def kernel_is_worth_it(work_bytes: int) -> bool:
     """Whether so many log bytes are worth loading the compiled execution for, and there is one."""
-    return work_bytes >= ENOUGH_BYTES and _fast_is_there()
+    return max(work_bytes, _together.get()) >= ENOUGH_BYTES and _fast_is_there()
+
+
+@contextmanager
+def together(work_bytes: int) -> Iterator[None]:
+    """Whatever is decided within is a part of work on so many log bytes: many small partitions are worth it too."""
+    token = _together.set(work_bytes)
+    try:
+        yield
+    finally:
+        _together.reset(token)
 
 
 def headers_are_worth_it(work_bytes: int, batch_bytes: Callable[[], int]) -> bool:

@@ -147,6 +147,14 @@ def see_schemas(place: Path) -> None:
     print("subjects:", sorted(each.subject for each in kafkalog.read_schemas(place).schemas.values()))
 
 
+def make_tables(data: Path, target: Path) -> None:
+    """Records of a topic as Parquet, each once however often it is asked for."""
+    for _ in range(2):
+        done: kafkalog.ExportResult = kafkalog.export(data, to=target, format="parquet", values="bytes")
+        added: Sequence[kafkalog.ExportedPartition] = done.partitions
+        print("exported:", sum(each.records for each in added), "records")
+
+
 def main(place: Path, controller: Path, broker: Path, remote: Path) -> None:
     """All of it."""
     place.mkdir(parents=True)
@@ -161,6 +169,7 @@ def main(place: Path, controller: Path, broker: Path, remote: Path) -> None:
     lead(controller)
     see_both_tiers(place, broker, remote)
     see_schemas(place / "schemas")
+    make_tables(data, place / "tables")
 
 
 if __name__ == "__main__":

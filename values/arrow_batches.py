@@ -1,7 +1,8 @@
 """Many Avro values of one schema into Arrow at once, by pyruhvro, which is compiled and knows the plain types.
 
 It passes over bytes that are left behind a value.  So each value gets a field more, a number that nobody can guess:
-where that is not what comes out, the value ended before or behind its place.
+where that is not what comes out, the value ended before or behind its place.  It also cuts numbers of more than 32 bits
+where the schema has an int or a date: those are read as longs, which have the same form, and made smaller afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["BatchDecoder", "batch_decoder", "only_id"]
 
 _PLAIN = {"boolean", "int", "long", "float", "double", "string"}
 """of others it knows some, and stops the program at the rest"""
-_LOGICAL = {"date", "timestamp-millis", "timestamp-micros"}
+_LOGICAL = {"timestamp-millis", "timestamp-micros"}
+_AS_LONG = {"int": "long"}
 _END = "kafkalogEnd"
 _LENGTH = 9
 """bytes of the number: nine bytes of seven bits"""
@@ -62,7 +64,7 @@ def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]]
     """The schema if all of it is plain, with references put in; else None."""
     if isinstance(schema, str):
         if schema in _PLAIN:
-            return schema
+            return _AS_LONG.get(schema, schema)
         found = references.get(full_name(schema, namespace)) or references.get(schema)
         return None if found is None else _part(*found, references, seen)
     if isinstance(schema, list):
@@ -74,6 +76,8 @@ def _part(schema: Any, namespace: str, references: Mapping[str, tuple[Any, str]]
     if not isinstance(kind, str):
         return None
     if kind in _PLAIN:
+        if kind in _AS_LONG:
+            return _AS_LONG[kind] if logical in (None, "date") else None
         return kind if logical is None else ({"type": kind, "logicalType": logical} if logical in _LOGICAL else None)
     if kind in ("array", "map"):
         name = "items" if kind == "array" else "values"
@@ -111,6 +115,7 @@ class BatchDecoder:
 
     def __init__(self, decode: Any, schema: str, type: pa.DataType) -> None:
         self._decode, self._schema, self._type = decode, schema, type
+        self._numbers = _with_numbers(type)
         encoded = bytearray(byte | 0x80 for byte in secrets.token_bytes(_LENGTH))
         encoded[-1] = encoded[-1] & 0x7F | 0x40
         self._end = bytes(encoded)
@@ -134,6 +139,17 @@ class BatchDecoder:
             if marks.null_count or pc.min_max(marks).as_py() != {"min": self._number, "max": self._number}:
                 return None
             names = found.schema.names[:-1]
-            return pa.StructArray.from_arrays(found.columns[:-1], names).cast(self._type)
+            return pa.StructArray.from_arrays(found.columns[:-1], names).cast(self._numbers).cast(self._type)
         except Exception:  # noqa: BLE001  errors of all kinds, and each value is looked at then
             return None
+
+
+def _with_numbers(type: pa.DataType) -> pa.DataType:
+    """The same type with the numbers that dates are: Arrow makes dates of nothing larger."""
+    if pa.types.is_struct(type):
+        return pa.struct([(each.name, _with_numbers(each.type)) for each in type])
+    if pa.types.is_list(type):
+        return pa.list_(_with_numbers(type.value_type))
+    if pa.types.is_map(type):
+        return pa.map_(pa.string(), _with_numbers(type.item_type))
+    return pa.int32() if pa.types.is_date32(type) else type

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Header
@@ -29,6 +30,8 @@ __all__ = ["SCHEMA_TYPE", "ColumnDecoder", "Decoded"]
 SCHEMA_TYPE = pa.struct([("id", pa.int32()), ("type", pa.string()), ("subject", pa.string())])
 TOGETHER = 16
 """values of a schema from which on they are decoded together"""
+_NOT_PLAIN = r"^[ \t\r\n]*[\[{]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x{80}-\x{9f}]"
+"""what may be JSON, begins with a frame, or has control characters: see `payloads` and `json_values`"""
 _SECOND = timedelta(seconds=1)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
@@ -82,13 +85,24 @@ class ColumnDecoder:
 
     def decode(self, column: pa.Array, headers: Sequence[Sequence[Header]] | None) -> Decoded:
         """One value for each, and why not; `headers`: None where no record has any."""
-        if headers is None and (whole := self._whole(column)) is not None:
+        if headers is None and (whole := self._texts(column) if self._is_text else self._whole(column)) is not None:
             return whole
         return self._rows(column.to_pylist(), headers or [()] * len(column))
 
+    @staticmethod
+    def _texts(column: pa.Array) -> Decoded | None:
+        """A column of plain text, as keys often are, without a look at each."""
+        try:
+            texts = column.cast(pa.string())
+        except pa.ArrowInvalid:  # not UTF-8
+            return None
+        if len(column) < TOGETHER or pc.any(pc.match_substring_regex(texts, _NOT_PLAIN)).as_py():
+            return None
+        return Decoded(texts, pa.nulls(len(column), SCHEMA_TYPE), {})
+
     def _whole(self, column: pa.Array) -> Decoded | None:
         """A column whose values are all of one plain schema, without a look at each."""
-        id = None if self._is_text or len(column) < TOGETHER else only_id(column)
+        id = None if len(column) < TOGETHER else only_id(column)
         if id is None:
             return None
         try:

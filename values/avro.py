@@ -29,6 +29,8 @@ _LONGEST_VARINT = 10
 _LARGEST_DECIMAL = 1024
 _DAY_MS, _DAY_US = 86_400_000, 86_400_000_000
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1, tzinfo=UTC), date(1970, 1, 1).toordinal()
+_NAMED = "__named_schemas"
+"""where fastavro keeps the named types of a schema that it has parsed"""
 _left = threading.local()
 
 Reader = Callable[[Any, Any, Any], Any]
@@ -143,6 +145,39 @@ class _Bounded(BytesIO):
         return data
 
 
+class _Branches(list[Any]):
+    """The branches of a union, without those that Python counts from the end.
+
+    fastavro takes a negative number of a branch as Python does, so that a broken value would become another one.  Its
+    compiled code adds the length to it before it asks, which is why that is 0 here.
+    """
+
+    def __getitem__(self, number: Any) -> Any:
+        if number < 0:
+            raise UndecodableError("a union has a number that no branch has")
+        return super().__getitem__(number)
+
+    def __len__(self) -> int:
+        return 0
+
+
+def _guarded(schema: Any) -> Any:
+    """A parsed schema with its unions as `_Branches`."""
+    if isinstance(schema, list):
+        return _Branches(map(_guarded, schema))
+    if not isinstance(schema, dict):
+        return schema
+    made = {**schema}
+    for name in ("type", "items", "values"):
+        if name in made:
+            made[name] = _guarded(made[name])
+    if "fields" in made:
+        made["fields"] = [{**each, "type": _guarded(each["type"])} for each in made["fields"]]
+    if _NAMED in made:
+        made[_NAMED] = {name: _guarded(each) for name, each in made[_NAMED].items()}
+    return made
+
+
 class AvroDecoder:
     """Payloads of one Avro schema."""
 
@@ -150,7 +185,7 @@ class AvroDecoder:
         """`typed`: values are what Arrow takes.  Raises `UndecodableError` for what is not a schema."""
         made, self._is_recursive = prepare(schema, references, typed=typed)
         try:
-            self._schema = parse_schema(made)
+            self._schema = _guarded(parse_schema(made))
         except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError, RecursionError):
             raise UndecodableError("its Avro schema is not one") from None
 

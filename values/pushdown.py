@@ -5,8 +5,10 @@ So no filter is taken apart here, and what Arrow cannot judge only makes more be
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +20,7 @@ from kafkalog.codec.model import NO_END
 __all__ = ["Reach"]
 
 _FORMAT, _NOWHERE = ds.IpcFileFormat(), LocalFileSystem()
+_HEXADECIMAL, _MOST_VALUES = re.compile(r"\b[0-9A-F]*\b"), 1000
 _FIRST_TIME, _LAST_TIME = -62_135_596_800_000, 253_402_300_800_000
 """ms since 1970 of the years 1 and 10000"""
 
@@ -43,6 +46,24 @@ class Reach:
         return self.may_pass(
             column.is_null() if value is None else column == pa.scalar(value, self.schema.field(name).type)
         )
+
+    def only_values(self, name: str) -> list[bytes] | None:
+        """The only values of a column of bytes that rows can have to pass; None where others pass, or null.
+
+        The text of a filter shows bytes in hexadecimal digits: whatever looks like that is tried, and Arrow says
+        whether anything between those passes.
+        """
+        found = sorted({
+            bytes.fromhex(text) for text in _HEXADECIMAL.findall(str(self.filter)) if not len(text) % 2
+        })  # fmt: skip
+        if len(found) > _MOST_VALUES or self.filter is None or self.may_pass(ds.field(name).is_null()):
+            return None
+        column, scalars = ds.field(name), [pa.scalar(each, pa.binary()) for each in found]
+        between = [(column > low) & (column < high) for low, high in pairwise(scalars)]
+        outside = [column < scalars[0], column > scalars[-1]] if scalars else [column.is_valid()]
+        if any(self.may_pass(each) for each in (*between, *outside)):
+            return None
+        return [each for each in found if self.may_pass(column == pa.scalar(each, pa.binary()))]
 
     def start_offset(self) -> int:
         """Below it no row passes."""

@@ -21,8 +21,10 @@ __all__ = ["OWN_TOPICS", "SCHEMAS_TOPIC", "SchemaLog", "SchemaRecord", "loaded_j
 SCHEMAS_TOPIC = "_schemas"
 OWN_TOPICS = frozenset({*COORDINATOR_TOPICS, CLUSTER_METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC, SCHEMAS_TOPIC})
 """Kafka's own and the registry's, whose keys and values are in formats of their own"""
-_KNOWN = {"NOOP", "SCHEMA", "CONFIG", "MODE", "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT"}
-_REST = ("metadata", "ruleSet", "schemaTags")
+_KNOWN = {"NOOP", "SCHEMA", "CONFIG", "MODE", "DELETE_SUBJECT", "CLEAR_SUBJECT", "CONTEXT", "ASSOC"}
+_WHOLE = {"ASSOC", "CONTEXT"}
+"""types of key that are kept, and that mean nothing for what a registry has of schemas"""
+_REST = ("metadata", "ruleSet")
 _TYPES = 2**31 - 1
 
 
@@ -91,6 +93,8 @@ def parse_record(key: bytes | None, value: bytes | None, offset: int, timestamp:
     subject = None if fields.get("subject") is None else _text(fields, "subject")
     if kind in ("SCHEMA", "DELETE_SUBJECT", "CLEAR_SUBJECT") and subject is None:
         raise _Invalid(f"a key of type {kind} names no subject")
+    if kind in _WHOLE:
+        subject = json.dumps(fields, sort_keys=True)
     version = _number(fields, "version") if kind == "SCHEMA" else None
     content = None if value is None else _object(value, "the value")
     return SchemaRecord(LogicalKey(kind, subject, version), content, key, value, offset, timestamp)

@@ -184,7 +184,7 @@ def _call(fields: dict[str, Any], registry: SchemaRegistry) -> None:
         schema = Schema(
             subject=subject, version=int(body["version"]), id=int(body["id"]), text=str(body["schema"]),
             type=str(body.get("schemaType") or "AVRO"), references=references,
-            rest={name: body[name] for name in ("metadata", "ruleSet", "schemaTags") if name in body},
+            rest={name: body[name] for name in ("metadata", "ruleSet") if name in body},
         )  # fmt: skip
         registry.schemas[schema.subject, schema.version] = schema
         return

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.thresholds import together
 from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
+from kafkalog.log.writing.choosing_partitions import Partitioner
+from kafkalog.values.key_places import KeyPlaces
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.schema_log import OWN_TOPICS
 from kafkalog.values.sources import find_schemas
@@ -42,6 +45,12 @@ class KafkaTable:
     * `paths`: log directories, partitions or segments; `topics`: names or patterns [all but Kafka's own]
     * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `findings`: as
       `Partition.to_arrow` has them; with `values="auto"` all partitions have to have the same types
+    * `start_timestamp`, `end_timestamp`: as `Partition.to_arrow` has them, which bounds what is read at both ends
+    * `partitioner`: each key lies in the partition that this one sends it to among `partition_count`, as
+      `kafkalog.partition_for_key` (`murmur2`) or `legacy_partition` (`hash`) do, or a function of key and number; a key
+      that a filter asks for is then looked for in that partition alone.  Nothing in a log proves it: do not give it for
+      a topic whose number of partitions has grown, or that has several producers with partitioners of their own
+    * `partition_count`: of each topic [what the cluster's metadata in `paths` says]
     * `replica`: which directory to read if a topic-partition is in two of them
     """
 
@@ -56,6 +65,10 @@ class KafkaTable:
         values_schema: str | int | Schema | None = None,
         isolation_level: str = READ_UNCOMMITTED,
         findings: list[Finding] | None = None,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+        partitioner: Partitioner | None = None,
+        partition_count: int | None = None,
         replica: str | None = None,
     ) -> None:
         names = [topics] if isinstance(topics, str) else list(topics or ())
@@ -70,17 +83,44 @@ class KafkaTable:
         if values == "auto" and schemas is None:
             schemas = find_schemas([*map(str, paths)], replica)
         self._findings = findings
-        self._always: dict[str, Any] = {"isolation_level": isolation_level}
+        self._always: dict[str, Any] = {
+            "isolation_level": isolation_level, "start_timestamp": start_timestamp, "end_timestamp": end_timestamp,
+        }  # fmt: skip
         self._options: dict[str, Any] = {"values": values}
+        self._named: dict[str | None, dict[str, Any]] = {}
         if values == "auto":
-            self._options |= {"schemas": schemas, "key_schema": key_schema, "values_schema": values_schema}
+            self._options["schemas"] = schemas
+            self._named = self._column_schemas(schemas, key_schema, values_schema)
+        self._places = None if partitioner is None else KeyPlaces.of(
+            inventory, self.partitions, partitioner, partition_count
+        )  # fmt: skip
         self._columns = None if columns is None else tuple(columns)
         self.schema = self._one_schema()
+
+    def _column_schemas(self, schemas: SchemaRegistry | None, *named: Any) -> dict[str | None, dict[str, Any]]:
+        """For each topic what its keys and values are read as; what has no topic has one of its own."""
+        with needed("a table", "fast"):
+            from kafkalog.values.decoding import ValueDecoder
+            from kafkalog.values.to_arrow import column_schema
+
+        decoder, found = ValueDecoder(schemas or SchemaRegistry()), dict[str | None, dict[str, Any]]()
+        for topic in {each.topic for each in self.partitions} - {None}:
+            some = [each for each in self.partitions if each.topic == topic]
+            found[topic] = {
+                f"{part}_schema" if part == "key" else "values_schema": column_schema(decoder, some, part, given)
+                for part, given in zip(_PARTS, named, strict=True)
+            }
+        found[None] = dict(zip(("key_schema", "values_schema"), named, strict=True))
+        return found
+
+    def _of(self, partition: Partition) -> dict[str, Any]:
+        return self._options | self._named.get(partition.topic, {})
 
     def _one_schema(self) -> pa.Schema:
         found: dict[pa.Schema, str] = {}
         for each in self.partitions:
-            schema = each.to_arrow(self._columns, findings=[], **self._always, **self._options).schema.remove_metadata()
+            options = self._always | self._of(each) | {"start_timestamp": None, "end_timestamp": None}
+            schema = each.to_arrow(self._columns, findings=[], **options).schema.remove_metadata()
             found.setdefault(schema, each.topic or each.path)
         if len(found) > 1:
             raise UsageError(
@@ -98,23 +138,32 @@ class KafkaTable:
         is_decoded = self._options["values"] != "bytes"
         parts = {part for part in _PARTS if is_decoded and part in self.schema.names and _BESIDE[part] & set(asked)}
         wanted = [each for each in self.schema.names if each in parts or (each in asked and each not in _SAID)]
-        options = self._options if parts else {}
         with needed("a table", "fast"):
             from kafkalog.values.pushdown import Reach
 
         reach = Reach(filter, self.schema)
         bounds = self._always if filter is None else self._always | self._bounds(reach)
+        with_key = self._places is not None and not is_decoded and "key" in self.schema.names
+        keys = reach.only_values("key") if with_key else None
+        work_bytes = sum(each.size for each in self.partitions)
         for each in self.partitions:
+            if self._places is not None and keys is not None and not self._places.may_hold(each, keys):
+                continue
             if filter is None or self._may_hold(reach, each):
-                for batch in each.to_arrow(wanted or ["offset"], findings=self._findings, **bounds, **options):
+                options = bounds | (self._of(each) if parts else {})
+                reader = each.to_arrow(wanted or ["offset"], findings=self._findings, **options)
+                with together(work_bytes):
+                    batch = next(reader, None)
+                while batch is not None:
                     yield batch.select(asked)
+                    batch = next(reader, None)
 
     def _bounds(self, reach: Reach) -> dict[str, Any]:
         names, found = set(self.schema.names), dict[str, Any]()
         if "offset" in names:
             found = {"start_offset": reach.start_offset(), "end_offset": reach.end_offset()}
         if "timestamp" in names and (start := reach.start_timestamp()) is not None:
-            found["start_timestamp"] = start
+            found["start_timestamp"] = max(start, self._always["start_timestamp"] or start)
         return found
 
     def _may_hold(self, reach: Reach, partition: Partition) -> bool:

@@ -7,6 +7,7 @@ that.  What does not decode is null, with its bytes and the reason beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -28,16 +29,26 @@ if TYPE_CHECKING:
     from kafkalog.values.arrow_column import ColumnDecoder, Decoded
 
 __all__ = [
-    "DecodedReader", "NamedSchema", "decoded_reader", "first_frames", "headers_of", "messages_of", "named_schema",
-    "subjects_of",
+    "ColumnSchema", "DecodedReader", "NamedSchema", "column_schema", "decoded_reader", "first_frames", "headers_of",
+    "messages_of", "named_schema", "subjects_of",
 ]  # fmt: skip
 
 NamedSchema = str | int | Schema
 """A subject (its latest version), an id, or a schema of a registry"""
-_LOOKED_AT = 1000
-"""records, where no subject has the topic's name"""
+_LOOKED_AT, _LEAST = 1000, 20
+"""records, of all partitions together and of each at least, where no subject has the topic's name"""
 _PARTS = ("key", "value")
 _MOST_PROBLEMS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSchema:
+    """What gives a column its type, chosen once for all partitions of a topic."""
+
+    reader: Schema | None
+    """None: the column is text"""
+    path: bytes = b""
+    """of a Protobuf schema, which of its messages"""
 
 
 def decoded_reader(
@@ -46,8 +57,8 @@ def decoded_reader(
     columns: Iterable[str] | None = None,
     findings: list[Finding] | None = None,
     schemas: SchemaRegistry | None = None,
-    key_schema: NamedSchema | None = None,
-    values_schema: NamedSchema | None = None,
+    key_schema: NamedSchema | ColumnSchema | None = None,
+    values_schema: NamedSchema | ColumnSchema | None = None,
 ) -> pa.RecordBatchReader:
     """See `Partition.to_arrow`, with `values="auto"`; `read` gives the columns with bytes."""
     if not isinstance(schemas, SchemaRegistry | None):
@@ -65,21 +76,33 @@ def decoded_reader(
     return pa.RecordBatchReader.from_batches(reader.schema, iter(reader))
 
 
-def _column(decoder: ValueDecoder, partition: Partition, part: str, named: NamedSchema | None) -> ColumnDecoder:
+def _column(
+    decoder: ValueDecoder, partition: Partition, part: str, named: NamedSchema | ColumnSchema | None
+) -> ColumnDecoder:
     from kafkalog.values.arrow_column import ColumnDecoder
 
-    frames = first_frames(partition, part)
-    reader = (
-        named_schema(decoder.registry, named)
-        if named is not None
-        else _chosen(decoder, partition.topic, part, frames)
-    )
+    chosen = named if isinstance(named, ColumnSchema) else column_schema(decoder, [partition], part, named)
+    return ColumnDecoder(decoder, partition.topic, part, chosen.reader, chosen.path)
+
+
+def column_schema(
+    decoder: ValueDecoder, partitions: Sequence[Partition], part: str, named: NamedSchema | None = None
+) -> ColumnSchema:
+    """What the keys or values of a topic's partitions are read as: what is named, or what their first records use."""
+    topic = partitions[0].topic
+    reader = None if named is None else named_schema(decoder.registry, named)
+    if reader is not None and reader.type != "PROTOBUF":
+        return ColumnSchema(reader)
+    most = max(_LOOKED_AT // len(partitions), _LEAST)
+    frames = [each for one in partitions for each in first_frames(one, part, most)]
+    reader = reader or _chosen(decoder, topic, part, frames)
     paths = [b""]
     if reader is not None and reader.type == "PROTOBUF":
-        paths = [*messages_of(decoder, frames, partition.topic, part, reader).values()] or paths
+        with needed("decoded values", "values"):
+            paths = [*messages_of(decoder, frames, topic, part, reader).values()] or paths
         if len(paths) > 1 and named is None:
             reader = None  # several messages of one schema have no type in common
-    return ColumnDecoder(decoder, partition.topic, part, reader, paths[0])
+    return ColumnSchema(reader, paths[0])
 
 
 def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
@@ -94,10 +117,10 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
     return found
 
 
-def first_frames(partition: Partition, part: str) -> list[Framed]:
+def first_frames(partition: Partition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
     """The frames of the first keys or values that have one."""
     found = []
-    for record in islice(partition.records(), _LOOKED_AT):
+    for record in islice(partition.records(), most):
         data = record.key if part == "key" else record.value
         try:
             frame = None if data is None else framed(data, record.headers, part)

@@ -30,3 +30,27 @@ def tree_seconds(root: int) -> float | None:
         total += seconds[number]
         left += children.get(number, [])
     return total
+
+
+def tree_read(root: int, what: str = "read_bytes") -> int:
+    """Bytes that `root` and its descendants, as far as they are still there, have had from a disk.
+
+    With `what="rchar"` those that they asked the system for, whatever it read ahead.
+    """
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[_PARENT]), []).append(int(path.parent.name))
+    total, left = 0, [root]
+    while left:
+        number = left.pop()
+        left += children.get(number, [])
+        try:
+            lines = Path(f"/proc/{number}/io").read_text(encoding="ascii").splitlines()
+        except OSError:
+            continue
+        total += sum(int(each.split()[1]) for each in lines if each.startswith(f"{what}:"))
+    return total

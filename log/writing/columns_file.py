@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -48,14 +48,25 @@ class ColumnsFile:
 
     `path` must not exist and must not lie in a log directory, where a broker would meet it, nor in what is `examined`;
     `UsageError` otherwise.  Its name decides between Arrow's two formats: `.arrows` is a stream.  Raises `StorageError`
-    for I/O.
+    for I/O.  `options` are those of pyarrow's `ParquetWriter`; `anywhere`: the caller has examined the place already.
     """
 
-    def __init__(self, path: str, schema: pa.Schema, *, parquet: bool, examined: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        path: str,
+        schema: pa.Schema,
+        *,
+        parquet: bool,
+        examined: Sequence[str] = (),
+        options: Mapping[str, Any] | None = None,
+        anywhere: bool = False,
+    ) -> None:
         self.path = path
         if os.path.lexists(path):
             raise UsageError(f"{path} already exists; only a new file can be written")
-        require_outside(path, examined)
+        if not anywhere:
+            require_outside(path, examined)
+        self._options = {"compression": "zstd", **(options or {})}
         self._file = NewFile(path)
         self._stream = _Stream(self._file)
         try:
@@ -68,14 +79,23 @@ class ColumnsFile:
         if parquet:
             import pyarrow.parquet as pq
 
-            return pq.ParquetWriter(self._stream, schema, compression="zstd")
+            return pq.ParquetWriter(self._stream, schema, **self._options)
         if self.path.endswith(".arrows"):
             return pa.ipc.new_stream(self._stream, schema)
         return pa.ipc.new_file(self._stream, schema)
 
+    @property
+    def size(self) -> int:
+        """Bytes that were written."""
+        return self._file.size
+
     def write(self, batch: pa.RecordBatch) -> None:
         """Append the rows of a batch."""
         self._writer.write_batch(batch)
+
+    def write_table(self, table: pa.Table) -> None:
+        """Append the rows of a table; in Parquet as one row group, if they are no more than `row_group_size` of it."""
+        self._writer.write_table(table)
 
     def __enter__(self) -> Self:
         return self

@@ -222,6 +222,9 @@ from kafkalog.recovery.undoing import undo as undo
 from kafkalog.reporting.making import Report as Report
 from kafkalog.reporting.making import report as report
 from kafkalog.reporting.verdict import ReportVerdict as ReportVerdict
+from kafkalog.tables.exporting import ExportedPartition as ExportedPartition
+from kafkalog.tables.exporting import ExportResult as ExportResult
+from kafkalog.tables.exporting import export as export
 from kafkalog.tiers.layouts import open_tier as open_tier
 from kafkalog.tiers.lineage import RemoteStretch as RemoteStretch
 from kafkalog.tiers.metadata import RemoteMetadata as RemoteMetadata

@@ -17,6 +17,8 @@ from kafkalog.values.tables import KafkaTable
 
 __all__ = ["dataset"]
 
+_CHEAP = ("topic", "partition", "offset")
+
 
 class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     """What DuckDB asks of a dataset: its schema, and a scanner of some columns and rows."""
@@ -26,17 +28,19 @@ class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns."""
-        return self._table.schema
+        """All columns; DuckDB counts rows by the first one, so that is one which costs nothing."""
+        schema = self._table.schema
+        first = [each for each in _CHEAP if each in schema.names]
+        return pa.schema([schema.field(each) for each in dict.fromkeys([*first, *schema.names])])
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **options: Any) -> ds.Scanner:
         """Rows that pass the filter, which DuckDB does not apply again."""
-        names = [each for each in self.schema.names if columns is None or each in columns]
-        needed = self.schema.names if filter is not None else names
+        names = [each for each in self._table.schema.names if columns is None or each in columns]
+        needed = self._table.schema.names if filter is not None else names
         if filter is not None:
             needed = [each for each in needed if each in names or _mentions(filter, each)]
         reader = self._table.reader(needed, filter)
-        return ds.Scanner.from_batches(reader, columns=columns, filter=filter)
+        return ds.Scanner.from_batches(reader, columns=self.schema.names if columns is None else columns, filter=filter)
 
 
 def _mentions(filter: Any, name: str) -> bool:

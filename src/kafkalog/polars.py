@@ -83,6 +83,8 @@ def _literal(literal: Any, name: str) -> pa.Scalar | None:
     ((kind, value),) = literal.items()
     if kind in ("Scalar", "Dyn"):
         ((kind, value),) = value.items()
+    if name == "key":
+        return pa.scalar(bytes(value), pa.binary()) if kind == "Binary" else None
     if name == "timestamp" and kind.startswith("Datetime"):
         number, unit, *_ = value
         return pa.scalar(number * _MICROSECONDS[unit], pa.timestamp("us", "UTC")) if _MICROSECONDS[unit] else None

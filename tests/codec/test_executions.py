@@ -331,3 +331,12 @@ def test_a_record_larger_than_the_bound_is_not_copied() -> None:
     (large,) = (piece for piece in found if isinstance(piece, pa.RecordBatch) and piece["offset"].to_pylist() == [1])
     begin = pa.py_buffer(part.payload).address
     assert begin < large["value"].buffers()[2].address < begin + len(content)
+
+
+def test_much_small_work_together_is_worth_the_kernel() -> None:
+    from kafkalog.codec import thresholds
+
+    assert not thresholds.kernel_is_worth_it(1000)
+    with thresholds.together(thresholds.ENOUGH_BYTES):
+        assert thresholds.kernel_is_worth_it(1000)
+    assert not thresholds.kernel_is_worth_it(1000)

@@ -38,6 +38,8 @@ HELD = {
     "kafkalog.log.writing.loading.Loaded": "a log that is open",
     "kafkalog.values.arrow_column._Way": "functions that are asked",
     "kafkalog.values.arrow_column.Decoded": "columns of Arrow's",
+    "kafkalog.tables.exporting._TopicExport": "a table that is written to",
+    "kafkalog.tables.rows.Rows": "columns of Arrow's",
     "kafkalog.spark.decoded.DecodedBatch": "columns of Arrow's",
     "kafkalog.values.pushdown.Reach": "an expression of Arrow's",
     "kafkalog.tiers.both.BothTiers": "a remote tier, which is listed and mounted",

@@ -1,8 +1,10 @@
 """A strict stand-in for the calls of Confluent's Schema Registry that an import makes.
 
-It keeps the rules of `ModeResource`, `SubjectVersionsResource`, `ConfigResource` and `KafkaSchemaRegistry`: IMPORT only
-while there is no schema, ids and versions only in IMPORT, references first, one schema for each id, and no deletion of
-what something that is not deleted refers to.
+It keeps the rules of `ModeResource`, `SubjectVersionsResource`, `ConfigResource` and `KafkaSchemaRegistry` (their
+sources of 2026): into IMPORT only while there is no schema, unless that is the mode already; ids only in IMPORT,
+references first, one schema for each id, and no deletion of what something that is not deleted refers to.  It is
+stricter in three points: it refuses members that a registry passes over, and a version that is there already; and it
+takes what is registered as the whole of it.
 """
 
 from __future__ import annotations
@@ -13,8 +15,18 @@ from typing import Any
 from urllib.parse import unquote
 
 _LEVELS = {"NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"}
-_MODES = {"READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT"}
-_BODY = {"schema", "schemaType", "references", "id", "version", "metadata", "ruleSet", "schemaTags"}
+_MODES = {"READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD"}
+_BODY = {
+    "schema", "schemaType", "references", "id", "version", "metadata", "ruleSet", "schemaTagsToAdd",
+    "schemaTagsToRemove", "propagateSchemaTags",
+}  # fmt: skip
+_CONFIG = {
+    "compatibility", "alias", "aliasForDeks", "normalize", "validateFields", "validateNewSchemas", "validateRules",
+    "compatibilityPolicy", "compatibilityGroup", "defaultMetadata", "overrideMetadata", "defaultRuleSet",
+    "overrideRuleSet",
+}  # fmt: skip
+"""The members of `RegisterSchemaRequest` and `ConfigUpdateRequest`; a registry passes over others, and loses them."""
+_ONE_SCHEMA = ("schema", "schemaType", "references", "metadata", "ruleSet")
 
 
 class RefusedError(Exception):
@@ -45,32 +57,39 @@ class ImportRegistry:
         else:
             raise RefusedError(f"404 {method} {path}")
 
-    def mode_of(self, subject: str) -> str:
+    def mode_of(self, subject: str | None) -> str:
         return self.modes.get(subject, self.modes.get(None, "READWRITE"))
 
     def _mode(self, subject: str | None, body: dict[str, Any]) -> None:
         if set(body) != {"mode"} or body["mode"] not in _MODES:
             raise RefusedError("42204 invalid mode")
-        if body["mode"] == "IMPORT" and any(subject in (None, each) for each, _ in self.schemas.keys() - self.deleted):
+        if body["mode"] == "FORWARD" and subject is not None:
+            raise RefusedError("42204 Forward mode only supported on global level")
+        there = any(subject in (None, each) for each, _ in self.schemas.keys() - self.deleted)
+        if body["mode"] == "IMPORT" and self.mode_of(subject) != "IMPORT" and there:
             raise RefusedError("42205 cannot import: found existing subjects")
         self.modes[subject] = body["mode"]
 
     def _config(self, subject: str | None, body: dict[str, Any]) -> None:
-        if body.get("compatibility", "NONE") not in _LEVELS or "compatibilityLevel" in body:
+        if set(body) - _CONFIG:
+            raise RefusedError("422 unrecognized field")
+        if body.get("compatibility", "NONE") not in _LEVELS:
             raise RefusedError("42203 invalid compatibility level")
         self.config[subject] = body
 
     def _register(self, subject: str, body: dict[str, Any]) -> None:
         if set(body) - _BODY:
             raise RefusedError("422 unrecognized field")
-        if self.mode_of(subject) != "IMPORT":
+        if self.mode_of(subject) not in ("IMPORT", "FORWARD"):
             raise RefusedError("42205 ids and versions are taken in IMPORT mode only")
         if not isinstance(body["schema"], str) or not body["schema"] or body["version"] < 1 or body["id"] < 0:
             raise RefusedError("42201 invalid schema")
         for each in body.get("references", ()):
             if (each["subject"], each["version"]) not in self.schemas.keys() - self.deleted:
                 raise RefusedError(f"42201 no schema reference found for subject {each['subject']!r}")
-        if any(other["id"] == body["id"] and other["schema"] != body["schema"] for other in self.schemas.values()):
+        said = [body.get(name) for name in _ONE_SCHEMA]
+        others = [each for each in self.schemas.values() if each["id"] == body["id"]]
+        if any([each.get(name) for name in _ONE_SCHEMA] != said for each in others):
             raise RefusedError(f"42205 overwrite new schema with id {body['id']} is not permitted")
         if (subject, body["version"]) in self.schemas:
             raise RefusedError("42205 this version is there")

@@ -138,6 +138,9 @@ def tiered(scratch: Path) -> Iterator[Run]:
     values = unpack_values(scratch / "values")
     yield "schemas", kafkalog("schemas", "--json", values)
     yield "dump", kafkalog("dump", "--json", "--values", "auto", values)
+    for _ in range(2):
+        wanted = ("--format", "parquet", "--to", scratch / "tables", "-t", "references-cedar")
+        yield "export", kafkalog("export", "--json", *wanted, values)
     yield "verify", kafkalog("verify", "--json", root / "broker", "--remote", root / "remote")
     yield "find", kafkalog("find", "--json", "--offset", 5, root / "broker", "--remote", root / "remote")
     yield "dump", kafkalog("dump", "--json", "-n", 20, root / "broker", "--remote", root / "remote")

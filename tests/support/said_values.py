@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import datetime
 import math
+import re
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+
+_CLOCK = re.compile(r"\d\d:\d\d:\d\d\.\d+")
 
 
 def said(value: Any, type: pa.DataType) -> Any:
@@ -21,7 +24,7 @@ def said(value: Any, type: pa.DataType) -> Any:
             (found,) = [said(value[each.name], each.type) for each in type if value[each.name] is not None] or [None]
             return found
         return {each.name: said(value[each.name], each.type) for each in type}
-    if pa.types.is_list(type):
+    if pa.types.is_list(type) or pa.types.is_large_list(type):
         return [said(each, type.value_type) for each in value]
     if pa.types.is_map(type):
         return {name: said(each, type.item_type) for name, each in value}
@@ -45,6 +48,8 @@ def same(wanted: Any, found: Any) -> bool:
         return len(wanted) == len(found) and all(map(same, wanted, found))
     if isinstance(wanted, str) and isinstance(found, str) and "T" in wanted and wanted[:4].isdigit():
         return moment(wanted) == moment(found)
+    if isinstance(wanted, str) and isinstance(found, str) and _CLOCK.fullmatch(wanted):
+        return wanted.rstrip("0") == found.rstrip("0")
     if isinstance(wanted, int) and isinstance(found, str):
         return found == str(wanted)  # a number of an enum that has no name, among names
     return bool(wanted == found)

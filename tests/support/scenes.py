@@ -10,7 +10,7 @@ from pathlib import Path
 import damage
 import kafkalog
 from broker_dirs import brokers, own_copy
-from fixture_data import unpack_replicas, unpack_tiered
+from fixture_data import unpack_replicas, unpack_tiered, unpack_values
 from quorums import copied, tear
 
 __all__ = ["SCENES"]
@@ -273,6 +273,15 @@ def quick_start(directory: Path) -> None:
     own_copy(brokers("4.1.1/txn")[0], directory / "data")
 
 
+def analyst(directory: Path) -> None:
+    """The same, and a topic of Avro values with the schemas beside it."""
+    quick_start(directory)
+    values = unpack_values(directory / "values")
+    (values / "references-cedar-0").rename(directory / "data" / "people-0")
+    (values / "_schemas-0").rename(directory / "data" / "_schemas-0")
+    shutil.rmtree(directory / "values")
+
+
 def readme(directory: Path) -> None:
     """What a killed broker and a bad disk have left."""
     own_copy(brokers("4.1.1/torn")[0], directory / "data")
@@ -302,6 +311,7 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "power-cut": dead_cluster,
     "backup": backup,
     "quick-start": quick_start,
+    "analyst": analyst,
     "readme": readme,
     "quorum": quorum,
     "lost-controllers": lost_controllers,

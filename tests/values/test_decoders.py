@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -322,11 +323,47 @@ def test_a_part_of_the_search_over_damaged_schemas(recorded: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_a_hundred_thousand_damaged_values(recorded: Path) -> None:
+def test_a_hundred_thousand_damaged_values(recorded: Path, measured: Callable[[str, int], None]) -> None:
     damaged_values(recorded, 100_000)
+    measured("damaged values that were decoded or told", 100_000)
 
 
 @pytest.mark.sweep
-def test_five_thousand_damaged_schemas(recorded: Path) -> None:
+def test_five_thousand_damaged_schemas(recorded: Path, measured: Callable[[str, int], None]) -> None:
     damaged_schemas(recorded, 4500, ("AVRO", "JSON"))
     damaged_schemas(recorded, 500, ("PROTOBUF",))
+    measured("damaged schemas that were used or told", 5000)
+
+
+@pytest.mark.parametrize("number", [-1, -2, -3, -4, 3, 2**31, -(2**62)])
+@pytest.mark.parametrize("deep", [False, True], ids=["compiled", "in Python"])
+def test_a_branch_that_is_none_is_not_another_one(number: int, deep: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fastavro counts from the end: -1 is its last branch.  Java's decoder takes no such number."""
+    import io
+
+    import fastavro
+
+    from kafkalog.values import avro
+
+    def of(value: int) -> bytes:
+        left, out = (value << 1 ^ value >> 63) & (1 << 64) - 1, bytearray()
+        while left > 0x7F:
+            out.append(left & 0x7F | 0x80)
+            left >>= 7
+        return bytes([*out, left])
+
+    union = ["null", "int", {"type": "record", "name": "R", "fields": [{"name": "n", "type": ["null", "R"]}]}]
+    schema = {"type": "record", "name": "U", "fields": [{"name": "u", "type": union}]}
+    if deep:
+        monkeypatch.setattr(avro, "_SAFE_DEPTH", 0)
+    for typed in (False, True):
+        decoder = AvroDecoder(schema, {}, typed=typed)
+        for payload in (of(number) + of(5), of(2) + of(number if number not in (1, 0) else -1) + of(0)):
+            with pytest.raises(UndecodableError):
+                decoder.decode(payload)
+        assert decoder.decode(of(0)) == {"u": {"member0": None} if typed else None}
+        inner = {"n": {"n": None}}
+        assert decoder.decode(of(2) + of(1) + of(0)) == {"u": {"member2": inner} if typed else inner}
+    if -3 <= number < 0:
+        found = fastavro.schemaless_reader(io.BytesIO(of(number) + of(0)), fastavro.parse_schema(schema), None)
+        assert isinstance(found, dict)

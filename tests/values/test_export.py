@@ -105,5 +105,12 @@ def test_the_stand_in_refuses_what_confluents_registry_refuses() -> None:
     ):
         with pytest.raises(RefusedError, match=code):
             there.call("POST", "/subjects/a/versions", bad)
-    with pytest.raises(RefusedError, match="42205"):
-        there.call("PUT", "/mode", {"mode": "IMPORT"})
+    there.call("PUT", "/mode/a", {"mode": "IMPORT"})  # which it is already
+    there.call("PUT", "/mode", {"mode": "READWRITE"})
+    there.call("PUT", "/mode/a", {"mode": "READWRITE"})
+    for path in ("/mode", "/mode/a"):
+        with pytest.raises(RefusedError, match="42205"):
+            there.call("PUT", path, {"mode": "IMPORT"})
+    for path, unknown in (("/config", {"compatibilityLevel": "FULL"}), ("/mode/a", {"mode": "FORWARD"})):
+        with pytest.raises(RefusedError, match="422"):
+            there.call("PUT", path, unknown)

@@ -260,3 +260,18 @@ def test_a_subject_that_is_no_text_is_given_back(tmp_path: Path) -> None:
     (tmp_path / "calls.jsonl").write_text(calls)
     assert kafkalog.read_schemas(tmp_path / "calls.jsonl").schemas.keys() == {("\ud800/x", 1)}
     assert run("schemas", tmp_path / "calls.jsonl").code == 0
+
+
+def test_associations_and_contexts_are_kept_and_mean_nothing_for_schemas() -> None:
+    from kafkalog.values.schema_log import SchemaLog
+
+    log = SchemaLog()
+    for offset, key in enumerate((
+        b'{"keytype":"ASSOC","magic":0,"resourceName":"orders","subject":"orders-value"}',
+        b'{"keytype":"ASSOC","magic":0,"resourceName":"others","subject":"orders-value"}',
+        b'{"keytype":"CONTEXT","magic":0,"tenant":"default","context":".one"}',
+        b'{"keytype":"CONTEXT","magic":0,"tenant":"default","context":".two"}',
+    )):  # fmt: skip
+        log.take(key, b"{}", offset, 0)
+    assert log.finish().findings == []
+    assert [each.offset for each in log.last_records()] == [0, 1, 2, 3]

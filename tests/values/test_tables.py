@@ -19,7 +19,9 @@ import kafkalog.polars
 from broker_dirs import brokers
 from fixture_data import unpack_values
 from kafkalog.codec.errors import UsageError
+from kafkalog.log.writing.building import build_partitions
 from kafkalog.values.pushdown import Reach
+from said_values import pylist, said, same
 
 TOPICS = ["references-cedar", "unions-zephyr", "plainjson-basil"]
 
@@ -87,6 +89,33 @@ def test_counts_limits_and_no_columns(recorded: Path) -> None:
     assert len(connection.execute("select * from records limit 4").fetchall()) == 4
 
 
+def test_every_recorded_value_is_the_same_in_each_engine(recorded: Path) -> None:
+    """As in Arrow, whose values are compared with the recording elsewhere."""
+    compared = 0
+    names = {each.topic for each in kafkalog.open(recorded).partitions if each.topic and each.topic[0] != "_"}
+    for topic in sorted(names):
+        given: dict[str, Any] = {"topics": topic, "values": "auto", "findings": []}
+        columns = ["partition", "offset", "key", "value"]
+        lazy = kafkalog.polars.scan(str(recorded), **given).select(columns).sort("partition", "offset")
+        connection = duckdb.connect()
+        connection.sql("set timezone = 'UTC'")
+        connection.register("records", kafkalog.duckdb.dataset(str(recorded), **given))
+        query = 'select partition, "offset", key, value from records order by 1, 2'
+        whole = pa.table(kafkalog.KafkaTable(recorded, **given)).sort_by(
+            [("partition", "ascending"), ("offset", "ascending")]
+        )
+        for found in (lazy.collect().to_arrow(), connection.sql(query).to_arrow_table()):
+            assert found["offset"].to_pylist() == whole["offset"].to_pylist()
+            for part in ("key", "value"):
+                pair = [
+                    [said(each, table.schema.field(part).type) for each in pylist(table[part].combine_chunks())]
+                    for table in (whole, found)
+                ]
+                assert all(map(same, *pair)), (topic, part)
+                compared += len(found)
+    assert compared > 2500
+
+
 def test_decoded_values_are_columns(recorded: Path) -> None:
     given: dict[str, Any] = {"topics": "references-cedar", "values": "auto"}
     wanted = pa.table(kafkalog.KafkaTable(recorded, **given))["value"].to_pylist()
@@ -149,3 +178,79 @@ def test_where_rows_of_a_filter_can_be() -> None:
         assert (reach.start_offset(), reach.end_offset(), reach.start_timestamp()) == (start, end, begin), str(filter)
     assert not Reach(ds.field("topic") == "a", schema).holds("topic", "b")
     assert Reach(ds.field("topic").isin(["a", "b"]), schema).holds("topic", "b")
+
+
+def _keyed(folder: Path, count: int) -> Path:
+    """A topic whose keys lie where the Java client sends them."""
+    folder.mkdir()
+    records = pa.record_batch({
+        "value": [b"%d" % n for n in range(600)], "key": [b"key %d" % (n % 50) for n in range(600)],
+        "topic": ["keyed"] * 600,
+    })  # fmt: skip
+    build_partitions([records], folder, num_partitions=count)
+    return folder
+
+
+def test_a_key_is_looked_for_where_the_partitioner_puts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = _keyed(tmp_path / "data", 6)
+    table = kafkalog.KafkaTable(data, partitioner="murmur2", partition_count=6)
+    read: list[int | None] = []
+    plain = kafkalog.Partition.to_arrow
+
+    def to_arrow(self: kafkalog.Partition, *given: Any, **options: Any) -> Any:
+        read.append(self.partition)
+        return plain(self, *given, **options)
+
+    key = ds.field("key")
+    everything = pa.Table.from_batches(table.read())
+    monkeypatch.setattr(kafkalog.Partition, "to_arrow", to_arrow)
+    for filter, keys in (
+        (key == b"key 7", [b"key 7"]),
+        (key.isin([b"key 1", b"key 30"]) & (ds.field("offset") >= 0), [b"key 1", b"key 30"]),
+        ((key == b"key 3") | (key == b"nothing"), [b"key 3", b"nothing"]),
+        (key > b"key 48", None), ((key == b"key 7") | key.is_null(), None),
+        ((key == b"key 7") | (ds.field("offset") < 3), None), (ds.field("offset") < 5, None),
+    ):  # fmt: skip
+        read.clear()
+        found = pa.Table.from_batches(table.read(filter=filter), table.schema).filter(filter)
+        assert found.sort_by("value").equals(everything.filter(filter).sort_by("value"))
+        expected = range(6) if keys is None else {kafkalog.partition_for_key(each, 6) for each in keys}
+        assert set(read) == set(expected), filter
+    read.clear()
+    lazy = kafkalog.polars.scan(str(data), partitioner="murmur2", partition_count=6)
+    assert len(lazy.filter(pl.col("key") == b"key 9").collect()) == 12
+    assert len(set(read)) == 6  # to know the columns
+    assert read[6:] == [kafkalog.partition_for_key(b"key 9", 6)]
+
+
+def test_a_partitioner_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    data = _keyed(tmp_path / "data", 6)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"partition_count": 12}, "does not lie where"),
+        ({"partition_count": 3}, "is not known here"),
+        ({}, "give partition_count"),
+    ]
+    for given, why in wrong:
+        with pytest.raises(UsageError, match=why):
+            kafkalog.KafkaTable(data, partitioner="murmur2", **given)
+    with pytest.raises(UsageError, match="does not lie where"):
+        kafkalog.KafkaTable(data, partitioner="hash", partition_count=6)
+
+
+def test_the_number_of_partitions_is_in_the_metadata() -> None:
+    (broker,) = brokers("4.1.1/segments")[:1]
+    topics = {each.topic for each in kafkalog.open_all(broker).partitions if each.topic and each.topic[0] != "_"}
+    table = kafkalog.KafkaTable(broker, topics=sorted(topics)[:1], partitioner=lambda key, count: 0, partition_count=1)
+    assert table.partitions
+    kafkalog.KafkaTable(broker, topics=sorted(topics)[:1], partitioner="sticky")
+
+
+def test_times_at_both_ends(recorded: Path, middle: datetime.datetime) -> None:
+    time = int(middle.timestamp() * 1000)
+    later = {"start_timestamp": time, "end_timestamp": time + 9}
+    bounds: list[dict[str, Any]] = [{"start_timestamp": time}, {"end_timestamp": time}, later]
+    for given in bounds:
+        table = kafkalog.KafkaTable(recorded, topics=TOPICS, **given)
+        some = [each.to_arrow(["offset"], **given).read_all()["offset"].to_pylist() for each in table.partitions]
+        wanted = [row for each in some for row in each]
+        assert pa.table(table)["offset"].to_pylist() == wanted

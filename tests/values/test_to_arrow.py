@@ -184,3 +184,64 @@ def test_values_together_are_decoded_by_compiled_code() -> None:
     assert decoded.type == type
     assert found.decode([ten(1), ten(2) + b"\0"]) is None
     assert found.decode([ten(1), ten(2)[:-1]]) is None
+
+
+def _long(number: int) -> bytes:
+    """As Avro writes it."""
+    left, out = (number << 1 ^ number >> 63) & (1 << 64) - 1, bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*out, left])
+
+
+NUMBERS = {"type": "record", "name": "N", "fields": [
+    {"name": "i", "type": "int"}, {"name": "d", "type": {"type": "int", "logicalType": "date"}},
+    {"name": "l", "type": {"type": "array", "items": "int"}},
+]}  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", [2**31, -(2**31) - 1, 2**40, 2**63 - 1])
+@pytest.mark.parametrize("place", ["int", "date", "in an array"])
+def test_numbers_beyond_an_int_are_cut_by_nobody(bad: int, place: str, tmp_path: Path) -> None:
+    """Where pyruhvro cuts them, as its own answer shows; fastavro has the whole number, which the column cannot."""
+    import io
+
+    import fastavro
+    import pyruhvro
+
+    def value(number: int, day: int, item: int) -> bytes:
+        return _long(number) + _long(day) + _long(1) + _long(item) + _long(0)
+
+    odd = value(*(bad if place == each else 1 for each in ("int", "date", "in an array")))
+    whole: Any = fastavro.schemaless_reader(io.BytesIO(value(bad, 1, 1)), fastavro.parse_schema(NUMBERS), None)
+    assert whole["i"] == bad
+    (cut,) = pyruhvro.deserialize_array([value(bad, 1, 1)], json.dumps(NUMBERS)).to_pylist()
+    assert cut["i"] != bad
+    schemas = SchemaRegistry(schemas={
+        ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO", text=json.dumps(NUMBERS))
+    })  # fmt: skip
+    partition = a_topic(tmp_path, [value(n, n, n) for n in range(40)] + [odd])
+    found = partition.to_arrow(values="auto", schemas=schemas, findings=[]).read_all()
+    values = found["value"].to_pylist()
+    assert [each["i"] for each in values[:40]] == list(range(40))
+    assert values[40] is None
+    assert found["value_bytes"][40].as_py()[5:] == odd
+
+
+@pytest.mark.parametrize("odd", [
+    b"\0abcde", b"\xff", b' {"a":1}', b"[1]", b"[1", b"a\x07", b"\x7f", "\x85".encode(), "\x9f".encode(), b"{",
+    b"\t\r\n [",
+    "\xa0[1]".encode(), b"x{", None, b"", "\u2028".encode(), b"\xed\xa0\x80", b"\x0b[1]", b"a\nb",
+])  # fmt: skip
+def test_text_together_or_one_by_one_is_the_same(odd: bytes | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkalog.values.decoding import ValueDecoder
+
+    column = pa.array([b"plain", "gr\xfc\xdfe".encode(), b"42", b"", None, *[b"x"] * 20, odd], pa.binary())
+    found = []
+    for together in (1, 10**9):
+        monkeypatch.setattr(arrow_column, "TOGETHER", together)
+        decoder = arrow_column.ColumnDecoder(ValueDecoder(SchemaRegistry()), "t", "key", None, b"")
+        made = decoder.decode(column, None)
+        found.append((made.values.to_pylist(), made.schemas.to_pylist(), made.problems))
+    assert found[0] == found[1]

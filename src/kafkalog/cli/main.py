@@ -23,6 +23,7 @@ COMMANDS = {
     "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
     "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and their causes."),
     "explain": ("kafkalog.cli.explain", "Explain the bytes of a file: field, value and meaning of each."),
+    "export": ("kafkalog.cli.export", "Add records to tables of Parquet, Iceberg or Delta, each once."),
     "find": ("kafkalog.cli.find", "Find offsets of times, and where an offset is."),
     "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
     "index": ("kafkalog.cli.index", "Check indexes, or rebuild them."),
@@ -55,7 +56,7 @@ COMMANDS = {
 GROUPS = {
     "Look and check": ("ls", "verify", "plan", "compare", "triage", "report", "explain", "retention", "remote"),
     "Repair": ("recover", "undo", "runs", "undelete", "merge", "compact", "index", "staging"),
-    "Read records": ("dump", "find", "top"),
+    "Read records": ("dump", "export", "find", "top"),
     "Ask what the cluster knew": ("groups", "offsets", "transactions", "elections", "metadata", "zk", "schemas"),
     "Bring a cluster back": ("quorum", "serve", "replay"),
     "Write, and set up": ("build", "completion", "warm"),

@@ -1,0 +1,204 @@
+"""Files of rows: one for each partition and day, in the order of offsets, so that both offsets and times prune.
+
+Every file has its row groups filled as far as memory allows: many days at once share what there is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.limits import MIB
+from kafkalog.log.disk import fs
+from kafkalog.log.writing.columns_file import ColumnsFile
+
+__all__ = ["DATE", "NO_DATE", "DataFile", "PartitionFiles", "made_directories"]
+
+DATE = pa.field("date", pa.date32())
+"""the column of files, or of a table, that says what the folder of a day says; null where there is no such day"""
+NO_DATE = "__HIVE_DEFAULT_PARTITION__"
+"""what Hive, and all who read its folders, take for null"""
+_ROWS_OF_A_GROUP = 128 * 1024
+_BYTES_OF_A_GROUP = 32 * MIB
+_BYTES_WAITING = 64 * MIB
+"""of rows that wait for their row groups to be full, in all files of a partition together"""
+_MOST_OPEN = 16
+_MOST_FILES = 10_000
+_MICROSECONDS = 86_400_000_000
+_FIRST_DAY = date(1970, 1, 1)
+_FIRST, _LAST = date.min.toordinal() - _FIRST_DAY.toordinal(), date.max.toordinal() - _FIRST_DAY.toordinal()
+
+Day = int | None
+"""days since 1970; None for rows without a time"""
+
+
+@dataclass(slots=True)
+class DataFile:
+    """One file that is written whole."""
+
+    path: str
+    partition: int
+    day: Day
+    rows: int = 0
+    size: int = 0
+    first_offset: int = 0
+    last_offset: int = 0
+    times: tuple[int, int] | None = None
+    """the earliest and the latest, in microseconds"""
+    untimed: int = 0
+    """rows without a time"""
+    metadata: list[Any] = field(default_factory=list)
+    """Parquet's own, of which there is one"""
+
+    @property
+    def date(self) -> str | None:
+        """As folders are named; None where there is none of four-digit years."""
+        return None if self.day is None or not _FIRST <= self.day <= _LAST else str(_FIRST_DAY + timedelta(self.day))
+
+
+class _Open:
+    """A file that is being written, and rows that wait."""
+
+    def __init__(self, file: DataFile, schema: pa.Schema, options: Mapping[str, Any]) -> None:
+        self.file = file
+        self._columns = ColumnsFile(
+            file.path, schema, parquet=True, anywhere=True, options={**options, "metadata_collector": file.metadata}
+        )
+        self._columns.__enter__()
+        self._schema = schema
+        self._waiting: list[pa.RecordBatch] = []
+        self.waiting_rows = self.waiting_bytes = 0
+
+    def add(self, batch: pa.RecordBatch, offsets: pa.Array, times: pa.Array) -> None:
+        file = self.file
+        if not file.rows:
+            file.first_offset = offsets[0].as_py()
+        file.last_offset = offsets[-1].as_py()
+        file.rows += batch.num_rows
+        file.untimed += times.null_count
+        found = pc.min_max(times.cast(pa.int64())).as_py()
+        if found["min"] is not None:
+            low, high = file.times or (found["min"], found["max"])
+            file.times = min(low, found["min"]), max(high, found["max"])
+        self._waiting.append(batch)
+        self.waiting_rows += batch.num_rows
+        self.waiting_bytes += batch.nbytes
+        if self.waiting_rows >= _ROWS_OF_A_GROUP or self.waiting_bytes >= _BYTES_OF_A_GROUP:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._waiting:
+            self._columns.write_table(pa.Table.from_batches(self._waiting, self._schema))
+        self._waiting, self.waiting_rows, self.waiting_bytes = [], 0, 0
+
+    def finish(self) -> DataFile:
+        self.flush()
+        self._columns.__exit__(None, None, None)
+        self.file.size = self._columns.size
+        return self.file
+
+    def give_up(self) -> None:
+        self._columns.__exit__(KeyboardInterrupt, None, None)
+
+
+class PartitionFiles:
+    """The files of one partition of one round.  `place` gives the path of a new file, for its day and number.
+
+    `schema` is that of the files, which may lack columns of the rows that folders say; `options` are those of pyarrow's
+    `ParquetWriter`.
+    """
+
+    def __init__(
+        self, partition: int, place: Callable[[DataFile, int], str], schema: pa.Schema, options: Mapping[str, Any],
+        *, by_day: bool,
+    ) -> None:  # fmt: skip
+        self._partition, self._place, self._schema, self._by_day = partition, place, schema, by_day
+        self._options = {"write_page_index": True, **options}
+        self._open: dict[Day, _Open] = {}
+        self.finished: list[DataFile] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Rows in the order of their offsets."""
+        days = _days(batch.column("timestamp")) if self._by_day else None
+        if days is None:
+            self._add(None, batch)
+            return
+        numbers = np.unique(days.drop_null().to_numpy(zero_copy_only=False)).tolist()
+        if len(numbers) + bool(days.null_count) == 1:
+            self._add(numbers[0] if numbers else None, batch)
+            return
+        for each in numbers:
+            self._add(each, batch.filter(pc.equal(days, each)))
+        if days.null_count:
+            self._add(None, batch.filter(days.is_null()))
+
+    def _add(self, day: Day, batch: pa.RecordBatch) -> None:
+        found = self._open.pop(day, None)
+        if found is None:
+            found = self._begin(day)
+        self._open[day] = found  # the one that was used last is the last
+        columns = pa.RecordBatch.from_arrays(
+            [
+                _dates(found.file, each.type, batch.num_rows) if each.name == DATE.name
+                else batch.column(each.name).cast(each.type)
+                for each in self._schema
+            ],
+            schema=self._schema,
+        )  # fmt: skip
+        found.add(columns, batch.column("offset"), batch.column("timestamp"))
+        if sum(each.waiting_bytes for each in self._open.values()) >= _BYTES_WAITING:
+            for each in self._open.values():
+                each.flush()
+
+    def _begin(self, day: Day) -> _Open:
+        if len(self.finished) + len(self._open) >= _MOST_FILES:
+            raise UsageError(
+                f"the times of partition {self._partition} go from day to day and back so often that they need more "
+                f"than {_MOST_FILES} files: export it without dates"
+            )
+        if len(self._open) >= _MOST_OPEN:
+            self.finished.append(self._open.pop(next(iter(self._open))).finish())
+        file = DataFile("", self._partition, day)
+        file.path = self._place(file, len(self.finished) + len(self._open))
+        return _Open(file, self._schema, self._options)
+
+    def finish(self) -> list[DataFile]:
+        """All files, each whole under its name."""
+        while self._open:
+            self.finished.append(self._open.pop(next(iter(self._open))).finish())
+        return self.finished
+
+    def give_up(self) -> None:
+        """Remove everything that was written."""
+        for each in self._open.values():
+            each.give_up()
+        for file in self.finished:
+            fs.remove(file.path)
+
+
+def _dates(file: DataFile, type: pa.DataType, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(None if file.date is None else file.day, pa.int32()).cast(type), rows)
+
+
+def _days(timestamps: pa.Array) -> pa.Array:
+    whole = timestamps.cast(pa.int64())
+    days = np.floor_divide(pc.fill_null(whole, 0).to_numpy(zero_copy_only=False), _MICROSECONDS)
+    return pa.array(days, pa.int64(), mask=np.asarray(whole.is_null()))
+
+
+def made_directories(root: str, *names: str) -> str:
+    """A directory below `root`, made with those above it where they are not there."""
+    path = root
+    for each in names:
+        path = os.path.join(path, each)
+        if not os.path.isdir(path):
+            fs.make_directory(path)
+    return path

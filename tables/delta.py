@@ -1,0 +1,196 @@
+"""A Delta table for each topic; how far each partition is are application transactions of the table.
+
+They are read with the version that is loaded, and the commit goes through the same loaded table: Delta refuses it if
+another commit has moved the same transactions since, and that is what keeps a second writer from adding a record twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.log.disk.files import is_directory, scan_directory
+from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
+from kafkalog.tables.positions import UNKNOWN_EPOCH, Position
+from kafkalog.tables.table_types import TypeRules
+from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged, taken
+
+with needed("an export to Delta", "delta"):
+    from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+    from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+    from deltalake.transaction import AddAction
+
+__all__ = ["DeltaTopicTable"]
+
+_COMMIT = "kafkalog.commit"
+_LOOKED_AT = 50
+_START = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _application(number: int, what: str) -> str:
+    return f"kafkalog/{number}/{what}"
+
+
+class DeltaTopicTable:
+    """The folder NAME of a directory."""
+
+    rules = TypeRules(
+        has_time=False, has_nanoseconds=False, has_unsigned=False, has_large_decimals=False, tells_case=False,
+        grows_wider=False,
+    )  # fmt: skip
+
+    def __init__(self, root: str, topic: str) -> None:
+        self.path = os.path.join(root, topic)
+        self._table: Any = None
+        self._schema: pa.Schema | None = None
+        self._settings: TableSettings | None = None
+
+    def load(self) -> TableSettings | None:
+        """The newest version."""
+        if not is_directory(self.path):
+            return None
+        try:
+            self._table = DeltaTable(self.path)
+        except TableNotFoundError:
+            if any(each.name != "_delta_log" for each in scan_directory(self.path)):
+                raise taken(self.path) from None
+            return None
+        self._settings = TableSettings.of_properties(self._table.metadata().configuration, self.path)
+        self._schema = pa.schema([each for each in pa.schema(self._table.schema()) if each.name != DATE.name])
+        return self._settings
+
+    def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
+        """The positions of the loaded version."""
+        found = {}
+        for number in partitions if self._table is not None else ():
+            names = [_application(number, each) for each in ("first", "next", "epoch")]
+            places = [self._table.transaction_version(each) for each in names]
+            if places[1] is not None:
+                epoch = UNKNOWN_EPOCH if places[2] is None else places[2]
+                found[number] = Position(places[0] or 0, places[1], epoch)
+        return found
+
+    @property
+    def _by(self) -> list[str]:
+        return ["partition", DATE.name] if self._settings is not None and self._settings.by_day else ["partition"]
+
+    def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
+        """Make the table, or merge the new columns into its schema, by Delta's own rules."""
+        if self._table is None:
+            self._settings = settings
+            made_directories(os.path.dirname(self.path), os.path.basename(self.path))
+            try:
+                DeltaTable.create(
+                    self.path, self._with_date(schema), partition_by=self._by, raise_if_key_not_exists=False,
+                    configuration=settings.as_properties(),
+                )  # fmt: skip
+            except DeltaError:
+                if not DeltaTable.is_deltatable(self.path):
+                    raise
+            self.load()
+        wanted = merged(self._schema, schema, self.rules, self.path)
+        if self._schema is None or not _same(wanted, self._schema):
+            before = self.positions(_numbers(self._table))
+            write_deltalake(self._table, self._with_date(wanted).empty_table(), mode="append", schema_mode="merge")
+            self.load()
+            if self._schema is None or not _same(wanted, self._schema):
+                raise UsageError(f"Delta did not let the columns of {self.path} grow to those of the new records")
+            if before != self.positions(_numbers(self._table)):
+                raise concurrent(self.path)
+        self._schema = wanted
+        return wanted
+
+    def _with_date(self, schema: pa.Schema) -> pa.Schema:
+        return schema.append(DATE) if DATE.name in self._by else schema
+
+    def files(self, partition: int, round_id: str) -> PartitionFiles:
+        """Files without the columns of the partition."""
+        if self._schema is None:
+            raise UsageError("a table is prepared before it is written")
+
+        def place(file: DataFile, number: int) -> str:
+            folders = [f"partition={partition}", *([f"date={file.date or NO_DATE}"] if DATE.name in self._by else [])]
+            return os.path.join(made_directories(self.path, *folders), f"kafkalog-{round_id}-{number}.parquet")
+
+        schema = pa.schema([each for each in self._schema if each.name != "partition"])
+        return PartitionFiles(partition, place, schema, {}, by_day=DATE.name in self._by)
+
+    def commit(self, commit: Commit) -> None:
+        """One version with the files and the application transactions."""
+        transactions = [
+            Transaction(_application(number, name), value)
+            for number, each in sorted(commit.positions.items())
+            for name, value in (("first", each.first_offset), ("next", each.next_offset), ("epoch", each.leader_epoch))
+        ]
+        properties = CommitProperties(
+            custom_metadata={_COMMIT: commit.id}, max_commit_retries=0, app_transactions=transactions
+        )
+        try:
+            self._table.create_write_transaction(
+                [self._action(each) for each in commit.files], "append", self._with_date(self._schema), self._by,
+                commit_properties=properties,
+            )  # fmt: skip
+        except (CommitFailedError, DeltaError, OSError) as error:
+            if self._has(commit.id):
+                return
+            if isinstance(error, CommitFailedError):
+                raise concurrent(self.path) from error
+            raise StorageError(None, f"cannot commit to the table: {error}", self.path) from error
+
+    def _has(self, id: str) -> bool:
+        """Whether a commit is there, whatever was said of it."""
+        return any(each.get(_COMMIT) == id for each in DeltaTable(self.path).history(_LOOKED_AT))
+
+    def _action(self, file: DataFile) -> Any:
+        values: dict[str, str | None] = {"partition": str(file.partition)}
+        if DATE.name in self._by:
+            values[DATE.name] = file.date
+        path = os.path.relpath(file.path, self.path)
+        return AddAction(path, file.size, values, time.time_ns() // 1_000_000, True, json.dumps(_statistics(file)))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _numbers(table: Any) -> Sequence[int]:
+    return sorted({int(each["partition"]) for each in table.partitions()})
+
+
+def _same(one: pa.Schema, other: pa.Schema) -> bool:
+    return {each.name: each.type for each in one} == {each.name: _plain(each.type) for each in other}
+
+
+def _plain(type: pa.DataType) -> pa.DataType:
+    """A type as this program writes it, whose lists and maps have inner names of their own in each library."""
+    if pa.types.is_struct(type):
+        return pa.struct([(each.name, _plain(each.type)) for each in type])
+    if pa.types.is_map(type):
+        return pa.map_(pa.string(), _plain(type.item_type))
+    if pa.types.is_list(type):
+        return pa.list_(pa.field("element", _plain(type.value_type)))
+    return type
+
+
+def _statistics(file: DataFile) -> Mapping[str, object]:
+    low: dict[str, object] = {"offset": file.first_offset}
+    high: dict[str, object] = {"offset": file.last_offset}
+    if file.times is not None and (shown := [_moment(each) for each in file.times]) and None not in shown:
+        low["timestamp"], high["timestamp"] = shown
+    nulls = {"offset": 0, "timestamp": file.untimed}
+    return {"numRecords": file.rows, "minValues": low, "maxValues": high, "nullCount": nulls}
+
+
+def _moment(microseconds: int) -> str | None:
+    try:
+        moment = _START + timedelta(microseconds=microseconds)
+    except OverflowError:
+        return None
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if moment.year >= 1000 else None

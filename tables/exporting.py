@@ -1,0 +1,364 @@
+"""Records of topics into tables, again and again, each record once: the table itself says how far it is."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from threading import Event
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.thresholds import together
+from kafkalog.log import open_all
+from kafkalog.log.directories.outside import require_outside
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk import fs
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.reading.consumer_view import READ_COMMITTED, check_isolation_level, consumer_view
+from kafkalog.values.registry import SchemaRegistry
+from kafkalog.values.schema_log import OWN_TOPICS
+from kafkalog.values.sources import find_schemas
+from kafkalog.values.to_arrow import NamedSchema
+
+with needed("an export", "fast"):
+    from kafkalog.tables.data_files import DataFile, made_directories
+    from kafkalog.tables.positions import UNKNOWN_EPOCH, Bounds, Position, Span, require_same_topic, span_of
+    from kafkalog.tables.rows import Rows, TopicRows, Wanted
+    from kafkalog.tables.topic_table import Commit, TableSettings, TopicTable, new_id
+
+__all__ = ["FORMATS", "ExportResult", "ExportedPartition", "export"]
+
+FORMATS = ("parquet", "iceberg", "delta")
+_LEGAL = re.compile(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z")
+_ROWS_OF_A_ROUND = 4_000_000
+"""of one partition: what a commit adds at most, and what is read again at most after it was cut short"""
+
+
+@dataclass(slots=True)
+class ExportedPartition:
+    """What was added of one partition."""
+
+    topic: str
+    partition: int
+    next_offset: int
+    """the table has all records below it"""
+    first_offset: int | None = None
+    """of what was added now; None if that is nothing"""
+    records: int = 0
+    files: int = 0
+    bytes: int = 0
+    """of the files"""
+    open_transaction: str | None = None
+    """why it ends before the log does, where an open transaction is the reason"""
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "topic": self.topic, "partition": self.partition, "first_offset": self.first_offset,
+            "next_offset": self.next_offset, "records": self.records, "files": self.files, "bytes": self.bytes,
+            "open_transaction": self.open_transaction,
+        }  # fmt: skip
+
+
+@dataclass(slots=True)
+class ExportResult:
+    """What an export did."""
+
+    target: str
+    format: str
+    partitions: list[ExportedPartition] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def export(
+    *paths: PathLike,
+    to: PathLike,
+    format: str,
+    select: Selection = ALL,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+    start_timestamp: int | None = None,
+    end_timestamp: int | None = None,
+    isolation_level: str = READ_COMMITTED,
+    values: str = "auto",
+    schemas: SchemaRegistry | None = None,
+    key_schema: NamedSchema | None = None,
+    values_schema: NamedSchema | None = None,
+    masks: Iterable[str] = (),
+    by_day: bool = True,
+    replica: PathLike | None = None,
+    accept_loss: bool = False,
+    jobs: int = 1,
+    on_bytes: Callable[[int], None] | None = None,
+) -> ExportResult:
+    """Add the records of topics to tables below the directory `to`, one for each topic; see docs/tables.md.
+
+    Whatever was added before, by this or another process, is left out: the table itself keeps what it has.  Called
+    again after it was killed at any moment, it goes on where the table ends.
+
+    * `paths`: log directories, partitions or segments
+    * `format`: `parquet`, `iceberg` or `delta`; `select`: which partitions [all but Kafka's own topics]
+    * `start_offset`, `start_timestamp` (ms) are inclusive and count for partitions of which the table has nothing yet
+    * `end_offset`, `end_timestamp` (ms) are exclusive; a time means the first record with at least that time
+    * `isolation_level`: as `Partition.to_arrow` has it, but committed records only if nothing is said
+    * `values`, `schemas`, `key_schema`, `values_schema`: as `Partition.to_arrow` has them
+    * `masks`: names of fields that are not to be seen; `by_day`: whether files are divided by day
+    * `replica`: which directory to read if a topic-partition is in two of them
+    * `accept_loss`: go on where records between the table's end and the log's start are gone
+    * `jobs`: partitions at a time; `on_bytes` is told of bytes of logs that are done
+
+    Raises `UsageError`, `RecoveryRefused` where a table and a log do not go together or somebody else writes at the
+    same time, and `StorageError`; what was committed before stays.
+    """
+    check_isolation_level(isolation_level)
+    if format not in FORMATS:
+        raise UsageError(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
+    if values not in ("auto", "bytes"):
+        raise UsageError(f"there are no values {values!r}; there are bytes and auto")
+    if values == "bytes" and (schemas or key_schema or values_schema or tuple(masks)):
+        raise UsageError("schemas and masks have no effect without values='auto'")
+    names = [os.fspath(each) for each in paths]
+    root = os.path.abspath(os.fspath(to))
+    topics = _topics(names, select, replica)
+    if values == "auto" and schemas is None:
+        schemas = find_schemas(names, None if replica is None else os.fspath(replica))
+    require_outside(root, names)
+    require_outside(os.path.join(made_directories(os.path.dirname(root), os.path.basename(root)), "x"), names)
+    wanted = Wanted(
+        values=values, schemas=schemas, key_schema=key_schema, values_schema=values_schema, masks=frozenset(masks),
+        isolation_level=isolation_level,
+    )  # fmt: skip
+    result = ExportResult(root, format, findings=[] if schemas is None else list(schemas.findings))
+    bounds = Bounds(start_offset, end_offset, start_timestamp, end_timestamp)
+    for topic, partitions in topics.items():
+        with closing(_table(format, root, topic)) as table:
+            one = _TopicExport(
+                table=table, topic=topic, partitions=partitions, wanted=wanted, bounds=bounds, result=result,
+                accept_loss=accept_loss, jobs=max(jobs, 1), on_bytes=on_bytes,
+            )  # fmt: skip
+            one.run(by_day=by_day)
+    return result
+
+
+def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -> dict[str, list[Partition]]:
+    inventory = open_all(*paths)
+    select.check(inventory.names)
+    found: dict[str, list[Partition]] = {}
+    for each in inventory.readable(replica, select):
+        if not select.takes(each.topic, each.partition):
+            continue
+        if each.topic is None:
+            raise UsageError(f"{each.path} is in no partition directory, so that nobody knows its topic")
+        if each.topic in OWN_TOPICS and not select.topics:
+            continue
+        if not _LEGAL.match(each.topic):
+            raise UsageError(f"the topic of {each.path} has a name that no table can have: leave it out (exclude)")
+        some = found.setdefault(each.topic, [])
+        if any(one.partition == each.partition for one in some):
+            raise UsageError(f"{each.topic}-{each.partition} was given twice: {each.path} is one of them")
+        some.append(each)
+    if not found:
+        raise UsageError(f"there are no records in {', '.join(paths)} but Kafka's own")
+    return {topic: sorted(some, key=lambda each: each.partition or 0) for topic, some in sorted(found.items())}
+
+
+def _table(format: str, root: str, topic: str) -> TopicTable:
+    if format == "iceberg":
+        from kafkalog.tables.iceberg import IcebergTopicTable
+
+        return IcebergTopicTable(root, topic)
+    if format == "delta":
+        from kafkalog.tables.delta import DeltaTopicTable
+
+        return DeltaTopicTable(root, topic)
+    from kafkalog.tables.parquet import ParquetTable
+
+    return ParquetTable(root, topic)
+
+
+@dataclass(slots=True)
+class _Added:
+    """What a round made of one span."""
+
+    span: Span
+    files: list[DataFile]
+    position: Position
+    is_whole: bool
+    findings: list[Finding]
+
+
+class _StoppedError(Exception):
+    """A partition stopped because another one of its round has failed."""
+
+
+def _forget(work: Future[_Added]) -> None:
+    """Remove the files of a round that no commit has."""
+    if work.exception() is None:
+        for file in work.result().files:
+            fs.remove(file.path)
+
+
+@dataclass(slots=True)
+class _TopicExport:
+    """One topic into its table, round after round."""
+
+    table: TopicTable
+    topic: str
+    partitions: list[Partition]
+    wanted: Wanted
+    bounds: Bounds
+    result: ExportResult
+    accept_loss: bool
+    jobs: int
+    on_bytes: Callable[[int], None] | None
+
+    def run(self, *, by_day: bool) -> None:
+        """Until nothing is left."""
+        reported = {
+            each.partition or 0: ExportedPartition(self.topic, each.partition or 0, 0) for each in self.partitions
+        }
+        self.result.partitions += reported.values()
+        rows, left = None, {each.partition or 0: each for each in self.partitions}
+        while left:
+            spans = self._spans(left, reported, by_day)
+            if not spans:
+                break
+            rows = rows or TopicRows(self.partitions, self.wanted, self.table.rules)
+            schema = self.table.prepare(rows.schema, self._settings(by_day))
+            positions = self.table.positions([*left])
+            if any(positions.get(each.number) != each.known for each in spans):
+                continue  # it was made by somebody else meanwhile
+            left = self._round(rows, schema, spans, reported)
+
+    def _settings(self, by_day: bool) -> TableSettings:
+        ids = [each.metadata.topic_id for each in self.partitions if each.metadata is not None]
+        return TableSettings(
+            topic=self.topic, isolation_level=self.wanted.isolation_level, values=self.wanted.values, by_day=by_day,
+            masks=tuple(sorted(self.wanted.masks)), topic_id=ids[0] if ids else None,
+        )  # fmt: skip
+
+    def _spans(
+        self, left: dict[int, Partition], reported: dict[int, ExportedPartition], by_day: bool
+    ) -> list[Span]:
+        settings = self.table.load()
+        if settings is not None:
+            self._require_same(settings, replace(self._settings(by_day), topic_id=settings.topic_id))
+        spans = []
+        positions = self.table.positions([*left])
+        for number, partition in left.items():
+            require_same_topic(None if settings is None else settings.topic_id, partition)
+            known = positions.get(number)
+            reported[number].next_offset = partition.log_start_offset if known is None else known.next_offset
+            span = span_of(
+                partition, known, self.bounds, self.wanted.isolation_level, self.result.findings,
+                accept_loss=self.accept_loss,
+            )  # fmt: skip
+            view = consumer_view(partition, None, self.bounds.end_offset, isolation_level=self.wanted.isolation_level)
+            reported[number].open_transaction = view.open_transaction
+            spans += [] if span is None else [span]
+        return spans
+
+    def _require_same(self, there: TableSettings, given: TableSettings) -> None:
+        if there == given:
+            return
+        words = {"isolation_level": "isolation level", "values": "values", "by_day": "division by day",
+                 "masks": "masked fields", "topic": "topic"}  # fmt: skip
+        for name, word in words.items():
+            if getattr(there, name) != getattr(given, name):
+                raise RecoveryRefused(
+                    f"{self.table.path} was made with {word} {getattr(there, name)}, not {getattr(given, name)}: "
+                    "a table keeps what it was made with; export into another directory",
+                    reason="other_settings",
+                )  # fmt: skip
+
+    def _round(
+        self, rows: TopicRows, schema: object, spans: list[Span], reported: dict[int, ExportedPartition]
+    ) -> dict[int, Partition]:
+        id = new_id()
+        works = self._started(rows, schema, spans, id)
+        is_committing = False
+        try:
+            failed = [each for each in works if each.exception() is not None]
+            for failure in sorted(failed, key=lambda each: isinstance(each.exception(), _StoppedError)):
+                failure.result()
+            added = [each.result() for each in works]
+            new = [each for each in added if each.files]
+            if new:
+                positions = {each.span.number: each.position for each in new}
+                is_committing = True
+                self.table.commit(Commit([file for each in new for file in each.files], positions, id))
+        except BaseException as error:
+            if not is_committing or isinstance(error, RecoveryRefused):  # else nobody knows whether a commit has them
+                for each in works:
+                    _forget(each)
+            raise
+        for one in added:
+            self._report(one, reported[one.span.number])
+        return {one.span.number: one.span.partition for one in added if not one.is_whole}
+
+    def _started(self, rows: TopicRows, schema: object, spans: list[Span], id: str) -> list[Future[_Added]]:
+        """Each span in a file of its own or several; all have ended when this returns."""
+        stopped = Event()
+        with ThreadPoolExecutor(self.jobs) as pool:
+            threads = max(self.jobs // len(spans), 1)
+            works = [pool.submit(self._read, rows, schema, each, id, stopped, threads) for each in spans]
+            try:
+                wait(works, return_when=FIRST_EXCEPTION)
+            finally:
+                if any(not each.done() or each.exception() is not None for each in works):
+                    stopped.set()
+        return works
+
+    def _read(
+        self, rows: TopicRows, schema: object, span: Span, id: str, stopped: Event, threads: int
+    ) -> _Added:
+        files = self.table.files(span.number, id)
+        findings: list[Finding] = []
+        count, end, epoch, is_whole = 0, span.start_offset, UNKNOWN_EPOCH, True
+        try:
+            for batch, leader_epoch in self._together(rows.read(span, schema, findings, threads)):
+                files.add(batch)
+                count, before, epoch = count + batch.num_rows, end, leader_epoch
+                end = batch.column("offset")[-1].as_py() + 1
+                self._tell(span, end - before)
+                if stopped.is_set():
+                    raise _StoppedError
+                if count >= _ROWS_OF_A_ROUND:
+                    is_whole = end >= span.end_offset
+                    break
+            made = files.finish()
+        except BaseException:
+            files.give_up()
+            raise
+        if is_whole and all(each.code is FindingCode.VALUE_UNDECODABLE for each in findings):
+            end = max(end, span.end_offset)
+        first = span.start_offset if span.known is None else span.known.first_offset
+        return _Added(span, made, Position(first, end, epoch), is_whole, findings)
+
+    def _together(self, rows: Iterator[Rows]) -> Iterator[Rows]:
+        """The same rows; the size of all partitions decides between compiled code and Python."""
+        with together(sum(each.size for each in self.partitions)):
+            yield from rows
+
+    def _tell(self, span: Span, offsets: int) -> None:
+        if self.on_bytes is not None:
+            whole = max(span.end_offset - span.start_offset, 1)
+            self.on_bytes(span.partition.size * offsets // whole)
+
+    def _report(self, added: _Added, to: ExportedPartition) -> None:
+        self.result.findings += added.findings
+        if not added.files:
+            return
+        to.next_offset = added.position.next_offset
+        first = min(each.first_offset for each in added.files)
+        to.first_offset = first if to.first_offset is None else to.first_offset
+        to.records += sum(each.rows for each in added.files)
+        to.files += len(added.files)
+        to.bytes += sum(each.size for each in added.files)
+

@@ -1,0 +1,223 @@
+"""An Iceberg table for each topic, in a catalog of its own; the snapshot's summary says how far each partition is.
+
+So does a property of the table, changed by the same transaction, since snapshots expire.  pyiceberg would try a commit
+again that lost against another writer, and add the records twice: the table's property forbids that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import pyarrow as pa
+
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.log.disk.files import exists
+from kafkalog.tables.data_files import DATE, NO_DATE, DataFile, PartitionFiles, made_directories
+from kafkalog.tables.positions import Position
+from kafkalog.tables.table_types import TypeRules
+from kafkalog.tables.topic_table import Commit, TableSettings, concurrent, merged
+
+with needed("an export to Iceberg", "iceberg"):
+    from pyiceberg.catalog.sql import SqlCatalog
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        CommitStateUnknownException,
+        NoSuchTableError,
+        TableAlreadyExistsError,
+    )
+    from pyiceberg.io.pyarrow import (
+        MetricModeTypes,
+        MetricsMode,
+        compute_statistics_plan,
+        data_file_statistics_from_parquet_metadata,
+        parquet_path_to_id_mapping,
+        schema_to_pyarrow,
+    )
+    from pyiceberg.manifest import DataFile as IcebergFile
+    from pyiceberg.manifest import DataFileContent, FileFormat
+    from pyiceberg.transforms import IdentityTransform
+    from pyiceberg.typedef import Record
+
+__all__ = ["CATALOG", "NAMESPACE", "IcebergTopicTable"]
+
+CATALOG, NAMESPACE = "kafkalog", "kafka"
+_FILE = "catalog.db"
+_POSITIONS, _COMMIT = "kafkalog.positions", "kafkalog.commit"
+_NONE, _ALWAYS_COUNTED = MetricsMode(MetricModeTypes.NONE), ("partition", "offset")
+_NO_RETRIES = {"commit.retry.num-retries": "0"}
+
+
+class IcebergTopicTable:
+    """The table `kafka.NAME` of the catalog in a directory."""
+
+    rules = TypeRules(has_nanoseconds=False, has_unsigned=False, has_large_decimals=False)
+
+    def __init__(self, root: str, topic: str) -> None:
+        self._root = os.path.abspath(root)
+        self.path = os.path.join(root, NAMESPACE, topic)
+        self._name = (NAMESPACE, topic)
+        self._catalog: Any = None
+        self._table: Any = None
+        self._settings: TableSettings | None = None
+
+    def _open(self) -> Any:
+        if self._catalog is None:
+            made_directories(os.path.dirname(self._root), os.path.basename(self._root))
+            place = f"sqlite:///{os.path.join(self._root, _FILE)}"
+            self._catalog = SqlCatalog(CATALOG, uri=place, warehouse=f"file://{self._root}")
+            self._catalog.create_namespace_if_not_exists(NAMESPACE)
+        return self._catalog
+
+    def load(self) -> TableSettings | None:
+        """The newest metadata."""
+        if not exists(os.path.join(self._root, _FILE)):
+            return None
+        try:
+            self._table = self._open().load_table(self._name)
+        except NoSuchTableError:
+            return None
+        self._settings = TableSettings.of_properties(self._table.properties, self.path)
+        return self._settings
+
+    def positions(self, partitions: Sequence[int]) -> dict[int, Position]:
+        """The positions in the table's property."""
+        if self._table is None:
+            return {}
+        try:
+            found = json.loads(self._table.properties.get(_POSITIONS, "{}"))
+            return {each: Position(*found[str(each)]) for each in partitions if str(each) in found}
+        except (ValueError, TypeError):
+            raise FormatError(f"the property {_POSITIONS} is not what an export wrote", source=self.path) from None
+
+    def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
+        """Make the table, or let its columns grow by Iceberg's own rules."""
+        if self._table is None:
+            self._make(schema, settings)
+        wanted = merged(self._schema(), schema, self.rules, self.path)
+        if wanted != self._schema():
+            try:
+                with self._table.transaction() as change, change.update_schema() as update:
+                    update.union_by_name(_with_date(wanted, settings))
+            except CommitFailedException as error:
+                raise concurrent(self.path) from error
+        if self._table.properties.get("commit.retry.num-retries") != "0":
+            with self._table.transaction() as change:
+                change.set_properties(_NO_RETRIES)
+        return wanted
+
+    def _schema(self) -> pa.Schema:
+        """The table's columns with our own types."""
+        found = schema_to_pyarrow(self._table.schema(), include_field_ids=False)
+        return pa.schema([(each.name, _small(each.type)) for each in found if each.name != DATE.name])
+
+    def _make(self, schema: pa.Schema, settings: TableSettings) -> None:
+        properties = {**settings.as_properties(), **_NO_RETRIES}
+        try:
+            with self._open().create_table_transaction(
+                self._name, _with_date(schema, settings), properties=properties
+            ) as making:
+                with making.update_spec() as spec:
+                    spec.add_field("partition", IdentityTransform(), "partition")
+                    if settings.by_day:
+                        spec.add_field(DATE.name, IdentityTransform(), DATE.name)
+                with making.update_sort_order() as order:
+                    order.asc("partition", IdentityTransform())
+                    order.asc("offset", IdentityTransform())
+        except (TableAlreadyExistsError, CommitFailedException):
+            pass  # somebody else has made it
+        self.load()
+
+    def files(self, partition: int, round_id: str) -> PartitionFiles:
+        """Files with the ids of the table's fields."""
+        if self._settings is None:
+            raise UsageError("a table is prepared before it is written")
+        by_day = self._settings.by_day
+        location = self._table.location().removeprefix("file://")
+
+        def place(file: DataFile, number: int) -> str:
+            folders = [f"partition={partition}", *([f"date={file.date or NO_DATE}"] if by_day else [])]
+            directory = made_directories(os.path.dirname(location), os.path.basename(location), "data", *folders)
+            return os.path.join(directory, f"kafkalog-{round_id}-{number}.parquet")
+
+        schema = schema_to_pyarrow(self._table.schema())
+        return PartitionFiles(partition, place, schema, {"store_schema": False}, by_day=by_day)
+
+    def commit(self, commit: Commit) -> None:
+        """One snapshot with the files, and the positions in its summary and in the table's property."""
+        positions = {**json.loads(self._table.properties.get(_POSITIONS, "{}"))}
+        positions |= {str(number): list(asdict(each).values()) for number, each in commit.positions.items()}
+        summary = {_COMMIT: commit.id}
+        for each in commit.files:
+            first, last = f"kafkalog.first-offset.{each.partition}", f"kafkalog.last-offset.{each.partition}"
+            summary[first] = str(min(each.first_offset, int(summary.get(first, each.first_offset))))
+            summary[last] = str(max(each.last_offset, int(summary.get(last, each.last_offset))))
+        files = [self._file(each) for each in commit.files]
+        try:
+            with self._table.transaction() as change:
+                change.set_properties({_POSITIONS: json.dumps(positions), _COMMIT: commit.id})
+                with change.update_snapshot(snapshot_properties=summary).fast_append() as append:
+                    for each in files:
+                        append.append_data_file(each)
+        except CommitFailedException as error:
+            raise concurrent(self.path) from error
+        except (CommitStateUnknownException, OSError) as error:
+            if self.load() is None or self._table.properties.get(_COMMIT) != commit.id:
+                raise StorageError(None, f"cannot commit to the table: {error}", self.path) from error
+
+    def _file(self, file: DataFile) -> Any:
+        schema, metadata = self._table.schema(), self._table.metadata
+        ids = parquet_path_to_id_mapping(schema)
+        plan = compute_statistics_plan(schema, metadata.properties)
+        try:
+            statistics = data_file_statistics_from_parquet_metadata(file.metadata[0], _counted(plan, file, ids), ids)
+        except (OverflowError, ValueError):  # times that Python has none for
+            few = {ids[name] for name in _ALWAYS_COUNTED}
+            plan = {id: each if id in few else replace(each, mode=_NONE) for id, each in plan.items()}
+            statistics = data_file_statistics_from_parquet_metadata(file.metadata[0], plan, ids)
+        by_day = self._settings is not None and self._settings.by_day
+        place = (file.partition, *([None if file.date is None else file.day] if by_day else []))
+        return IcebergFile.from_args(
+            content=DataFileContent.DATA, file_path=f"file://{file.path}", file_format=FileFormat.PARQUET,
+            partition=Record(*place), file_size_in_bytes=file.size, sort_order_id=metadata.default_sort_order_id,
+            spec_id=metadata.default_spec_id, equality_ids=None, key_metadata=None, **statistics.to_serialized_dict(),
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Close the catalog's connections."""
+        if self._catalog is not None:
+            self._catalog.engine.dispose()
+
+
+def _with_date(schema: pa.Schema, settings: TableSettings) -> pa.Schema:
+    """Divided by a column of its own: of times beyond the year 9999 pyiceberg has no day."""
+    return schema.append(DATE) if settings.by_day else schema
+
+
+def _counted(plan: dict[int, Any], file: DataFile, ids: Mapping[str, int]) -> dict[int, Any]:
+    """The plan without columns of which a row group has no statistics, such as those with long texts only."""
+    metadata = file.metadata[0]
+    columns = [
+        metadata.row_group(group).column(number)
+        for group in range(metadata.num_row_groups)
+        for number in range(metadata.num_columns)
+    ]
+    without = {ids[each.path_in_schema] for each in columns if not each.is_stats_set}
+    return {id: replace(each, mode=_NONE) if id in without else each for id, each in plan.items()}
+
+
+def _small(type: pa.DataType) -> pa.DataType:
+    """A type as this program writes it: Iceberg's are `large_…`."""
+    if pa.types.is_struct(type):
+        return pa.struct([(each.name, _small(each.type)) for each in type])
+    if pa.types.is_map(type):
+        return pa.map_(pa.string(), _small(type.item_type))
+    if pa.types.is_list(type) or pa.types.is_large_list(type):
+        return pa.list_(pa.field("element", _small(type.value_type)))
+    if pa.types.is_large_string(type):
+        return pa.string()
+    return pa.binary() if pa.types.is_large_binary(type) or pa.types.is_fixed_size_binary(type) else type

@@ -1,0 +1,170 @@
+"""What a table has of each partition, and what of a log is still to be added to it.
+
+A table has all offsets of a partition below one.  It also keeps the leader epoch of the last record, as a consumer
+does: a log whose later epochs begin below what the table has was cut and rewritten (KIP-320).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog.codec.advice import Advice, Ask
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.model import BatchHeader
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.consumer_view import consumer_view
+
+__all__ = ["Bounds", "Position", "Span", "require_same_topic", "span_of"]
+
+UNKNOWN_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What a table has of one partition."""
+
+    first_offset: int
+    """where the first export began"""
+    next_offset: int
+    """all below is there"""
+    leader_epoch: int = UNKNOWN_EPOCH
+    """of the last record that was added"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What somebody wants; starts count for a partition of which the table has nothing yet."""
+
+    start_offset: int | None = None
+    end_offset: int | None = None
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Offsets of one partition that are to be added."""
+
+    partition: Partition
+    start_offset: int
+    end_offset: int
+    """where the log ended when it was looked at, or what was asked for"""
+    read_to: int | None
+    """what was asked for; None: to the end, whatever is there"""
+    known: Position | None
+
+    @property
+    def number(self) -> int:
+        """The number of the partition."""
+        return self.partition.partition or 0
+
+
+def require_same_topic(recorded: str | None, partition: Partition) -> None:
+    """Raises `RecoveryRefused` where the table's topic was deleted and another one has its name now."""
+    found = None if partition.metadata is None else partition.metadata.topic_id
+    if recorded and found and recorded != found:
+        raise RecoveryRefused(
+            f"{partition.path} is of a topic with id {found}, and the table is of one with id {recorded}: "
+            "the topic was deleted and recreated, so that its offsets count from 0 again; "
+            "export it into another directory",
+            reason="another_topic",
+        )  # fmt: skip
+
+
+def span_of(
+    partition: Partition,
+    known: Position | None,
+    bounds: Bounds,
+    isolation_level: str,
+    findings: list[Finding],
+    *,
+    accept_loss: bool,
+) -> Span | None:
+    """What is to be added; None where there is nothing, and `findings` takes why, if that is because of damage.
+
+    Raises `RecoveryRefused` where records are missing before it (`accept_loss` goes on), or were replaced.
+    """
+    log_end = partition.log_end_offset()
+    if known is None:
+        start = _first(partition, bounds.start_offset, bounds.start_timestamp, log_end)
+    else:
+        _require_not_rewritten(partition, known)
+        start = known.next_offset
+        if log_end < start:
+            detail = f"the table has records up to offset {start - 1}, and this log ends at {log_end}: "
+            detail += "it was cut, or is an older copy"
+            findings.append(
+                Finding(FindingCode.OFFSET_BEYOND_LOG_END, Severity.WARNING, None, start, detail, partition.path)
+            )
+            return None
+        if partition.log_start_offset > start:
+            if not accept_loss:
+                raise _missing(partition, start)
+            start = partition.log_start_offset
+    asked = _asked(partition, bounds)
+    end = min(log_end, consumer_view(partition, start, asked, isolation_level=isolation_level).end_offset)
+    if start < end:
+        return Span(partition, start, end, asked, known)
+    if asked is None or start < asked:
+        walk = partition.batches(start_offset=start)
+        next(iter(walk), None)
+        findings += walk.findings
+    return None
+
+
+def _asked(partition: Partition, bounds: Bounds) -> int | None:
+    asked = bounds.end_offset
+    if bounds.end_timestamp is not None:
+        found = partition.offset_for_timestamp(bounds.end_timestamp, findings=[])
+        asked = asked if found is None else min(found.offset, found.offset if asked is None else asked)
+    return asked
+
+
+def _missing(partition: Partition, start: int) -> RecoveryRefused:
+    return RecoveryRefused(
+        f"{partition.path} begins at offset {partition.log_start_offset}, and the table has records up to {start - 1}: "
+        "what was between them is not in this log any more, and another copy may have it",
+        reason="records_missing",
+        advice=[Advice("with {} the export goes on behind them", Ask.ACCEPT_LOSS)],
+    )
+
+
+def _first(partition: Partition, offset: int | None, timestamp: int | None, end: int) -> int:
+    start = max(partition.log_start_offset, offset or 0)
+    if timestamp is not None:
+        found = partition.offset_for_timestamp(timestamp, findings=[])
+        start = end if found is None else max(start, found.offset)
+    return start
+
+
+def _require_not_rewritten(partition: Partition, known: Position) -> None:
+    if known.leader_epoch == UNKNOWN_EPOCH:
+        return
+    later = [each for each in partition.leader_epochs if each.epoch > known.leader_epoch]
+    begins = min((each.start_offset for each in later), default=known.next_offset)
+    if begins >= known.next_offset:
+        begins = _epoch_in_log(partition, known)
+    if begins < known.next_offset:
+        raise RecoveryRefused(
+            f"{partition.path} has other records from offset {begins} on than the table, which has those up to "
+            f"{known.next_offset - 1} of leader epoch {known.leader_epoch}: the log was cut and rewritten; "
+            "export it into another directory",
+            reason="records_replaced",
+        )  # fmt: skip
+
+
+def _epoch_in_log(partition: Partition, known: Position) -> int:
+    """The base offset of the batch with the table's last offset, if its leader epoch is a later one; else the end."""
+    last = known.next_offset - 1
+    if last < partition.log_start_offset:
+        return known.next_offset
+    for batch in partition.batches(start_offset=last):
+        header = batch.header
+        if not isinstance(header, BatchHeader):
+            break
+        if header.base_offset <= last <= header.last_offset and header.partition_leader_epoch > known.leader_epoch:
+            return header.base_offset
+        break
+    return known.next_offset
+

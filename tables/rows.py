@@ -1,0 +1,158 @@
+"""The records of one topic as rows of its table: the same columns of the same types, whatever the records hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from kafkalog.codec.findings import Finding
+from kafkalog.log.directories.partition import Partition
+from kafkalog.tables.positions import Span
+from kafkalog.tables.table_types import NoTypeError, TypeRules, table_type
+from kafkalog.values.decoding import ValueDecoder
+from kafkalog.values.masked_columns import masked_column, masked_texts
+from kafkalog.values.registry import SchemaRegistry
+from kafkalog.values.to_arrow import ColumnSchema, NamedSchema, column_schema
+
+__all__ = ["Rows", "TopicRows", "Wanted"]
+
+_PARTS = ("key", "value")
+_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+_EPOCH = "leaderEpoch"
+_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError)
+_NO_FIT = "it does not fit the type of the table"
+_NO_MASK = "it cannot be read, so that no field can be masked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """How keys and values are to be shown."""
+
+    values: str
+    """`bytes` or `auto`"""
+    schemas: SchemaRegistry | None
+    key_schema: NamedSchema | None = None
+    values_schema: NamedSchema | None = None
+    masks: frozenset[str] = frozenset()
+    isolation_level: str
+
+
+class Rows(NamedTuple):
+    """Some rows of a partition, in the order of their offsets."""
+
+    batch: pa.RecordBatch
+    leader_epoch: int
+    """of the last one"""
+
+
+class TopicRows:
+    """Reads the partitions of one topic.  `schema` is what the table's columns have to be able to take."""
+
+    def __init__(self, partitions: Sequence[Partition], wanted: Wanted, rules: TypeRules) -> None:
+        self._wanted = wanted
+        self._rules = rules
+        self._chosen: dict[str, ColumnSchema] = {}
+        self._options: dict[str, Any] = {}
+        if wanted.values != "bytes":
+            self._choose(partitions)
+        found = self._reader(partitions[0], 0, 0, []).schema
+        self.schema = pa.schema([
+            (each.name, table_type(each.type, rules)) for each in found if each.name != _EPOCH
+        ])  # fmt: skip
+
+    def _choose(self, partitions: Sequence[Partition]) -> None:
+        decoder = ValueDecoder(self._wanted.schemas or SchemaRegistry())
+        named = {"key": self._wanted.key_schema, "value": self._wanted.values_schema}
+        self._chosen = {part: column_schema(decoder, partitions, part, named[part]) for part in _PARTS}
+        self._options = {"values": "auto", "schemas": decoder.registry}
+        for part, type in ((each, self._reader(partitions[0], 0, 0, []).schema.field(each).type) for each in _PARTS):
+            try:
+                table_type(type, self._rules)
+            except NoTypeError:
+                self._chosen[part] = ColumnSchema(None)
+
+    def _reader(
+        self, partition: Partition, start: int, end: int | None, findings: list[Finding], threads: int = 1
+    ) -> pa.RecordBatchReader:
+        named: dict[str, Any] = dict(zip(("key_schema", "values_schema"), self._chosen.values(), strict=False))
+        return partition.to_arrow(
+            [*_COLUMNS, _EPOCH], start_offset=start, end_offset=end, findings=findings, threads=threads,
+            isolation_level=self._wanted.isolation_level, **self._options, **named,
+        )  # fmt: skip
+
+    def read(self, span: Span, schema: pa.Schema, findings: list[Finding], threads: int) -> Iterator[Rows]:
+        """The rows of a span, with the columns of a table's `schema`, which may have more than `self.schema`."""
+        for batch in self._reader(span.partition, span.start_offset, span.read_to, findings, threads):
+            if batch.num_rows:
+                yield Rows(self._shown(batch, schema, span.partition), batch.column(_EPOCH)[-1].as_py())
+
+    def _shown(self, batch: pa.RecordBatch, schema: pa.Schema, partition: Partition) -> pa.RecordBatch:
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        problems: dict[str, dict[int, str]] = {}
+        if self._wanted.masks:
+            problems = self._mask(columns)
+        for part in _PARTS:
+            columns[part], lost = _cast(columns[part], schema.field(part).type)
+            problems.setdefault(part, {}).update(dict.fromkeys(lost, _NO_FIT))
+        if "finding" in columns:
+            self._tell(columns, problems, batch, partition)
+        return pa.RecordBatch.from_arrays([_or_null(columns, each, batch.num_rows) for each in schema], schema=schema)
+
+    def _mask(self, columns: dict[str, pa.Array]) -> dict[str, dict[int, str]]:
+        problems = {}
+        for part in _PARTS:
+            if pa.types.is_string(columns[part].type):
+                columns[part], lost = masked_texts(columns[part], self._wanted.masks)
+                problems[part] = dict.fromkeys(lost, _NO_MASK)
+            else:
+                columns[part] = masked_column(columns[part], self._wanted.masks)
+            columns[f"{part}_bytes"] = pa.nulls(len(columns[part]), pa.binary())
+        return problems
+
+    def _tell(
+        self, columns: dict[str, pa.Array], problems: dict[str, dict[int, str]], batch: pa.RecordBatch,
+        partition: Partition,
+    ) -> None:  # fmt: skip
+        """Put what does not fit beside it, as what does not decode is."""
+        for part, rows in problems.items():
+            if not rows:
+                continue
+            kept, told = columns[f"{part}_bytes"].to_pylist(), columns["finding"].to_pylist()
+            for row, why in rows.items():
+                told[row] = "; ".join(filter(None, [told[row], f"{part}: {why}"]))
+                if not self._wanted.masks:
+                    kept[row] = _bytes_of(partition, batch.column("offset")[row].as_py(), part)
+            columns[f"{part}_bytes"], columns["finding"] = pa.array(kept, pa.binary()), pa.array(told, pa.string())
+
+
+def _bytes_of(partition: Partition, offset: int, part: str) -> bytes | None:
+    for record in partition.records(offset, offset + 1):
+        return record.key if part == "key" else record.value
+    return None
+
+
+def _or_null(columns: dict[str, pa.Array], field: pa.Field, rows: int) -> pa.Array:
+    found = columns.get(field.name)
+    if found is None:
+        return pa.nulls(rows, field.type)
+    return found if found.type.equals(field.type) else found.cast(field.type)
+
+
+def _cast(column: pa.Array, type: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """The column as another type, and the rows that do not fit it: they are null."""
+    if column.type.equals(type):
+        return column, []
+    try:
+        return column.cast(type), []
+    except _MISFITS:
+        if len(column) == 1:
+            return pa.nulls(1, type), [0]
+    half = len(column) // 2
+    first, lost = _cast(column.slice(0, half), type)
+    second, more = _cast(column.slice(half), type)
+    return pa.concat_arrays([first, second]), [*lost, *(half + each for each in more)]
+
+

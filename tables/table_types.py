@@ -1,0 +1,101 @@
+"""Arrow's types as a table format has them.
+
+What a format cannot hold becomes a wider type that holds every value of it, and text where there is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+__all__ = ["NoTypeError", "TypeRules", "table_type", "widened"]
+
+_UNSIGNED = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20)}
+_LARGEST_DECIMAL = 38
+_WIDER = {
+    pa.int16(): {pa.int32(), pa.int64()}, pa.int32(): {pa.int64()}, pa.float32(): {pa.float64()},
+}  # fmt: skip
+
+
+class NoTypeError(Exception):
+    """No table has a column of this type."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRules:
+    """What the types of a format are."""
+
+    has_time: bool = True
+    has_nanoseconds: bool = True
+    has_unsigned: bool = True
+    has_large_decimals: bool = True
+    """of more than 38 digits"""
+    tells_case: bool = True
+    """whether two fields may differ in upper and lower case alone"""
+    grows_wider: bool = True
+    """whether a number's type may become wider after the table was made"""
+
+
+def table_type(type: pa.DataType, rules: TypeRules) -> pa.DataType:
+    """The type that a column has in the table; raises `NoTypeError` where it is to be text."""
+    if pa.types.is_struct(type):
+        names = [each.name if rules.tells_case else each.name.lower() for each in type]
+        if not names or len(set(names)) != len(names):
+            raise NoTypeError
+        return pa.struct([(each.name, table_type(each.type, rules)) for each in type])
+    if pa.types.is_map(type):
+        return pa.map_(pa.string(), table_type(type.item_type, rules))
+    if pa.types.is_list(type):
+        return pa.list_(pa.field("element", table_type(type.value_type, rules)))
+    if pa.types.is_null(type):
+        return pa.string()
+    if pa.types.is_timestamp(type):
+        return _timestamp(type, rules)
+    if pa.types.is_time(type):
+        return pa.time64("us") if rules.has_time else pa.string()
+    if pa.types.is_decimal(type) and type.precision > _LARGEST_DECIMAL and not rules.has_large_decimals:
+        return pa.string()
+    return type if rules.has_unsigned else _UNSIGNED.get(type, type)
+
+
+def _timestamp(type: pa.DataType, rules: TypeRules) -> pa.DataType:
+    if type.unit != "ns":
+        return pa.timestamp("us", type.tz)
+    return type if rules.has_nanoseconds else pa.string()
+
+
+def widened(old: pa.DataType, new: pa.DataType, rules: TypeRules) -> pa.DataType | None:
+    """The type of a column that takes values of both; None where the column's type would have to change otherwise.
+
+    Fields are added to structs, those that only the old type has stay; numbers become wider where a format allows it.
+    """
+    if old.equals(new) or new in _narrower(old):
+        return old
+    if new in _WIDER.get(old, ()):
+        return new if rules.grows_wider else None
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        return _struct(old, new, rules)
+    if pa.types.is_list(old) and pa.types.is_list(new):
+        inner = widened(old.value_type, new.value_type, rules)
+        return None if inner is None else pa.list_(pa.field("element", inner))
+    if pa.types.is_map(old) and pa.types.is_map(new):
+        inner = widened(old.item_type, new.item_type, rules)
+        return None if inner is None else pa.map_(pa.string(), inner)
+    return None
+
+
+def _narrower(type: pa.DataType) -> set[pa.DataType]:
+    return {narrow for narrow, wider in _WIDER.items() if type in wider}
+
+
+def _struct(old: pa.DataType, new: pa.DataType, rules: TypeRules) -> pa.DataType | None:
+    fields = []
+    for each in old:
+        place = new.get_field_index(each.name)
+        inner = each.type if place < 0 else widened(each.type, new.field(place).type, rules)
+        if inner is None:
+            return None
+        fields.append((each.name, inner))
+    added = [(each.name, each.type) for each in new if old.get_field_index(each.name) < 0]
+    return pa.struct([*fields, *added])

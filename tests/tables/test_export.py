@@ -1,0 +1,536 @@
+"""Exports: every record once, with its values, whatever the format and however often; what does not go together."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import kafkalog
+from broker_dirs import brokers
+from command import kafkalog as run
+from fixture_data import expected_values, unpack_values
+from kafkalog.codec.encode.batch import build_batch
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.model import Record, TimestampType
+from said_values import pylist, said, same
+from table_rows import DAY, FORMATS, START, add, iceberg, in_log, of_manifest, places, records, table, topic
+
+every_format = pytest.mark.parametrize("format", FORMATS)
+parquet_first = pytest.mark.parametrize(
+    "format", ["parquet", *(pytest.param(each, marks=pytest.mark.sweep) for each in FORMATS if each != "parquet")]
+)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return unpack_values(tmp_path_factory.mktemp("values"))
+
+
+@parquet_first
+def test_every_recorded_value(format: str, recorded: Path, tmp_path: Path) -> None:
+    result = kafkalog.export(recorded, to=tmp_path / "out", format=format, jobs=2)
+    wanted = {(each["topic"], each["partition"], each["offset"]): each for each in expected_values()}
+    assert sum(each.records for each in result.partitions) == len(wanted)
+    same_values = 0
+    for name in sorted({each.topic for each in result.partitions}):
+        found = table(tmp_path / "out", format, name)
+        columns = {
+            each: pylist(found[each].combine_chunks())
+            for each in ("partition", "offset", "key", "value", "key_bytes", "value_bytes", "finding")
+        }
+        for number in range(len(found)):
+            row = {each: values[number] for each, values in columns.items()}
+            line = wanted.pop((name, row["partition"], row["offset"]))
+            same_values += sum(_is_same(line, row, part, found.schema.field(part).type) for part in ("key", "value"))
+    assert not wanted
+    assert same_values > 900
+
+
+def _is_same(line: dict[str, Any], row: dict[str, Any], part: str, type: pa.DataType) -> bool:
+    """Whether a value that decodes is the recorded one; others have their bytes and a finding."""
+    where = (line["topic"], line["offset"], part)
+    if row[f"{part}_bytes"] is not None:
+        assert row[part] is None, where
+        assert row["finding"], where
+        (record,) = _partition_of(line).records(line["offset"], line["offset"] + 1)
+        assert row[f"{part}_bytes"] == getattr(record, part), where
+        return False
+    if part == "value" and (line.get("any") or line["topic"] == "evolving-onyx"):
+        return False
+    found = said(row[part], type)
+    is_text = pa.types.is_string(type) or pa.types.is_large_string(type)
+    if is_text and not isinstance(line[part], str | None):
+        found = json.loads(found)
+    assert same(line[part], found), (where, line[part], found)
+    return True
+
+
+def _partition_of(line: dict[str, Any]) -> kafkalog.Partition:
+    found: kafkalog.Partition = _OPEN["data"][line["topic"], line["partition"]]
+    return found
+
+
+_OPEN: dict[str, Any] = {}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _opened(recorded: Path) -> None:
+    _OPEN["data"] = kafkalog.open(recorded)
+
+
+@every_format
+def test_again_and_again_each_record_once(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [95, 40]), tmp_path / "out"
+    first = kafkalog.export(data, to=out, format=format, end_offset=33, jobs=2)
+    assert [(each.first_offset, each.next_offset, each.records) for each in first.partitions] == [(0, 33, 33)] * 2
+    second = kafkalog.export(data, to=out, format=format, jobs=2)
+    assert [(each.first_offset, each.next_offset) for each in second.partitions] == [(33, 95), (33, 40)]
+    assert not any(each.records for each in kafkalog.export(data, to=out, format=format).partitions)
+    with kafkalog.Log.open(data / "orders-1") as log:
+        add(log, records(20, 40))
+    topic(data, [0, 0, 5])
+    third = kafkalog.export(data, to=out, format=format)
+    assert [each.records for each in third.partitions] == [0, 20, 5]
+    assert places(out, format) == in_log(data)
+    values = sorted(json.loads(each)["n"] for each in table(out, format)["value"].to_pylist())
+    assert values == sorted([*range(95), *range(60), *range(5)])
+
+
+@every_format
+def test_where_an_export_begins_and_ends(format: str, tmp_path: Path) -> None:
+    """Starts count once; ends always."""
+    data, out = topic(tmp_path / "data", [90]), tmp_path / "out"
+    bounds: dict[str, Any] = {"start_timestamp": START + 20_000, "end_timestamp": START + 50_000}
+    kafkalog.export(data, to=out, format=format, **bounds)
+    assert places(out, format) == [(0, n) for n in range(20, 50)]
+    kafkalog.export(data, to=out, format=format, start_offset=80)
+    assert places(out, format) == [(0, n) for n in range(20, 90)]
+
+
+@every_format
+def test_rows_go_to_the_day_that_they_are_of(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [30], every=DAY // 10), tmp_path / "out"
+    with kafkalog.Log.open(data / "orders-0") as log:  # as late, as early and as hostile as times can be
+        for time in (START, -1, 2**62, 253_402_300_800_000):
+            log.append([kafkalog.NewRecord(b"x", b"k", time)])
+    kafkalog.export(data, to=out, format=format)
+    assert places(out, format) == in_log(data)
+    if format == "iceberg":
+        files = [each.file for each in iceberg(out).scan().plan_files()]
+        assert {-1, None} <= {each.partition[1] for each in files}
+        later = iceberg(out).scan(row_filter="timestamp >= '2023-11-17T00:00:00+00:00'").plan_files()
+        assert len(list(later)) < len(files)
+        return
+    folder = out / ("orders" if format == "delta" else "topic=orders")
+    names = {each.parent.name for each in folder.rglob("*.parquet")}
+    assert {"date=1969-12-31", "date=__HIVE_DEFAULT_PARTITION__", "date=2023-11-14"} <= names
+
+
+@every_format
+def test_without_days(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [30], every=DAY), tmp_path / "out"
+    result = kafkalog.export(data, to=out, format=format, by_day=False)
+    assert [each.files for each in result.partitions] == [1]
+    assert places(out, format) == in_log(data)
+    with pytest.raises(kafkalog.RecoveryRefused, match="division by day"):
+        kafkalog.export(data, to=out, format=format)
+
+
+def test_times_from_day_to_day_need_few_open_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkalog.tables import data_files
+
+    monkeypatch.setattr(data_files, "_MOST_OPEN", 3)
+    data = topic(tmp_path / "data", [0])
+    with kafkalog.Log.open(data / "orders-0") as log:
+        for n in range(40):
+            log.append([kafkalog.NewRecord(b"x", b"k", START + n % 8 * DAY)])
+    assert [each.files for each in kafkalog.export(data, to=tmp_path / "out", format="parquet").partitions] == [8]
+    monkeypatch.setattr(data_files, "_MOST_FILES", 4)
+    with pytest.raises(kafkalog.UsageError, match="without dates"):
+        kafkalog.export(data, to=tmp_path / "other", format="parquet")
+    assert not list((tmp_path / "other").rglob("*.parquet*"))
+
+
+@every_format
+def test_only_what_was_committed(format: str, tmp_path: Path) -> None:
+    (broker,) = brokers("4.1.1/txn")[:1]
+    names = {each.topic for each in kafkalog.open_all(broker).partitions if each.topic and each.topic[0] != "_"}
+    for level in ("read_committed", "read_uncommitted"):
+        out = tmp_path / level
+        kafkalog.export(broker, to=out, format=format, isolation_level=level, values="bytes")
+        for name in sorted(names):
+            wanted = in_log(broker, name, level)
+            assert (places(out, format, name) if wanted else []) == wanted
+    with pytest.raises(kafkalog.RecoveryRefused, match="isolation level read_uncommitted"):
+        kafkalog.export(broker, to=tmp_path / "read_uncommitted", format=format, values="bytes")
+
+
+def test_an_open_transaction_is_told_and_exported_when_it_is_decided(tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    producer = kafkalog.ProducerState(7, 0, 0, is_transactional=True)
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.append(records(3, 5), producer=producer)
+        log.append(records(2, 8))
+    (first,) = kafkalog.export(data, to=out, format="parquet").partitions
+    assert (first.next_offset, first.records) == (5, 5)
+    assert "offset 5" in (first.open_transaction or "")
+    shown = run("export", data, "--to", out, "--format", "parquet")
+    assert (shown.code, "orders-0: " in shown.err) == (0, True)
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.end_transaction(7, 0, commit=True)
+    (second,) = kafkalog.export(data, to=out, format="parquet").partitions
+    assert (second.records, second.open_transaction) == (5, None)
+    assert places(out, "parquet") == in_log(data)
+
+
+@every_format
+def test_an_export_ends_at_damage_and_goes_on_when_it_is_repaired(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [60]), tmp_path / "out"
+    (path,) = sorted((data / "orders-0").glob("*.log"))[:1]
+    whole = path.read_bytes()
+    torn = bytearray(whole)
+    torn[torn.index(b'{"n": 15}')] ^= 1
+    path.write_bytes(bytes(torn))
+    result = kafkalog.export(data, to=out, format=format)
+    assert [each.code for each in result.findings] == [FindingCode.CRC_MISMATCH]
+    assert 0 < len(places(out, format)) < 60
+    again = kafkalog.export(data, to=out, format=format)
+    assert [each.code for each in again.findings] == [FindingCode.CRC_MISMATCH]
+    path.write_bytes(whole)
+    assert kafkalog.export(data, to=out, format=format).findings == []
+    assert places(out, format) == in_log(data)
+
+
+@every_format
+def test_a_log_that_has_lost_records_the_table_has_not(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [60]), tmp_path / "out"
+    kafkalog.export(data, to=out, format=format, end_offset=20)
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.delete_records_before(30)
+    with pytest.raises(kafkalog.RecoveryRefused, match="begins at offset 30, and the table has records up to 19"):
+        kafkalog.export(data, to=out, format=format)
+    kafkalog.export(data, to=out, format=format, accept_loss=True)
+    assert places(out, format) == [(0, n) for n in (*range(20), *range(30, 60))]
+
+
+@every_format
+def test_a_log_that_was_cut(format: str, tmp_path: Path) -> None:
+    """A shorter one is told of; one that was written anew by a later leader is refused, as a consumer would."""
+    data, out = topic(tmp_path / "data", [60]), tmp_path / "out"
+    kafkalog.export(data, to=out, format=format)
+    before = tmp_path / "before"
+    shutil.copytree(data, before)
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.truncate_to(40)
+    result = kafkalog.export(data, to=out, format=format)
+    assert [each.code for each in result.findings] == [FindingCode.OFFSET_BEYOND_LOG_END]
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.append(records(50, 1000), leader_epoch=5)
+    with pytest.raises(kafkalog.RecoveryRefused, match="other records from offset 40 on"):
+        kafkalog.export(data, to=out, format=format)
+    (data / "orders-0" / "leader-epoch-checkpoint").unlink()
+    with pytest.raises(kafkalog.RecoveryRefused, match="other records from offset 40 on"):
+        kafkalog.export(data, to=out, format=format)
+    assert places(out, format) == in_log(before)
+
+
+@every_format
+def test_a_topic_that_was_made_anew(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [20]), tmp_path / "out"
+    for id in ("AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"):
+        (data / "orders-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {id}\n")
+        if id.endswith("Q"):
+            kafkalog.export(data, to=out, format=format, end_offset=10)
+    with pytest.raises(kafkalog.RecoveryRefused, match="deleted and recreated"):
+        kafkalog.export(data, to=out, format=format)
+    assert len(places(out, format)) == 10
+
+
+@every_format
+def test_copies_of_a_topic_are_one(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [60]), tmp_path / "out"
+    shutil.copytree(data, tmp_path / "copy")
+    with pytest.raises(kafkalog.UsageError, match="two directories"):
+        kafkalog.export(data, tmp_path / "copy", to=out, format=format)
+    kafkalog.export(data, to=out, format=format, end_offset=30)
+    kafkalog.export(tmp_path / "copy", to=out, format=format)
+    assert places(out, format) == in_log(data)
+
+
+@every_format
+def test_compaction_between_two_exports(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [200], in_a_batch=5), tmp_path / "out"
+    kafkalog.export(data, to=out, format=format, end_offset=100)
+    with kafkalog.Log.open(data / "orders-0", kafkalog.LogConfig(segment_bytes=4000)) as log:
+        log.roll()
+        log.compact()
+    left = in_log(data)
+    assert len(left) < 100
+    kafkalog.export(data, to=out, format=format)
+    assert places(out, format) == sorted({*((0, n) for n in range(100)), *(each for each in left if each[1] >= 100)})
+
+
+SCHEMAS: list[dict[str, Any]] = [
+    {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}, {"name": "who", "type": "string"}]},
+    {"type": "record", "name": "Order", "fields": [
+        {"name": "id", "type": "int"}, {"name": "who", "type": "string"},
+        {"name": "amount", "type": ["null", "double"], "default": None},
+        {"name": "at", "type": {"type": "record", "name": "Place", "fields": [{"name": "x", "type": "long"}]},
+         "default": {"x": 0}},
+    ]},
+    {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}]},
+    {"type": "record", "name": "Order", "fields": [{"name": n, "type": "string"} for n in ("id", "who")]},
+]  # fmt: skip
+
+
+def _registry(*versions: int) -> kafkalog.SchemaRegistry:
+    return kafkalog.SchemaRegistry(schemas={
+        ("orders-value", each + 1): kafkalog.Schema(
+            subject="orders-value", version=each + 1, id=each + 1, type="AVRO", text=json.dumps(SCHEMAS[each])
+        )
+        for each in versions
+    })  # fmt: skip
+
+
+def _append_avro(data: Path, version: int, values: list[dict[str, Any]]) -> None:
+    import io
+
+    import fastavro
+
+    data.mkdir(exist_ok=True)
+    with kafkalog.Log.open(data / "orders-0") as log:
+        for each in values:
+            out = io.BytesIO(b"\0" + (version + 1).to_bytes(4, "big"))
+            out.seek(5)
+            fastavro.schemaless_writer(out, fastavro.parse_schema(SCHEMAS[version]), each)
+            log.append([out.getvalue()])
+
+
+@every_format
+def test_columns_grow_with_the_schema(format: str, tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    _append_avro(data, 0, [{"id": n, "who": f"w{n}"} for n in range(20)])
+    kafkalog.export(data, to=out, format=format, schemas=_registry(0))
+    _append_avro(data, 1, [{"id": n, "who": "x", "amount": n / 2, "at": {"x": n}} for n in range(20, 40)])
+    kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1))
+    found = table(out, format)
+    values = dict(zip(found["offset"].to_pylist(), found["value"].to_pylist(), strict=True))
+    assert {name: value for name, value in values[3].items() if value is not None} == {"id": 3, "who": "w3"}
+    assert values[30] == {"id": 30, "who": "x", "amount": 15.0, "at": {"x": 30}}
+    _append_avro(data, 2, [{"id": 2**40, "who": "y"}])
+    if format == "delta":  # whose columns keep their types
+        with pytest.raises(kafkalog.UsageError, match="would have to become"):
+            kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1, 2))
+        return
+    kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1, 2))
+    assert places(out, format) == in_log(data)
+    (last,) = [each for each in table(out, format)["value"].to_pylist() if each["id"] == 2**40]
+    assert last["who"] == "y"
+    _append_avro(data, 3, [{"id": "a", "who": "y"}])
+    with pytest.raises(kafkalog.UsageError, match="would have to become"):
+        kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1, 2, 3))
+
+
+@every_format
+def test_masked_fields_are_in_no_file(format: str, tmp_path: Path) -> None:
+    data, out = tmp_path / "data", tmp_path / "out"
+    _append_avro(data, 1, [{"id": 7, "who": "secret name", "amount": 1.5, "at": {"x": 77}}])
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.append([b"\0\0\0\0\x02secret bytes"])
+    kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1), masks=["who", "x"])
+    first, second = table(out, format).sort_by("offset").to_pylist()
+    assert first["value"] == {"id": 7, "who": "[masked]", "amount": 1.5, "at": {"x": None}}
+    assert second["value"] is None
+    assert second["value_bytes"] is None
+    assert second["finding"]
+    for path in out.rglob("*"):
+        assert not path.is_file() or b"secret" not in path.read_bytes()
+    with pytest.raises(kafkalog.RecoveryRefused, match="masked fields"):
+        kafkalog.export(data, to=out, format=format, schemas=_registry(0, 1))
+
+
+def test_masked_columns_of_every_kind() -> None:
+    from kafkalog.values.masked_columns import masked_column, masked_texts
+
+    column = pa.array(
+        [
+            {"a": [{"b": 1, "c": "x"}, None], "m": [("b", "y"), ("z", "w")]}, None,
+            {"a": None, "m": None}, {"a": [], "m": []},
+        ],
+        pa.struct([
+            ("a", pa.list_(pa.struct([("b", pa.int32()), ("c", pa.string())]))),
+            ("m", pa.map_(pa.string(), pa.string())),
+        ]),
+    )  # fmt: skip
+    wanted: list[Any] = [
+        {"a": [{"b": None, "c": "[masked]"}, None], "m": [("b", "[masked]"), ("z", "w")]}, None,
+        {"a": None, "m": None}, {"a": [], "m": []},
+    ]  # fmt: skip
+    names = frozenset({"b", "c"})
+    assert masked_column(column, names).to_pylist() == wanted
+    assert masked_column(column.slice(1), names).to_pylist() == wanted[1:]
+    texts, lost = masked_texts(pa.array(['{"b":1,"d":[{"c":2}]}', "plain", "{broken", None]), names)
+    assert texts.to_pylist() == ['{"b":"[masked]","d":[{"c":"[masked]"}]}', "plain", None, None]
+    assert lost == [2]
+
+
+@every_format
+def test_a_table_of_somebody_else_is_left_alone(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    if format == "parquet":
+        (out / "topic=orders").mkdir(parents=True)
+        (out / "topic=orders" / "mine.txt").write_text("x")
+    elif format == "delta":
+        from deltalake import write_deltalake
+
+        write_deltalake(str(out / "orders"), pa.table({"a": [1]}))
+    else:
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        out.mkdir()
+        catalog = SqlCatalog("kafkalog", uri=f"sqlite:///{out}/catalog.db", warehouse=f"file://{out}")
+        catalog.create_namespace("kafka")
+        catalog.create_table(("kafka", "orders"), pa.schema([("a", pa.int64())]))
+        catalog.engine.dispose()
+    with pytest.raises(kafkalog.UsageError, match=r"is (not empty and is )?not a table"):
+        kafkalog.export(data, to=out, format=format)
+
+
+def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+    data = topic(tmp_path / "data", [5])
+    wrong: list[dict[str, Any]] = [
+        {"format": "csv"}, {"values": "all"}, {"values": "bytes", "masks": ["a"]}, {"isolation_level": "x"},
+        {"to": data / "out"}, {"select": kafkalog.Selection.of(["nothing"])},
+    ]  # fmt: skip
+    for given in wrong:
+        with pytest.raises(kafkalog.UsageError):
+            kafkalog.export(data, **{"to": tmp_path / "out", "format": "parquet", **given})
+    assert not (data / "out").exists()
+
+
+def test_a_manifest_that_is_none_is_one_sentence(tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [5]), tmp_path / "out"
+    kafkalog.export(data, to=out, format="parquet")
+    path = out / "topic=orders" / "_kafkalog.json"
+    whole = path.read_text()
+    for text in ("", "[]", "{", whole[:-40], whole.replace('"files"', '"fies"'), "1"):
+        path.write_text(text)
+        with pytest.raises(kafkalog.KafkaLogError, match="not the manifest"):
+            kafkalog.export(data, to=out, format="parquet")
+
+
+@every_format
+def test_statistics_and_order_let_filters_prune(format: str, tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [300], every=DAY // 20), tmp_path / "out"
+    kafkalog.export(data, to=out, format=format)
+    for path in out.rglob("*.parquet"):
+        found = pq.ParquetFile(path)
+        offsets = found.read(["offset"])["offset"].to_pylist()
+        assert offsets == sorted(offsets)
+        assert all(found.metadata.row_group(n).column(0).is_stats_set for n in range(found.metadata.num_row_groups))
+    if format == "delta":
+        from deltalake import DeltaTable
+
+        actions = pa.table(DeltaTable(str(out / "orders")).get_add_actions(flatten=True))
+        assert min(actions["min.offset"].to_pylist()) == 0
+        assert max(actions["max.offset"].to_pylist()) == 299
+        lows, highs = actions["min.timestamp"].to_pylist(), actions["max.timestamp"].to_pylist()
+        assert all(low <= high for low, high in zip(lows, highs, strict=True))
+        assert len(set(lows)) == len(lows) > 10
+    elif format == "iceberg":
+        files = list(iceberg(out).scan(row_filter='offset >= 290').plan_files())
+        assert 0 < len(files) < 3
+
+
+@every_format
+def test_a_hostile_topic_ends(format: str, tmp_path: Path) -> None:
+    """Keys that are no text, large values, names of fields that differ in case alone, records of no fields."""
+    folder = tmp_path / "data" / "orders-0"
+    folder.mkdir(parents=True)
+    odd = [b"", b"\0", b"\xff\xfe", None, b"{" * 5000, b"x" * 100_000, b'{"a":1}', b"\0\0\0\0\x09abc"]
+    some = [Record(n, START + n, TimestampType.CREATE_TIME, each, each) for n, each in enumerate(odd)]
+    (folder / f"{0:020}.log").write_bytes(build_batch(some))
+    odd_schema = {"type": "record", "name": "R", "fields": [
+        {"name": "a", "type": "int"}, {"name": "A", "type": "int"},
+        {"name": "e", "type": {"type": "record", "name": "E", "fields": []}},
+    ]}  # fmt: skip
+    registry = kafkalog.SchemaRegistry(schemas={
+        ("orders-value", 1): kafkalog.Schema(
+            subject="orders-value", version=1, id=9, type="AVRO", text=json.dumps(odd_schema)
+        )
+    })  # fmt: skip
+    with kafkalog.Log.open(folder) as log:
+        log.append([b"\0\0\0\0\x09\x02\x04"])
+    kafkalog.export(tmp_path / "data", to=tmp_path / "out", format=format, schemas=registry)
+    rows = table(tmp_path / "out", format).sort_by("offset").to_pylist()
+    assert len(rows) == len(odd) + 1
+    assert json.loads(rows[-1]["value"]) == {"a": 1, "A": 2, "e": {}}
+    assert rows[2]["value_bytes"] == b"\xff\xfe"
+
+
+def test_the_manifest_has_every_file(tmp_path: Path) -> None:
+    data, out = topic(tmp_path / "data", [50, 30]), tmp_path / "out"
+    kafkalog.export(data, to=out, format="parquet", end_offset=20)
+    left = out / "topic=orders" / "partition=0" / "date=2023-11-14"
+    (left / "kafkalog-0123456789abcdef-0.parquet").write_bytes(b"of an export that was cut short")
+    (left / "of-others.parquet").write_bytes(b"x")
+    kafkalog.export(data, to=out, format="parquet")
+    assert (left / "of-others.parquet").exists()
+    (left / "of-others.parquet").unlink()
+    assert len(of_manifest(out)) == len(table(out, "parquet")) == 80
+
+
+@pytest.mark.parametrize(("package", "format", "extra"), [
+    ("pyiceberg", "iceberg", "iceberg"), ("deltalake", "delta", "delta"), ("fastavro", "parquet", "values"),
+    ("google.protobuf", "parquet", "values"), ("pyarrow", "parquet", "fast"),
+])  # fmt: skip
+def test_what_is_not_installed_is_named_with_its_extra(package: str, format: str, extra: str, recorded: Path) -> None:
+    program = f"""
+import sys
+sys.modules[{package!r}] = None
+from kafkalog.__main__ import main
+sys.argv[1:] = ["export", {str(recorded)!r}, "--to", {str(recorded.parent / "none")!r}, "--format", {format!r}]
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 64, done.stderr
+    assert f"kafkalog[{extra}]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_says_what_it_added(tmp_path: Path) -> None:
+    data = topic(tmp_path / "data", [12, 3])
+    first = run("export", data, "--format", "parquet", "--to", tmp_path / "out", "--json")
+    assert first.code == 0
+    added = [(each["partition"], each["records"], each["next_offset"]) for each in first.objects]
+    assert added == [(0, 12, 12), (1, 3, 3)]
+    with kafkalog.Log.open(data / "orders-0") as log:
+        log.delete_records_before(12)
+        add(log, records(5, 12))
+        log.delete_records_before(15)
+    refused = run("export", data, "--format", "parquet", "--to", tmp_path / "out")
+    assert refused.code == 3
+    assert "--accept-loss" in refused.err
+    again = run("export", data, "--format", "parquet", "--to", tmp_path / "out", "--accept-loss")
+    assert again.code == 0
+    assert "17" in again.out
+    assert run("export", data, "--format", "parquet", "--to", data / "orders-0" / "x").code == 64
+    assert run("export", data, "--format", "parquet", "--to", tmp_path / "out", "-t", "nothing").code == 1
+
+
+@every_format
+@pytest.mark.parametrize("name", ["..", ".", "a b"])
+def test_a_topic_that_no_kafka_has_leads_nowhere(format: str, name: str, tmp_path: Path) -> None:
+    data = topic(tmp_path / "data", [3])
+    (data / "orders-0").rename(data / f"{name}-0")
+    with pytest.raises(kafkalog.UsageError, match=r"no table can have|no records|not a Kafka log directory"):
+        kafkalog.export(data, to=tmp_path / "out", format=format)
+    assert not list(tmp_path.rglob("*.parquet"))

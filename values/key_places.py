@@ -1,0 +1,64 @@
+"""In which partition a key can be: only where somebody vouches for the partitioner, and only as long as that fits.
+
+No log says who wrote it with which partitioner, and a topic whose number of partitions has grown has its older keys
+where the old number put them.  So it has to be asked for; the first keys of each partition are compared with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from kafkalog.cluster.kraft.cluster_facts import cluster_facts
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.directories.inventory import Inventory
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.writing.choosing_partitions import ByKey, Partitioner, by_key
+
+__all__ = ["KeyPlaces"]
+
+_LOOKED_AT = 100
+"""records of each partition"""
+
+
+@dataclass(frozen=True)
+class KeyPlaces:
+    """Which partition each key of some topics is in."""
+
+    place: ByKey
+    counts: Mapping[str | None, int]
+    """topic -> how many partitions it has"""
+
+    @classmethod
+    def of(
+        cls, inventory: Inventory, partitions: Sequence[Partition], partitioner: Partitioner, count: int | None
+    ) -> KeyPlaces:
+        """Raises `UsageError` where the number of partitions is not known, and where keys lie elsewhere."""
+        known = {} if count is not None else cluster_facts(inventory).topics
+        counts: dict[str | None, int] = {}
+        for each in partitions:
+            found = count if count is not None else known.get(each.topic or "", ("", 0))[1]
+            if not found or (each.partition or 0) >= found:
+                raise UsageError(
+                    f"how many partitions topic {each.topic!r} has is not known here: give partition_count, or leave "
+                    "out partitioner"
+                )
+            counts[each.topic] = found
+        made = cls(by_key(partitioner), counts)
+        for each in partitions:
+            made._compare(each)
+        return made
+
+    def _compare(self, partition: Partition) -> None:
+        for record in islice(partition.records(), _LOOKED_AT):
+            if record.key is not None and not self.may_hold(partition, [record.key]):
+                raise UsageError(
+                    f"the key of offset {record.offset} in {partition.path} does not lie where the partitioner puts it "
+                    f"among {self.counts[partition.topic]} partitions: leave out partitioner"
+                )
+
+    def may_hold(self, partition: Partition, keys: Sequence[bytes]) -> bool:
+        """Whether any of the keys can be in a partition."""
+        count = self.counts[partition.topic]
+        return any(self.place(each, each, count) in (None, partition.partition) for each in keys)

@@ -1,0 +1,75 @@
+"""Fields that are not to be seen, in Arrow columns: what `masking` does with JSON, with the column's own types."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalog.values.json_values import json_or_none
+from kafkalog.values.masking import MASKED, masked
+from kafkalog.values.payloads import UndecodableError
+
+__all__ = ["masked_column", "masked_texts"]
+
+_dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def masked_column(column: pa.Array, names: frozenset[str]) -> pa.Array:
+    """Fields and map entries of these names are `MASKED` where they are text, and null where they are anything else."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        if not len(kind):
+            return column
+        fields = [
+            _hidden(column.field(number)) if each.name in names else masked_column(column.field(number), names)
+            for number, each in enumerate(kind)
+        ]
+        return pa.StructArray.from_arrays(fields, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind):
+        values = masked_column(column.flatten(), names)
+        return _as_before(column, pa.ListArray.from_arrays(_offsets(column), values, kind, mask=column.is_null()))
+    if pa.types.is_map(kind):
+        return _map(column, names)
+    return column
+
+
+def masked_texts(column: pa.Array, names: frozenset[str]) -> tuple[pa.Array, list[int]]:
+    """A column of JSON texts with these fields masked, and the rows that look like JSON and are none: they are null."""
+    found: list[str | None] = []
+    lost = []
+    for row, text in enumerate(column.to_pylist()):
+        shown = None
+        if text is not None:
+            value = json_or_none(text.encode("utf-8", "surrogatepass"))
+            try:
+                shown = masked(text if value is None else value, names)
+            except UndecodableError:
+                lost.append(row)
+        found.append(shown if shown is None or isinstance(shown, str) else _dumps(shown))
+    return pa.array(found, column.type), lost
+
+
+def _hidden(column: pa.Array) -> pa.Array:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return pa.nulls(len(column), column.type)
+    return pc.if_else(column.is_valid(), pa.scalar(MASKED, column.type), pa.scalar(None, column.type))
+
+
+def _offsets(column: pa.Array) -> pa.Array:
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
+
+
+def _as_before(column: pa.Array, made: pa.Array) -> pa.Array:
+    return made if made.type.equals(column.type) else made.cast(column.type)
+
+
+def _map(column: pa.Array, names: frozenset[str]) -> pa.Array:
+    whole = pa.concat_arrays([column, column.slice(0, 0)])  # begins where its buffers begin
+    items = masked_column(whole.items, names)
+    hides = pc.is_in(whole.keys, value_set=pa.array(sorted(names), whole.keys.type))
+    items = pc.if_else(hides, _hidden(items), items)
+    made = pa.MapArray.from_arrays(whole.offsets, whole.keys, items, column.type, mask=whole.is_null())
+    return _as_before(column, made)
