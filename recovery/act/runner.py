@@ -139,7 +139,8 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
         runs.end(root, run.run_id, stands=True)
     for run, located in earlier.abandoned:
         _discard(root, runs, run, located)
-    runs.reload()
+    if earlier.stale or earlier.abandoned:  # else the lock keeps them as they were read
+        runs.reload()
     runs.tidy(root)
     return CompletedRuns(superseded={run.run_id: why for run, why in earlier.stale})
 
@@ -176,7 +177,7 @@ def complete(
             completed[run.run_id] = left
     if completed:
         root.mtime_before = root.mtime("")
-    runs.reload()
+        runs.reload()
     return CompletedRuns(tuple(completed), superseded, withheld, completed)
 
 

@@ -322,9 +322,9 @@ def command(
 ) -> int:
     """List topics, partitions and segments, with their health: offsets, times, bytes, codecs.
 
-    Reads every batch and checks its checksum.  Also lists deleted, future and stray directories.  If only some
-    partitions are chosen, log directories that hold none of them are left out.  Exit code 0 if all is well, 1 if
-    something was found, 4 if something could not be read; the rest is still listed.
+    Reads every batch and checks its checksum; the insides of batches are for `kafkalog verify`.  Also lists deleted,
+    future and stray directories.  If only some partitions are chosen, log directories that hold none of them are left
+    out.  Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is listed.
     """
     properties_only_for(ctx)
     if as_json and with_segments:

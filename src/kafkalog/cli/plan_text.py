@@ -129,6 +129,8 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
         f"{files} files change in {len(changing)} of {len(plan.partitions)} partitions; "
         f"{size_text(cut)} of log go to quarantine"
     )
+    if plan.mode is not Mode.SALVAGE:
+        writer.write(NOT_EXAMINED)
 
 
 def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
