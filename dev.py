@@ -382,6 +382,9 @@ def _built(temporary: Path) -> tuple[Path, Path]:
     _step("building wheel", [*build, "--wheel", str(tree)])
     (archive,) = built.glob("*.whl")
     problems = sdist_problems(sdist, ROOT) + wheel_problems(archive, ROOT)
+    with zipfile.ZipFile(archive) as packed_wheel:
+        if not any(name.endswith(".kernel") for name in packed_wheel.namelist()):
+            problems.append("the wheel holds no machine code")
     if problems:
         raise DevError("; ".join(problems))
     return sdist, archive
@@ -412,8 +415,6 @@ def wheel_problems(archive: Path, root: Path) -> list[str]:
         names = set(stored.namelist())
         contents = {name: stored.read(name) for name in names if name.endswith(_COMPARED)}
     problems = _source_problems("the wheel", contents, names, root, prefix="")
-    if not any(name.endswith(".kernel") for name in names):
-        problems.append("the wheel holds no machine code")
     manual = {name for name in names if name.partition("/")[2].startswith("data/share/man/")}
     pages = {path.name for path in (root / "docs" / "man").glob("*.1")}
     if {name.rpartition("/")[2] for name in manual} != pages:
