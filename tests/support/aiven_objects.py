@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import kafkalog
+
 KINDS = (
     ("offset", ".index"), ("timestamp", ".timeindex"), ("producerSnapshot", ".snapshot"),
     ("leaderEpoch", ".leader_epoch_checkpoint"), ("transaction", ".txnindex"),
@@ -20,14 +22,14 @@ def as_aiven(tier: Path, target: Path) -> None:
         place = target / f"{topic}-{topic_id}" / number
         place.mkdir(parents=True)
         logs = sorted(directory.glob("*.log"))
-        for log, following in zip(logs, [*logs[1:], None], strict=True):
-            end = int(log.name[:20]) + 2 if following is None else int(following.name[:20]) - 1
-            _segment(log, place, (topic, topic_id, int(number)), end)
+        for log in logs:
+            _segment(log, place, (topic, topic_id, int(number)))
 
 
-def _segment(log: Path, place: Path, of: tuple[str, str, int], end: int) -> None:
+def _segment(log: Path, place: Path, of: tuple[str, str, int]) -> None:
     stem, base, segment_id = log.name[:43], int(log.name[:20]), log.name[21:43]
     data, indexes, found = log.read_bytes(), b"", {}
+    end = kafkalog.scan(data).batches[-1].last_offset
     for name, suffix in KINDS:
         path = log.with_name(stem + suffix)
         part = path.read_bytes() if path.exists() else b""
