@@ -163,7 +163,7 @@ class FileSource:
 
     @property
     def is_remote(self) -> bool:
-        """It is not on a disk here: each read takes a request."""
+        """Whether it is not on a disk here, so that each read takes a request."""
         return self._remote is not None
 
     @property

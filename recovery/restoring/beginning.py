@@ -40,9 +40,9 @@ class Beginning:
 
 
 def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beginning | None:
-    """Of a log with a remote part; None if it has none.  `StorageError` if that is not there as it was copied.
+    """The beginning of a log with a remote part; None if it has none.
 
-    `log_start` is where the log is known to start; else it is taken for the first remote offset.
+    Raises `StorageError` if that part is not there as it was copied.  `log_start` is where the log is known to start; else it is taken for the first remote offset.
     """
     stretches = both.copied(key)
     if not stretches:
@@ -96,7 +96,7 @@ def sound_end(partition: Partition, remote_end: int) -> tuple[int, bool]:
 
 
 def local_logs(log_dir: LogDir) -> Iterator[tuple[Key, Partition]]:
-    """Those that are there once."""
+    """The local logs that are there once."""
     for key in log_dir:
         if len(log_dir.live(*key)) == 1:
             yield key, log_dir[key]

@@ -39,7 +39,7 @@ Key = tuple[str, int]
 
 
 def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: TopicFacts) -> list[Beginning]:
-    """Those logs of a log directory; raises `StorageError` for the tier.
+    """The logs of a log directory that begin after their remote part; raises `StorageError` for the tier.
 
     `RecoveryRefused` where no event names the segments of one: a broker would not find them.
     """

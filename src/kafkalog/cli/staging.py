@@ -63,7 +63,7 @@ def command(
 
 
 def _log_directories(path: str) -> list[str]:
-    """Those that a path means; itself where there is none yet, as before the first commit."""
+    """The log directories that a path means; itself where there is none yet, as before the first commit."""
     return (log_dirs_at(path) if os.path.isdir(path) else []) or [path]
 
 

@@ -187,7 +187,7 @@ class _Looking:
             )  # fmt: skip
 
     def _sizes(self, listed: Sequence[ListedSegment]) -> dict[str, dict[str, Any]]:
-        """Of each segment, what `RemoteRow` has of the files in its objects."""
+        """What `RemoteRow` has, of each segment, of the files in its objects."""
         return dict(zip((each.id for each in listed), in_order(self._sizes_of, listed), strict=True))
 
     def _sizes_of(self, listed: ListedSegment) -> dict[str, Any]:
