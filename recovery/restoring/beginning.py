@@ -42,7 +42,8 @@ class Beginning:
 def beginning_of(both: BothTiers, key: Key, log_start: int | None = None) -> Beginning | None:
     """The beginning of a log with a remote part; None if it has none.
 
-    Raises `StorageError` if that part is not there as it was copied.  `log_start` is where the log is known to start; else it is taken for the first remote offset.
+    Raises `StorageError` if that part is not there as it was copied.  `log_start` is where the log is known to start;
+    else it is taken for the first remote offset.
     """
     stretches = both.copied(key)
     if not stretches:
