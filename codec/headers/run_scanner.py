@@ -32,6 +32,7 @@ _scan_batches = Kernel("scan_batches", "scan_batches")
 
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 2 * MIB, 8 * MIB
 _LENT_WINDOW = 8 * MIB
+_WINDOW_BEHIND = 64 * KIB
 """Bytes offered to a decoder at a time where the source lends them."""
 _MOST_PATIENCE = 31
 """Runs at most before a decoder that took little is asked again."""
@@ -56,10 +57,14 @@ class RunScanner:
         *,
         position: int = 0,
         end: int | None = None,
+        likely_end: int | None = None,
         check_crc: bool = True,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._source = source
+        self._likely_end = likely_end
+        self._rest: tuple[bytes | memoryview, int] | None = None
+        """a window that was read and not taken whole, and where it begins: it need not be read again"""
         self._decoder: WindowDecoder | None = None
         self._runs_before_offer = self._patience = 0
         self._lends = True
@@ -103,6 +108,8 @@ class RunScanner:
         while self.stop is None:
             if self._decoder is not None:
                 yield from self._offered(self._decoder)
+                if self._rest is not None:
+                    (window, start), self._rest = self._rest, None
             position = self.valid_bytes
             at = position - start
             if at + self._wanted(window, at) > len(window) and start + len(window) < self._end:
@@ -145,13 +152,15 @@ class RunScanner:
             self._runs_before_offer -= 1
             return
         while self._end - self.valid_bytes >= BATCH.size:
-            position = self.valid_bytes
-            size = min(_LENT_WINDOW, self._end - position)
+            position, self._rest = self.valid_bytes, None
+            size = self._size(_LENT_WINDOW, position)
             lends = self._lends and not prefers_reading(self._source, position)
             with lent(self._source, position, size) if lends else nullcontext() as part:
                 window = self._read(position) if part is None else part
                 size = len(window)
                 taken, enough = decoder(window, position)
+                if part is None and taken < size:
+                    self._rest = window, position
                 del window  # what is lent must not be held any longer
             self.valid_bytes += taken
             if taken:
@@ -162,8 +171,14 @@ class RunScanner:
                 return
             self._patience = 0
 
+    def _size(self, window_bytes: int, position: int) -> int:
+        """The bytes of a window at a position: not many behind what is likely to be wanted."""
+        if self._likely_end is not None:
+            window_bytes = min(window_bytes, max(self._likely_end - position, _WINDOW_BEHIND))
+        return min(window_bytes, self._end - position)
+
     def _read(self, position: int) -> bytes | memoryview:
-        size = min(self._window_bytes, self._end - position)
+        size = self._size(self._window_bytes, position)
         if self._reads_into is None:
             return self._source.read(position, size)
         target = Block(size).buffer[:size]

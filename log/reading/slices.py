@@ -54,6 +54,8 @@ class Slice:
     """base offset of the segment after it, where that is known"""
     expected: int | None = None
     """the offset that should come at `start`, where that is known and it is not the first byte"""
+    likely_end: int | None = None
+    """the position up to which wanted offsets reach as far as the index tells: more is not read ahead"""
     opens_from: int | None = None
     """where the whole read begins, if this part of it begins later; see `BatchSelection`"""
 
@@ -176,7 +178,10 @@ class SliceReader:
             return Scanner(source, position=position, end=self._slice.end, limits=self._limits)
         from kafkalog.codec.headers.run_scanner import RunScanner
 
-        return RunScanner(source, position=position, end=self._slice.end, limits=self._limits)
+        wanted = self._slice
+        return RunScanner(
+            source, position=position, end=wanted.end, likely_end=wanted.likely_end, limits=self._limits
+        )
 
     def _found(self, scanner: Scanner | RunScanner) -> Iterator[RecordBatch | BatchRun | MessageRun | None]:
         if isinstance(scanner, Scanner):

@@ -14,7 +14,7 @@ from kafkalog.codec.columnar.schema import COPY, record_schema
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
-from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
+from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, NO_END, Codec
 from kafkalog.codec.names import without_surrogates
 from kafkalog.codec.plain import PLAIN
@@ -36,6 +36,8 @@ OPEN_TRANSACTION = "open_transaction"
 
 _PART_BYTES = 4 * MIB
 """How much of a segment a thread reads at a time, at most."""
+_BEHIND = 32 * KIB
+"""Bytes behind the last batch that an index names below an offset, in which that offset is likely to come."""
 _SHARED_BYTES = 8 * MIB
 """What all threads together read at a time, and as much do they fill; the more threads, the less for each."""
 _LEAST_BYTES = MIB
@@ -141,14 +143,17 @@ def _slices(
     low, high = view.start_offset, view.end_offset
     for number, segment in enumerate(wanted):
         start, following = 0, None if number + 1 == len(wanted) else wanted[number + 1].base_offset
-        if number == 0:
+        ends_here = high != NO_END and (following is None or high <= following)
+        likely_end = None
+        if number == 0 or ends_here:
             with files.open(segment.path) as source:
-                start = segment.position_of(low, source, limits=limits)
+                start = segment.position_of(low, source, limits=limits) if number == 0 else 0
+                likely_end = segment.position_of(high, source, limits=limits) + _BEHIND if ends_here else None
         yield (
             segment,
             Slice(
                 segment.path, start, segment.size, segment.base_offset, low, high, is_last=following is None,
-                next_base=following, opens_from=low,
+                next_base=following, likely_end=likely_end, opens_from=low,
             ),
         )  # fmt: skip
 
