@@ -16,6 +16,7 @@ TESTS = [
     for name in (
         "contents_queries",
         "damaged_logs",
+        "decoded_columns",
         "source",
         "spark_errors",
         "stream_queries",
