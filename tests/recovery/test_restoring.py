@@ -86,7 +86,11 @@ def test_logs_that_are_gone_begin_after_their_remote_part(tmp_path: Path) -> Non
     for name in ("pays-0", "tiered-1", "cut-0"):
         shutil.rmtree(broker / name)
     words = ("--remote", tmp_path / "remote", "--keep-remote", "--into", tmp_path / "into", "--yes")
-    assert command("recover", broker, *words).code == 0
+    done = command("recover", broker, *words)
+    assert done.code == 0
+    again = [line for line in done.out.splitlines() if line.startswith("  kafkalog recover ")]
+    assert again
+    assert all(f"--remote {tmp_path / 'remote'} --keep-remote" in line for line in again)
     into = tmp_path / "into"
     assert {name: sorted(path.name for path in (into / name).glob("*.log")) for name in ("pays-0", "tiered-1")} == {
         "pays-0": [f"{1710:020}.log"], "tiered-1": [f"{1892:020}.log"]

@@ -117,7 +117,10 @@ def command(
     if tier is not None and into is None:
         options = _with_tier(options, tier)
     paths = tuple(holding(paths, options.select))
-    words = given_words(given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved)
+    words = given_words(
+        given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved, remote=remote,
+        layout=layout, storage=storage, private_keys=private_keys, keep_remote=keep_remote,
+    )  # fmt: skip
     acted_on = paths if into is None else (into,)
     shown = paths if into is None else ()
     acting = Acting[Plan](

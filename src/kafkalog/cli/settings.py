@@ -109,8 +109,22 @@ def given_words(given: Mapping[str, Any], paths: Sequence[str] = (), **acting: A
     """What is repeated of the options of `planning_options`, and of those that only a command has that acts."""
     places = [(option, acting[name]) for name, option in _OF_ACTING.items() if acting.get(name)]
     how = [word for option, place in places for word in (option, os.path.abspath(place))]
+    if acting.get("into") and acting.get("remote"):
+        how += _words_of_remote(acting)
     how += [option for name, option in (("mark_clean", "--mark-clean"), ("moved", "--moved")) if acting.get(name)]
     return Given([*command_words(given), *how], how, os.path.abspath(paths[0]) if acting.get("into") else None)
+
+
+def _words_of_remote(acting: Mapping[str, Any]) -> list[str]:
+    """The remote tier that logs are brought back from; of a store's options no values, which may be secrets."""
+    words = shell_option("--remote", acting["remote"])
+    if acting.get("layout"):
+        words += shell_option("--layout", acting["layout"])
+    for each in acting.get("storage", ()):
+        words += shell_option("--storage", f"{each.partition('=')[0]}=...")
+    for each in acting.get("private_keys", ()):
+        words += shell_option("--private-key", each)
+    return [*words, "--keep-remote"] if acting.get("keep_remote") else words
 
 
 def command_words(given: Mapping[str, Any]) -> list[str]:
