@@ -40,6 +40,7 @@ from kafkalog.codec.findings import Finding as Finding
 from kafkalog.codec.findings import FindingCode as FindingCode
 from kafkalog.codec.findings import Severity as Severity
 from kafkalog.codec.findings import StopReason as StopReason
+from kafkalog.codec.findings import Unread as Unread
 from kafkalog.codec.index_files import OffsetEntry as OffsetEntry
 from kafkalog.codec.index_files import TimeEntry as TimeEntry
 from kafkalog.codec.index_files import decode_offset_index as decode_offset_index

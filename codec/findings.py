@@ -9,8 +9,9 @@ import enum
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.names import SWAP, FileKind
+from kafkalog.codec.wording import moment_text
 
-__all__ = ["Finding", "FindingCode", "Severity", "StopReason", "severity_of_unfinished"]
+__all__ = ["Finding", "FindingCode", "Severity", "StopReason", "Unread", "severity_of_unfinished"]
 
 
 class Severity(enum.StrEnum):
@@ -246,6 +247,47 @@ class FindingCode(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """The offsets that damage makes unreadable, by the sound batches before and after it in the log."""
+
+    first_offset: int
+    """after the sound batch before, or the segment's base offset"""
+    last_offset: int | None
+    """before the next sound batch; None if none comes"""
+    newest_before: int | None = None
+    """largest timestamp of the sound batch before, in ms; None if there is none in the segment, or it has no time"""
+    oldest_after: int | None = None
+    """timestamp with which the next sound batch begins, in ms; None if none comes, or it has no time"""
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {
+            "first_offset": self.first_offset,
+            "last_offset": self.last_offset,
+            "newest_before": self.newest_before,
+            "oldest_after": self.oldest_after,
+        }
+
+    @property
+    def parts(self) -> list[str]:
+        """Offsets and times, each in words."""
+        offsets = _offsets(self.first_offset, self.last_offset)
+        before = None if self.newest_before is None else moment_text(self.newest_before)
+        after = None if self.oldest_after is None else moment_text(self.oldest_after)
+        if before is not None and after is not None:
+            return [offsets, f"between {before} and {after}"]
+        if before is not None:
+            return [offsets, f"after {before}"]
+        return [offsets] if after is None else [offsets, f"before {after}"]
+
+
+def _offsets(first: int, last: int | None) -> str:
+    if last is None:
+        return f"from offset {first} on"
+    return f"offset {first}" if first == last else f"offsets {first} to {last}"
+
+
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that is wrong: what it is, how bad, where, and a sentence about it.
 
@@ -260,6 +302,8 @@ class Finding:
     file: str | None = None
     last_offset: int | None = None
     """of a batch inside of which something is wrong, so that consumers stop at `offset` and read on behind this one"""
+    unread: Unread | None = None
+    """of damage between sound batches: which offsets nobody reads, and from when to when"""
 
     def in_file(self, file: str) -> Finding:
         """The same finding with its file named."""
@@ -275,15 +319,24 @@ class Finding:
             "position": self.position,
             "offset": self.offset,
             **last,
+            **({} if self.unread is None else {"unread": self.unread.as_dict()}),
             "detail": self.detail,
         }
 
     def __str__(self) -> str:
         place = "" if self.position is None else f"byte {self.position}"
-        batch = "" if self.last_offset is None else f"offsets {self.offset} to {self.last_offset}"
-        where = [part for part in (self.file, place, batch) if part]
+        where = [part for part in (self.file, place, *self.offsets_and_times) if part]
         at = f" ({', '.join(where)})" if where else ""
         return f"{self.severity}: {self.code}{at}: {self.detail}"
+
+    @property
+    def offsets_and_times(self) -> list[str]:
+        """Which offsets it is about and, where that is known, between which times, each in words."""
+        if self.unread is not None:
+            return self.unread.parts
+        if self.offset is None:
+            return []
+        return [_offsets(self.offset, self.offset if self.last_offset is None else self.last_offset)]
 
 
 def severity_of_unfinished(path: str) -> Severity:

@@ -36,6 +36,11 @@ _INFORMATION = frozenset({FindingCode.OFFSET_GAP, FindingCode.OFFSET_NOT_INCREAS
 """What logs have that nothing is wrong with."""
 
 
+def unknown_magic(magic: int) -> str:
+    """What a magic above those that are known means: nobody can tell a damaged byte from a format to come."""
+    return f"magic {magic}: a damaged byte, or a format that is newer than this program, which knows 0 to 2"
+
+
 def ends_reading(header: AnyHeader, base_offset: int) -> bool:
     """Whether nobody reads past a batch in the segment that begins at `base_offset`, for all its checksum says."""
     return header.magic not in MAGICS or header.last_offset - base_offset > MAX_RELATIVE_OFFSET
@@ -44,7 +49,7 @@ def ends_reading(header: AnyHeader, base_offset: int) -> bool:
 def out_of_place(magic: int, first: int, last: int, base_offset: int) -> tuple[FindingCode, str] | None:
     """Why no log keeps a batch with these offsets in a segment that begins at `base_offset`; None if one may."""
     if magic not in MAGICS:
-        return FindingCode.MAGIC_UNKNOWN, f"magic {magic}"
+        return FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)
     if last < first or first < 0:
         return FindingCode.LAST_OFFSET_DELTA_INVALID, f"offsets {first} to {last}"
     if last < base_offset:
@@ -59,7 +64,7 @@ def _wrong_with(header: AnyHeader) -> list[tuple[FindingCode, str]]:
     found = []
     magic, codec = header.magic, header.codec
     if magic not in MAGICS:
-        found.append((FindingCode.MAGIC_UNKNOWN, f"magic {magic}"))
+        found.append((FindingCode.MAGIC_UNKNOWN, unknown_magic(magic)))
     if codec > (LAST_CODEC if magic >= 2 else LAST_LEGACY_CODEC):
         found.append((FindingCode.CODEC_UNKNOWN, f"compression id {codec} in magic {magic}"))
     if isinstance(header, BatchHeader):

@@ -266,7 +266,8 @@ def decode_meta_properties(
 
     version = integer(_VERSION) or 0
     if version not in (0, 1):
-        raise FormatError(f"version {version}", source=source, code="meta_properties_invalid")
+        detail = f"version {version}: damaged, or newer than this program, which knows 0 and 1"
+        raise FormatError(detail, source=source, code="meta_properties_invalid")
     node = integer(_NODE_ID if version else _BROKER_ID)
     if version and (node is None or _CLUSTER_ID not in properties):
         raise FormatError(f"{_CLUSTER_ID} or {_NODE_ID} is missing", source=source, code="meta_properties_invalid")

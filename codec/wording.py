@@ -1,8 +1,12 @@
-"""Numbers in sentences."""
+"""Numbers and times in sentences."""
 
 from __future__ import annotations
 
-__all__ = ["counted"]
+from datetime import UTC, datetime, timedelta
+
+__all__ = ["counted", "moment_text"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def counted(count: int, noun: str) -> str:
@@ -10,3 +14,11 @@ def counted(count: int, noun: str) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun}{'es' if noun.endswith(('ch', 's', 'x')) else 's'}"
+
+
+def moment_text(milliseconds: int) -> str:
+    """Date and time in UTC to the second, as tables show it; the number itself where no calendar reaches."""
+    try:
+        return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%d %H:%M:%SZ")
+    except OverflowError:
+        return str(milliseconds)

@@ -10,14 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.findings import Finding, FindingCode, Unread
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
+from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, out_of_place
 from kafkalog.codec.wording import counted
 from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment
+from kafkalog.log.walk.summary import first_timestamp
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
@@ -44,6 +46,8 @@ class BehindDamage:
     records: int = 0
     by_segment: dict[str, tuple[int, int]] = field(default_factory=dict)
     """path of a log file -> (batches, records) of it"""
+    unread: Unread | None = None
+    """between the sound batches before and after the damage; None if those leave no offset out"""
 
     def of(self, segment: Segment) -> tuple[int, int]:
         """Batches and records of one segment."""
@@ -56,9 +60,14 @@ class BehindDamage:
 class _Count:
     """Counts batch after batch, or many at a time; offsets that were there before count once."""
 
-    def __init__(self, log_start: int, limits: Limits) -> None:
+    def __init__(self, log_start: int, damage: int, limits: Limits) -> None:
         self._limits = limits
         self._next_offset = log_start
+        self._damage = damage
+        self._before: tuple[int, int] | None = None
+        """last offset and largest timestamp of the last sound batch before the damage, in its segment"""
+        self._after: tuple[int, int] | None = None
+        """first offset and timestamp of the first sound batch after it"""
         self.found = BehindDamage()
 
     def take(self, batch: RecordBatch, segment: Segment, *, is_behind: bool) -> None:
@@ -68,6 +77,7 @@ class _Count:
         first = header.first_offset
         if out_of_place(header.magic, first, last, segment.base_offset) is not None:
             return  # nobody reads it
+        self._met(batch, is_behind=is_behind)
         if is_behind:
             self._add(segment, 1, self._records(batch, first))
         if last - segment.base_offset <= MAX_RELATIVE_OFFSET:  # else lower ones may follow, which are new all the same
@@ -93,10 +103,28 @@ class _Count:
             for batch in run:
                 self.take(batch, segment, is_behind=is_behind)
             return
+        self._met(next(iter(run if is_behind else run.part(len(run) - 1, len(run)))), is_behind=is_behind)
         if is_behind:
             data = run["attributes"] & CONTROL_FLAG == 0
             self._add(segment, len(run), int(run["records_count"][data].sum()))
         self._next_offset = max(self._next_offset, run.next_offset)
+
+    def _met(self, batch: RecordBatch, *, is_behind: bool) -> None:
+        """Note a batch if it is the last one before the damage, or the first one after it."""
+        if not is_behind:
+            if batch.position != self._damage:  # what is wrong there may be a batch with a valid checksum
+                self._before = batch.last_offset, batch.header.max_timestamp
+        elif self._after is None:
+            self._after = first_offset_of(batch, self._limits), first_timestamp(batch)
+
+    def unread(self, base_offset: int) -> Unread | None:
+        """What lies between the batches around the damage, in a segment with this base offset."""
+        last_before, newest = self._before or (base_offset - 1, NO_TIMESTAMP)
+        first_after, oldest = self._after or (None, NO_TIMESTAMP)
+        if first_after is not None and first_after <= last_before + 1:
+            return None
+        last = None if first_after is None else first_after - 1
+        return Unread(last_before + 1, last, newest if newest >= 0 else None, oldest if oldest >= 0 else None)
 
     def _add(self, segment: Segment, batches: int, records: int) -> None:
         found = self.found
@@ -114,7 +142,7 @@ def behind_damage(
     Records below `log_start` do not count, nor do control records.  Raises `StorageError` only.
     """
     reader = BatchReader(segments[segments.index(damaged) :], through_damage=True, limits=limits)
-    count = _Count(log_start, limits)
+    count = _Count(log_start, position, limits)
     for found in reader.by_run():
         segment = reader.segment
         if segment is None:
@@ -126,6 +154,7 @@ def behind_damage(
         for part, is_behind in ((found.part(0, before), False), (found.part(before, len(found)), True)):
             if len(part):
                 count.take_run(part, segment, is_behind=is_behind)
+    count.found.unread = count.unread(damaged.base_offset)
     return count.found
 
 
@@ -159,7 +188,9 @@ def behind_first_damage(
 
 
 def with_what_is_behind(finding: Finding, found: BehindDamage, more: str = "") -> Finding:
-    """The finding with what comes after it in words, and `more` words where there is anything."""
+    """The finding with the offsets that it makes unreadable, what comes after it, and `more` words if anything does."""
+    if finding.last_offset is None:  # else it is a batch that tells its offsets
+        finding = replace(finding, unread=found.unread)
     if not found.batches:
         return finding
     return replace(finding, detail=f"{finding.detail}; {found}{more}")

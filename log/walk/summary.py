@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["SegmentSummary", "summarize"]
+__all__ = ["SegmentSummary", "first_timestamp", "summarize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,8 @@ class SegmentSummary:
         return self.segment.base_offset if self.last_offset is None else self.last_offset + 1
 
 
-def _first_timestamp(batch: RecordBatch) -> int:
+def first_timestamp(batch: RecordBatch) -> int:
+    """The timestamp that a batch begins with, in ms; its largest where the header does not say; -1: none."""
     header = batch.header
     plain = isinstance(header, BatchHeader) and header.timestamp_type is TimestampType.CREATE_TIME
     if plain and isinstance(header, BatchHeader) and header.delete_horizon_ms is None and header.base_timestamp >= 0:
@@ -144,7 +145,7 @@ class _Facts:
         if is_in_place:
             self._seen(first_offset_of(batch, self._limits), header.last_offset)
         if header.max_timestamp >= 0:
-            self._times(_first_timestamp(batch), header.max_timestamp)
+            self._times(first_timestamp(batch), header.max_timestamp)
 
     def run(self, run: BatchRun, path: str) -> None:
         """Take note of many v2 batches, their offsets increasing; only gaps are found there."""

@@ -27,6 +27,7 @@ from kafkalog.codec.findings import Finding as Finding
 from kafkalog.codec.findings import FindingCode as FindingCode
 from kafkalog.codec.findings import Severity as Severity
 from kafkalog.codec.findings import StopReason as StopReason
+from kafkalog.codec.findings import Unread as Unread
 from kafkalog.codec.headers.runs import BatchRun as BatchRun
 from kafkalog.codec.insides import Insides as Insides
 from kafkalog.codec.kraft import VoterEndpoint as VoterEndpoint

@@ -15,6 +15,7 @@ from kafkalog.codec import (
     FindingCode,
     FormatError,
     Severity,
+    Unread,
     decode_batch,
     scan,
 )
@@ -181,9 +182,31 @@ def test_sound_bytes_have_no_finding() -> None:
     assert whole(records_batch(record(0), record(1)) + fix_crc(message(2)), 0) == set()
 
 
+@pytest.mark.parametrize(
+    ("unread", "words"),
+    [
+        (Unread(5, 8, 0, 60_000), "offsets 5 to 8, between 1970-01-01 00:00:00Z and 1970-01-01 00:01:00Z"),
+        (Unread(5, 5, None, 60_000), "offset 5, before 1970-01-01 00:01:00Z"),
+        (Unread(5, None, 60_000), "from offset 5 on, after 1970-01-01 00:01:00Z"),
+        (Unread(5, None), "from offset 5 on"),
+        (Unread(5, 6, 2**62, None), "offsets 5 to 6, after 4611686018427387904"),
+    ],
+)
+def test_what_damage_makes_unreadable_is_said_in_words_and_as_json(unread: Unread, words: str) -> None:
+    """The offset that a damaged header claims gives way to what the sound batches around it prove."""
+    finding = Finding(FindingCode.CRC_MISMATCH, Severity.ERROR, 61, 7, "it differs", unread=unread)
+    assert str(finding) == f"error: crc_mismatch (byte 61, {words}): it differs"
+    assert finding.as_dict()["unread"] == {
+        "first_offset": unread.first_offset,
+        "last_offset": unread.last_offset,
+        "newest_before": unread.newest_before,
+        "oldest_after": unread.oldest_after,
+    }
+
+
 def test_a_finding_in_words_and_as_json() -> None:
     finding = Finding(FindingCode.CRC_MISMATCH, Severity.ERROR, 61, 7, "it differs").in_file("a.log")
-    assert str(finding) == "error: crc_mismatch (a.log, byte 61): it differs"
+    assert str(finding) == "error: crc_mismatch (a.log, byte 61, offset 7): it differs"
     assert finding.as_dict() == {
         "code": "crc_mismatch",
         "severity": "error",
@@ -192,4 +215,7 @@ def test_a_finding_in_words_and_as_json() -> None:
         "offset": 7,
         "detail": "it differs",
     }
+    inside = replace(finding, last_offset=9)
+    assert str(inside) == "error: crc_mismatch (a.log, byte 61, offsets 7 to 9): it differs"
+    assert inside.as_dict()["last_offset"] == 9
     assert str(Finding(FindingCode.FOREIGN_FILE, Severity.INFO)) == "info: foreign_file: "

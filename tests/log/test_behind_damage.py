@@ -79,11 +79,18 @@ def wrapped(number: int) -> bytes:
     return message(3 * number + 2, magic=1, attributes=1, body=body)
 
 
+def timed(number: int) -> bytes:
+    """Two records, the offsets 2 * number and the next, from second `number` on; 250 ms lie between them."""
+    times = {"base_timestamp": 1000 * number, "max_timestamp": 1000 * number + 250}
+    return batch(record(0) + record(1, timestamp_delta=250), 2, base_offset=2 * number, **times)
+
+
 LAYOUTS: dict[str, tuple[Callable[[int], bytes], int]] = {
     "v2": (v2, 3),
     "v1": (old(1), 1),
     "v0": (old(0), 1),
     "wrapped": (wrapped, 3),
+    "timed": (timed, 2),
 }
 SIZE_BEYOND, SIZE_ZERO, CHECKSUM = (8, b"\x7f\0\0\0"), (8, bytes(4)), (-1, b"?")
 
@@ -203,3 +210,33 @@ def test_nothing_is_known_of_a_log_that_begins_with_damage(tmp_path: Path) -> No
     row = command("ls", directory).lines[-1]
     assert row.split("\t")[5:7] == ["unknown", "unknown"] if "\t" in row else "unknown" in row
     assert kafkalog.verify(directory).partitions[0].sound_batches_behind_damage == 0
+
+
+@pytest.mark.parametrize("enough", [0, 1 << 62], ids=["compiled", "plain"])
+@pytest.mark.parametrize(
+    ("layout", "places", "unread"),
+    [
+        ("timed", [(4, CHECKSUM)], (8, 9, 3250, 5000)),
+        ("timed", [(4, CHECKSUM), (5, SIZE_BEYOND)], (8, 11, 3250, 6000)),
+        ("timed", [(0, CHECKSUM)], (0, 1, None, 1000)),
+        ("timed", [(11, CHECKSUM)], (22, None, 10_250, None)),
+        ("v1", [(4, CHECKSUM)], (4, 4, 0, 0)),
+        ("v0", [(4, CHECKSUM)], (4, 4, None, None)),
+        ("wrapped", [(4, CHECKSUM)], (12, 14, 0, 0)),
+    ],
+)
+def test_the_first_damage_names_the_offsets_and_times_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, places: list[tuple[int, tuple[int, bytes]]],
+    unread: tuple[int | None, ...], enough: int,
+) -> None:  # fmt: skip
+    """Batches are numbered, and offsets and times follow from that; nothing that the damaged one claims counts."""
+    monkeypatch.setattr("kafkalog.codec.thresholds.ENOUGH_BYTES", enough)
+    data, _ = damaged(layout, *places)
+    path = log_of(tmp_path, data)
+    names = ("first_offset", "last_offset", "newest_before", "oldest_after")
+    for name in ("verify", "ls"):
+        findings = command(name, "--json", path).objects[0]["findings"]
+        findings += command(name, "--json", path).objects[0]["partitions"][0].get("findings", [])
+        told = [each["unread"] for each in findings if "unread" in each]
+        assert told, name
+        assert all(each == dict(zip(names, unread, strict=True)) for each in told), name

@@ -71,8 +71,8 @@ def _article(damage: Damage, is_open: bool) -> Markup:
     where: list[Content] = [*place]
     if finding.position is not None:
         where += [" at byte ", element("strong", finding.position)]
-    if finding.offset is not None:
-        where += [", offset ", element("strong", str(finding.offset))]
+    for number, words in enumerate(finding.offsets_and_times):
+        where += [", ", element("strong", words) if number == 0 else words]
     summary = element(
         "summary",
         element("span", str(finding.severity), class_=f"chip s-{finding.severity}"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from kafkalog.codec.wording import moment_text
+
 __all__ = ["moment_text", "span_text", "time_text"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -15,14 +17,6 @@ def time_text(milliseconds: int | None) -> str:
         return ""
     try:
         return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-    except OverflowError:
-        return str(milliseconds)
-
-
-def moment_text(milliseconds: int) -> str:
-    """Date and time in UTC to the second, as tables show it; the number itself where no calendar reaches."""
-    try:
-        return (_EPOCH + timedelta(milliseconds=milliseconds)).strftime("%Y-%m-%d %H:%M:%SZ")
     except OverflowError:
         return str(milliseconds)
 
