@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def partition(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-BOUNDS = [
+BOUNDS: list[dict[str, Any]] = [
     {"start_offset": 30_050, "end_offset": 31_070},
     {"start_timestamp": 1_700_000_030_050, "end_timestamp": 1_700_000_031_070},
     {"start_offset": 0, "end_offset": 1020},
@@ -39,7 +40,7 @@ BOUNDS = [
 
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 def test_what_is_not_wanted_is_not_read(
-    partition: Path, bounds: dict[str, int], monkeypatch: pytest.MonkeyPatch
+    partition: Path, bounds: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened, asked = open_partition(partition), 0
     read, read_into = FileSource.read, FileSource.read_into
