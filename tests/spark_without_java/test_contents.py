@@ -310,7 +310,8 @@ SAID = ("code", "severity", "file", "position", "offset", "detail")
 @pytest.mark.parametrize("case_id", ["4.1.1/txn", "4.1.1/torn"])
 def test_the_findings_of_all_tasks_are_those_of_verify(case_id: str) -> None:
     paths = brokers(case_id)
-    wanted = [finding.as_dict() for finding in kafkalog.verify(*paths).findings]
+    found = [finding.as_dict() for finding in kafkalog.verify(*paths).findings]
+    wanted = [{name: each.get(name) for name in SAID} for each in found]
     got = rows(paths, "findings")
     assert sorted(({name: row[name] for name in SAID} for row in got), key=str) == sorted(wanted, key=str)
     if case_id.endswith("torn"):
