@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ from kafkalog.values.decoding import ValueDecoder
 from kafkalog.values.payloads import Framed
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.sources import find_schemas, read_schemas
-from kafkalog.values.to_arrow import first_frames, messages_of, named_schema, subjects_of
+from kafkalog.values.to_arrow import ColumnSchema, first_frames, messages_of, named_schema, subjects_of
 
 __all__ = ["decided"]
 
@@ -54,29 +55,34 @@ class _Deciding:
         from kafkalog.values.arrow_column import ColumnDecoder
 
         if wanted.format == JSON:
-            return DecodedPart(wanted.part, None, b"", pa.string())
-        frames = self._frames(wanted.part)
-        reader = self._reader(wanted, frames)
+            return DecodedPart(wanted.part, ColumnSchema(None), pa.string())
+        named = None if wanted.schema is None else named_schema(self._decoder.registry, wanted.schema)
+        frames = self._frames(wanted.part) if named is None or named.type == "PROTOBUF" else {}
+        reader = named or self._reader(wanted.part, frames)
         path = self._path(wanted, reader, frames) if reader.type == "PROTOBUF" else b""
         kind = ColumnDecoder(self._decoder, None, wanted.part, reader, path).type
-        return DecodedPart(wanted.part, reader, path, spark_type(kind, nanoseconds=reader.type == "AVRO"))
+        return DecodedPart(wanted.part, ColumnSchema(reader, path), spark_type(kind, nanoseconds=reader.type == "AVRO"))
 
-    def _frames(self, part: str) -> dict[str | None, list[Framed]]:
-        """Topic -> the first frames of its keys or values."""
+    @cached_property
+    def _topics(self) -> dict[str | None, list[Partition]]:
+        """The partitions that are read, by topic."""
         inventory = open_all(*self._options.in_both_tiers(expand_paths(self._options.paths)))
         topics: defaultdict[str | None, list[Partition]] = defaultdict(list)
         for each in selected(inventory.readable(self._options.replica), self._options, all_there=False):
             topics[each.topic].append(each)
+        return topics
+
+    def _frames(self, part: str) -> dict[str | None, list[Framed]]:
+        """Topic -> the first frames of its keys or values."""
         found = {}
-        for topic, partitions in topics.items():
+        for topic, partitions in self._topics.items():
             looked_at = (first_frames(each, part) for each in partitions[:_PARTITIONS_LOOKED_AT])
             found[topic] = next((frames for frames in looked_at if frames), [])
         return {topic: frames for topic, frames in found.items() if frames}
 
-    def _reader(self, wanted: PartFormat, frames: dict[str | None, list[Framed]]) -> Schema:
-        registry, part = self._decoder.registry, wanted.part
-        if wanted.schema is not None:
-            return named_schema(registry, wanted.schema)
+    def _reader(self, part: str, frames: dict[str | None, list[Framed]]) -> Schema:
+        """The latest schema of the only subject; raises `UsageError` where there are several, or none."""
+        registry = self._decoder.registry
         of = {topic: subjects_of(registry, topic, part, each) for topic, each in frames.items()}
         subjects = sorted({subject for each in of.values() for subject in each})
         if len(subjects) == 1 and (found := registry.latest(subjects[0])) is not None:

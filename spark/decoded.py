@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -16,12 +16,11 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from kafkalog.values.arrow_column import ColumnDecoder
     from kafkalog.values.decoding import ValueDecoder
-    from kafkalog.values.registry import Schema, SchemaRegistry
+    from kafkalog.values.registry import SchemaRegistry
+    from kafkalog.values.to_arrow import ColumnSchema
 
 __all__ = ["NOTHING_DECODED", "DecodedBatch", "DecodedPart", "DecodedParts", "spark_type"]
 
-_MICROSECONDS = pa.timestamp("us")
-_LARGEST_PRECISION = 38
 _UINT64 = pa.decimal128(20, 0)
 
 
@@ -71,10 +70,7 @@ class DecodedPart:
     """What was decided of keys or of values; goes to every task."""
 
     part: str
-    reader: Schema | None
-    """the schema of the column; None for text"""
-    path: bytes
-    """which message of it, in Protobuf"""
+    chosen: ColumnSchema
     type: pa.DataType
 
 
@@ -120,12 +116,13 @@ class DecodedParts:
 
         found = self._columns.get((topic, part.part))
         if found is None:
-            found = ColumnDecoder(self._decoder, topic, part.part, part.reader, part.path)
+            found = ColumnDecoder(self._decoder, topic, part.part, part.chosen.reader, part.chosen.path)
             self._columns[topic, part.part] = found
         return found
 
     def decode(self, batch: pa.RecordBatch, topic: str | None) -> DecodedBatch:
         """The parts of a batch that has them as bytes, and the headers."""
+        from kafkalog.values.fitting import fitting
         from kafkalog.values.to_arrow import headers_of
 
         headers = headers_of(batch)
@@ -133,26 +130,13 @@ class DecodedParts:
         problems: dict[int, dict[str, str]] = {}
         for part in self.parts:
             decoded = self._column(topic, part).decode(batch.column(part.part), headers)
-            told = dict(decoded.problems)
-            columns[part.part] = _fitting(decoded.values, part, told)
-            for row, problem in told.items():
+            columns[part.part], lost = fitting(
+                decoded.values, partial(_as_spark, kind=part.type), part.type, (pa.ArrowInvalid,)
+            )
+            no_fit = dict.fromkeys(lost, f"{part.part}: it does not fit Spark's type of the column")
+            for row, problem in (decoded.problems | no_fit).items():
                 problems.setdefault(row, {})[part.part] = problem
         return DecodedBatch(columns, problems)
 
 
 NOTHING_DECODED = DecodedParts()
-
-
-def _fitting(values: pa.Array, part: DecodedPart, problems: dict[int, str]) -> pa.Array:
-    """The values as Spark has them; one that its type has no place for is null, with a problem."""
-    try:
-        return _as_spark(values, part.type)
-    except pa.ArrowInvalid:
-        singly = []
-    for row in range(len(values)):
-        try:
-            singly.append(_as_spark(values.slice(row, 1), part.type))
-        except pa.ArrowInvalid:
-            problems[row] = f"{part.part}: it does not fit Spark's type of the column"
-            singly.append(pa.nulls(1, part.type))
-    return pa.concat_arrays(singly)

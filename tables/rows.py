@@ -13,6 +13,7 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.tables.positions import Span
 from kafkalog.tables.table_types import NoTypeError, TypeRules, table_type
 from kafkalog.values.decoding import ValueDecoder
+from kafkalog.values.fitting import fitting
 from kafkalog.values.masked_columns import masked_column, masked_texts
 from kafkalog.values.registry import SchemaRegistry
 from kafkalog.values.to_arrow import ColumnSchema, NamedSchema, column_schema
@@ -22,7 +23,6 @@ __all__ = ["Rows", "TopicRows", "Wanted"]
 _PARTS = ("key", "value")
 _COLUMNS = ("topic", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 _EPOCH = "leaderEpoch"
-_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError)
 _NO_FIT = "it does not fit the type of the table"
 _NO_MASK = "it cannot be read, so that no field can be masked"
 
@@ -143,16 +143,4 @@ def _or_null(columns: dict[str, pa.Array], field: pa.Field, rows: int) -> pa.Arr
 
 def _cast(column: pa.Array, type: pa.DataType) -> tuple[pa.Array, list[int]]:
     """The column as another type, and the rows that do not fit it: they are null."""
-    if column.type.equals(type):
-        return column, []
-    try:
-        return column.cast(type), []
-    except _MISFITS:
-        if len(column) == 1:
-            return pa.nulls(1, type), [0]
-    half = len(column) // 2
-    first, lost = _cast(column.slice(0, half), type)
-    second, more = _cast(column.slice(half), type)
-    return pa.concat_arrays([first, second]), [*lost, *(half + each for each in more)]
-
-
+    return (column, []) if column.type.equals(type) else fitting(column, lambda some: some.cast(type), type)

@@ -21,6 +21,7 @@ from kafkalog.values.arrow_types import arrow_type_of_avro, arrow_type_of_protob
 from kafkalog.values.avro import AvroDecoder
 from kafkalog.values.avro_schema import names_in
 from kafkalog.values.decoding import ValueDecoder, avro_json, schema_of
+from kafkalog.values.fitting import ARROW_MISFITS, fitting
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema
 from kafkalog.values.resolving import resolver
@@ -34,7 +35,7 @@ _NOT_PLAIN = r"^[ \t\r\n]*[\[{]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x{80}-\x{9f}]"
 """what may be JSON, begins with a frame, or has control characters: see `payloads` and `json_values`"""
 _SECOND = timedelta(seconds=1)
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_MISFITS = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError)
+_MISFITS = (*ARROW_MISFITS, OverflowError, TypeError, ValueError)
 
 
 class Decoded(NamedTuple):
@@ -226,24 +227,9 @@ class ColumnDecoder:
 
     def _array(self, values: list[Any], problems: dict[int, str]) -> pa.Array:
         """The column; a value that does not fit its type is null, with a problem."""
-        try:
-            return pa.array(values, self.type)
-        except _MISFITS:
-            pass
-        return self._halves(values, problems, 0)
-
-    def _halves(self, values: list[Any], problems: dict[int, str], base: int) -> pa.Array:
-        parts, half = [], len(values) // 2
-        for begin, piece in ((base, values[:half]), (base + half, values[half:])):
-            try:
-                parts.append(pa.array(piece, self.type))
-            except _MISFITS:
-                if len(piece) == 1:
-                    problems[begin] = f"{self._part}: it does not fit the type of the column"
-                    parts.append(pa.nulls(1, self.type))
-                else:
-                    parts.append(self._halves(piece, problems, begin))
-        return pa.concat_arrays(parts)
+        column, lost = fitting(values, lambda some: pa.array(some, self.type), self.type, _MISFITS)
+        problems |= dict.fromkeys(lost, f"{self._part}: it does not fit the type of the column")
+        return column
 
 
 def _all_names(schema: Any, references: Any) -> dict[str, tuple[Any, str]]:

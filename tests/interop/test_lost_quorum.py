@@ -16,7 +16,7 @@ import pytest
 from command import kafkalog
 from kafka_needed import kafka_needed
 from kafkalog.cluster.kraft.quorum import read_quorum
-from quorum_trials import Setting, Stage, Trial, run_trial, set_stage
+from quorum_trials import Setting, Stage, Trial, run_trial
 from real_quorum import RealQuorum
 
 pytestmark = pytest.mark.interop
@@ -30,20 +30,6 @@ TRIALS = [
     Trial(STATIC, "controllers", dynamic=True),
 ]
 NO_LEADER_SECONDS = 8.0
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Setting], Stage]:
-    """A killed cluster for each setting, made when it is first asked for."""
-    made: dict[Setting, Stage] = {}
-
-    def of(setting: Setting) -> Stage:
-        if setting not in made:
-            with kafka_needed():
-                made[setting] = set_stage(setting, tmp_path_factory.mktemp("quorum") / "base")
-        return made[setting]
-
-    return of
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.name.replace(" ", "-"))

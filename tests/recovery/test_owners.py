@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from broker_dirs import brokers, own_copy
 from command import kafkalog
+from scenes import metadata_elsewhere
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 COMMANDS = ("ls", "verify", "plan")
@@ -59,17 +59,8 @@ def test_what_belongs_to_somebody_else(command: str, data: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_directory_that_is_wholly_of_somebody_else(command: str, data: Path) -> None:
     """The directory with the metadata log tells whose it should be."""
-    other = own_copy(data, data.with_name("other"))
+    other = metadata_elsewhere(data, data.with_name("other"))
     given(other)
-    shutil.rmtree(data / "__cluster_metadata-0")
-    for each in other.iterdir():
-        if each.is_dir() and each.name != "__cluster_metadata-0":
-            shutil.rmtree(each)
-        elif each.name.endswith("-checkpoint"):
-            each.write_text("0\n0\n")
-    meta = other / "meta.properties"
-    own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
-    meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
     assert told(command, data, other) == []
     given(data, 0)
     (said,) = told(command, data, other)

@@ -69,7 +69,12 @@ def failing_disk(directory: Path) -> None:
 def _two_disks(directory: Path) -> tuple[Path, Path]:
     """A broker's partitions in one log directory and its metadata log in another, as with `metadata.log.dir`."""
     data = _stopped(directory)
-    other = own_copy(data, directory / "data-2")
+    return data, metadata_elsewhere(data, directory / "data-2")
+
+
+def metadata_elsewhere(data: Path, other: Path) -> Path:
+    """Move the metadata log of a directory into `other`, a log directory of the same broker with an id of its own."""
+    own_copy(data, other)
     shutil.rmtree(data / "__cluster_metadata-0")
     for each in other.iterdir():
         if each.is_dir() and each.name != "__cluster_metadata-0":
@@ -79,7 +84,7 @@ def _two_disks(directory: Path) -> tuple[Path, Path]:
     meta = other / "meta.properties"
     own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
     meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
-    return data, other
+    return other
 
 
 def meta_properties(directory: Path) -> None:

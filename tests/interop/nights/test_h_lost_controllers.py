@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_needed import kafka_needed
 from kafka_oracle import Json
 from nights import VERSION, type_page
-from quorum_trials import Setting, Stage, Trial, run_trial, set_stage
+from quorum_trials import Setting, Stage, Trial, run_trial
 from real_quorum import RealQuorum
 
 pytestmark = pytest.mark.interop
@@ -30,20 +29,6 @@ INSTEAD: Mapping[str, Mapping[str, str]] = {
                         "metadata controller": "metadata node-9"},
 }  # fmt: skip
 """Other words than the page's; a number stands for where that node listens."""
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Setting], Stage]:
-    """A killed cluster for each setting, made when it is first asked for."""
-    made: dict[Setting, Stage] = {}
-
-    def of(setting: Setting) -> Stage:
-        if setting not in made:
-            with kafka_needed():
-                made[setting] = set_stage(setting, tmp_path_factory.mktemp("quorum") / "base")
-        return made[setting]
-
-    return of
 
 
 @pytest.mark.parametrize("page", NIGHTS)
