@@ -37,7 +37,7 @@ ROOMS = ("codec", "log", "recovery", "cluster", "tiers", "values", "tables", "sp
 TYPED_PROGRAMS = (
     "dev.py", "fixtures/check.py", "examples/*.py", "benchmarks/results_page.py", "tests/conftest.py",
     "tests/test_*.py", "tests/*/test_*.py", "tests/support/*.py", "tests/sweep/*.py", "tests/interop/differences.py",
-    "tests/interop/spark_kafka/*.py", "release/*.py",
+    "tests/interop/nights/*.py", "tests/interop/spark_kafka/*.py", "release/*.py",
 )  # fmt: skip
 
 LINTERS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ class TwoDirectories(RealCluster):
 def cluster(kafka_of: Callable[[str], KafkaOracle], tmp_path: Path) -> Iterator[RealCluster]:
     """Brokers that delete late."""
     kafka_of(VERSION)
-    settings = {"log.segment.delete.delay.ms": AN_HOUR}
+    settings: dict[str, Any] = {"log.segment.delete.delay.ms": AN_HOUR}
     with TwoDirectories(VERSION, tmp_path / "place", BROKERS, **settings) as made:
         made.start()
         yield made

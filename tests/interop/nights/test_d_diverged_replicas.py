@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -25,7 +26,9 @@ UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 def cluster(kafka_of: Callable[[str], KafkaOracle], tmp_path: Path) -> Iterator[RealCluster]:
     """Three brokers, whose group coordinator's topic may be led uncleanly too."""
     kafka_of(VERSION)
-    settings = {**UNCLEAN, "offsets.topic.replication.factor": 3, "auto.leader.rebalance.enable": "false"}
+    settings: dict[str, Any] = {
+        **UNCLEAN, "offsets.topic.replication.factor": 3, "auto.leader.rebalance.enable": "false",
+    }  # fmt: skip
     with RealCluster(VERSION, tmp_path / "place", BROKERS, **settings) as made:
         made.start()
         yield made

@@ -29,7 +29,7 @@ def test_it_says_what_a_broker_would_lose(broker: RealBroker, compared: Callable
     report = broker.directory / "report.md"
     assert kafkalog("report", broker.log_dir, "-o", report).code == 1
     text = report.read_text()
-    first = bad.header.base_offset
+    first = bad.header.first_offset
     verdict = text.replace("\\", "").split("###")[0]
     assert "Affected: orders" in verdict
     assert f"Lost: 10 records, by the way that is recommended (salvage): offsets {first} to {first + 9}" in verdict
