@@ -186,11 +186,21 @@ def finding_rows(place: Place) -> Iterator[Row]:
             log_dir = open_log_dir(place.path)
             facts = read_topic_facts([log_dir.path])
             found = [*log_dir.findings, *missing_partitions_of(log_dir, facts), *broker_start(log_dir)[1]]
-        yield from (finding.as_dict() for finding in found)
+        yield from map(_finding_row, found)
         return
     partition = reopened(place)
     report = verify_partition(partition)
     beside = checkpoint_findings(partition, report.log_end_offset, place.log_start, place.high_watermark)
     for finding in (*report.findings, *beside):
-        row = finding.as_dict()
-        yield named(partition, place.path, row)
+        yield named(partition, place.path, _finding_row(finding))
+
+
+def _finding_row(finding: Finding) -> Row:
+    unread = finding.unread
+    bounds = {} if unread is None else {
+        "firstUnread": unread.first_offset,
+        "lastUnread": unread.last_offset,
+        "newestBefore": unread.newest_before,
+        "oldestAfter": unread.oldest_after,
+    }  # fmt: skip
+    return finding.as_dict() | bounds | {"lastOffset": finding.last_offset}

@@ -66,7 +66,10 @@ SCHEMAS: dict[str, StructType] = {
         "firstOffset bigint, lastOffset bigint, firstTimestamp timestamp, lastTimestamp timestamp, codecs counts, "
         "magics counts, files counts, findings names"
     ),
-    "findings": _struct(f"{_WHERE}, code string, severity string, position bigint, offset bigint, detail string"),
+    "findings": _struct(
+        f"{_WHERE}, code string, severity string, position bigint, offset bigint, lastOffset bigint, "
+        "firstUnread bigint, lastUnread bigint, newestBefore timestamp, oldestAfter timestamp, detail string"
+    ),
     "offset_index": _struct(f"{_WHERE}, offset bigint, position bigint"),
     "time_index": _struct(f"{_WHERE}, timestamp timestamp, offset bigint"),
     "aborted_transactions": _struct(

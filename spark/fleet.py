@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["recover_many", "verify_many"]
 
-_FINDINGS = "array<struct<code:string,severity:string,file:string,position:bigint,offset:bigint,detail:string>>"
+_UNREAD = "struct<first_offset:bigint,last_offset:bigint,newest_before:bigint,oldest_after:bigint>"
+_FINDINGS = (
+    "array<struct<code:string,severity:string,file:string,position:bigint,offset:bigint,last_offset:bigint,"
+    f"unread:{_UNREAD},detail:string>>"
+)
 _VERIFIED = (
     f"path string, outcome string, errors int, warnings int, findings {_FINDINGS}, message string, report string"
 )
@@ -39,8 +44,10 @@ def _largest(value: int | None) -> int | None:
 
 
 def _finding(found: Finding) -> Row:
+    unread = found.unread and tuple(map(_largest, astuple(found.unread)))
     return (
-        str(found.code), str(found.severity), found.file, _largest(found.position), _largest(found.offset), found.detail
+        str(found.code), str(found.severity), found.file, _largest(found.position), _largest(found.offset),
+        _largest(found.last_offset), unread, found.detail,
     )  # fmt: skip
 
 
@@ -110,8 +117,9 @@ def _run(spark: SparkSession, work: Any, items: Sequence[Any], schema: str) -> D
 def verify_many(spark: SparkSession, paths: Iterable[str | os.PathLike[str]], *, deep: bool = True) -> DataFrame:
     """Check log or partition directories, each in its own task; one row for each, in the order of the paths.
 
-    Columns: path; outcome (`clean`, `findings`, or `failed` with a message); errors, warnings; findings; report, the
-    JSON of `kafkalog verify --json`.  Changes nothing.  Raises `UsageError` for paths named twice.
+    Columns: path; outcome (`clean`, `findings`, or `failed` with a message); errors, warnings; findings, with the
+    fields of their JSON (times in ms); report, the JSON of `kafkalog verify --json`.  Changes nothing.  Raises
+    `UsageError` for paths named twice.
     """
     return _run(spark, partial(_verify, deep=deep), _distinct(paths), _VERIFIED)
 
