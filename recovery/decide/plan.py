@@ -26,6 +26,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
+from kafkalog.codec.wording import NEWER
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
@@ -129,6 +130,8 @@ class Plan:
             return None
         for finding in self.findings:
             if finding.code is FindingCode.META_PROPERTIES_INVALID:
+                if NEWER in finding.detail:
+                    return f"{META_PROPERTIES} stays as it is; a Kafka that is new enough may start on it"
                 return (
                     f"{META_PROPERTIES} stays as it is, and no broker starts on it: copy cluster.id and the id of the "
                     "broker from another volume of the same broker"
