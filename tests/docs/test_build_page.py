@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from command import kafkalog
+from testkit.running.command import kafkalog
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "build.md"
 

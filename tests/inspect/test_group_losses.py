@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import replica_roles, unpack_replicas
 from kafkalog import OffsetAndMetadata, commit_offsets, compare
 from kafkalog.inspect.group_losses import GroupLoss, commits_of, group_losses
+from testkit.recorded.fixture_data import replica_roles, unpack_replicas
+from testkit.running.command import kafkalog
 
 ROLES = replica_roles()
 OLD, NEW = ROLES["old_leader"], ROLES["new_leader"]

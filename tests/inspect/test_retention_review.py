@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
-from command import kafkalog
 from kafkalog import Log, LogConfig, NewRecord, UsageError
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_log_dir
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, read_topic_facts
+from testkit.recorded.broker_dirs import brokers
+from testkit.running.command import kafkalog
 
 HOUR = 3_600_000
 START = 1_700_000_000_000

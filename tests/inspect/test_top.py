@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, expected_records
-from command import kafkalog
-from fixture_data import broker_case
 from kafkalog import UsageError
 from kafkalog.codec.records import decode_batch
 from kafkalog.inspect import top as module
 from kafkalog.inspect.top import By, Group, top
 from kafkalog.log import Partition, open_all
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.running.command import kafkalog
 
 CASES = ("4.1.1/txn", "4.1.1/segments", "4.3.0/compact", "0.10.2.2/codecs", "2.8.2/groups")
 PRODUCERLESS = [each for each in By if each is not By.PRODUCER]  # a consumer is not told who wrote a record

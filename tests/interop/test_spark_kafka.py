@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-import spark_kafka
-from kafka_jars import KafkaUnavailableError
-from kafka_needed import kafka_needed
-from kafka_oracle import KafkaOracle
-from real_broker import RealBroker
+from testkit.kafka.kafka_jars import KafkaUnavailableError
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import RealBroker
+from testkit.spark import spark_kafka
 
 pytestmark = [pytest.mark.interop, pytest.mark.java]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from kafka_oracle import KafkaOracle
 from kafkalog.codec.text import decode_meta_properties
-from real_broker import BrokerError, RealBroker
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import BrokerError, RealBroker
+from testkit.running.command import kafkalog
 
 pytestmark = pytest.mark.interop
 PARTITIONS = 6

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from batches import batch, field, message, patch, record, simple
-from command import kafkalog as command
-from fixture_data import recovery_cases, recovery_families
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.log import Partition, open_all, open_partition
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.damage.census import census
 from kafkalog.recovery.facts.survey import survey
+from testkit.made.batches import batch, field, message, patch, record, simple
+from testkit.recorded.fixture_data import recovery_cases, recovery_families
+from testkit.running.command import kafkalog as command
 
 FAMILIES = [name for name in recovery_families() if name not in ("bases", "crc_fixed")]
 """Those of `crc_fixed` claim counts that their bytes do not hold, under a right checksum: headers are believed."""

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 import kafkalog as library
-from broker_dirs import own_copy
-from command import kafkalog
 from kafkalog import GroupOffsets, Producer, UsageError, commit_offsets, open_partition
 from kafkalog.log.writing.building import build_partitions
-from lock_holder import held
-from trees import contents
+from testkit.judging.trees import contents
+from testkit.recorded.broker_dirs import own_copy
+from testkit.running.command import kafkalog
+from testkit.running.lock_holder import held
 
 LINES = "".join(f'{{"topic": "orders", "partition": {number % 4}, "value": "v{number}"}}\n' for number in range(40))
 

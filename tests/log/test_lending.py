@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from batches import simple
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode.columns import build_batches
 from kafkalog.codec.errors import FormatError
@@ -26,6 +25,7 @@ from kafkalog.log.disk.files import FileSource
 from kafkalog.log.disk.fs import AppendFile
 from kafkalog.log.disk.lending import lent, withdrawn
 from kafkalog.log.writing.session import locked_directory
+from testkit.made.batches import simple
 
 CONTENT = bytes(range(256)) * 100
 

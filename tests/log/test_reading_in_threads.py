@@ -14,9 +14,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from arrow_records import expected_rows, rows_of_table
-from broker_dirs import STOPPED, brokers, expected_records
-from fixture_data import BrokerCase
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import FormatError, StorageError
@@ -28,7 +25,10 @@ from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading import to_arrow
 from kafkalog.log.reading.in_order import InOrder
-from record_bytes import Fields, batch, payload
+from testkit.made.arrow_records import expected_rows, rows_of_table
+from testkit.made.record_bytes import Fields, batch, payload
+from testkit.recorded.broker_dirs import STOPPED, brokers, expected_records
+from testkit.recorded.fixture_data import BrokerCase
 
 RECORDED = [case for case in STOPPED if case.has("read_uncommitted")]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
 from kafkalog import NewRecord, plan
 from kafkalog.log.writing.writer import Log
+from testkit.running.command import kafkalog
 
 COUNT = 12
 MAGIC_AT = 16

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 SOURCE = "4.3.0/metadata"
 

@@ -16,9 +16,6 @@ import confluent_kafka
 import pyarrow.parquet as pq
 import pytest
 
-from broker_dirs import brokers, expected_records
-from command import kafkalog as command
-from fixture_data import broker_case, replica_roles, unpack_replicas
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log import open_all, open_partition
@@ -26,7 +23,10 @@ from kafkalog.replay import ReplayOptions, plan_replay, replay
 from kafkalog.replay.groups import moved_offsets
 from kafkalog.replay.offset_map import OffsetMap, Run
 from kafkalog.replay.target import Target, Written
-from mock_cluster import committed, consumed, made_in_a_mock, mock_cluster
+from testkit.kafka.mock_cluster import committed, consumed, made_in_a_mock, mock_cluster
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case, replica_roles, unpack_replicas
+from testkit.running.command import kafkalog as command
 
 CASES = ("2.8.2/groups", "4.1.1/txn", "4.1.1/groups")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog as command
 from kafkalog.codec.errors import RecoveryRefused, UnknownName, UsageError
 from kafkalog.log import open_all
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.replay import ReplayOptions, plan_replay, target
 from kafkalog.replay.retention import settings_for
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog as command
 
 NOW = 1_900_000_000_000
 (TXN,) = brokers("4.1.1/txn")
