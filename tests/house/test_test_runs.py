@@ -57,6 +57,8 @@ def test_the_rest_is_marked_and_every_case_runs_somewhere(tmp_path: Path) -> Non
     )
     (tmp_path / "test_x.py").write_text(
         "import pytest\n@pytest.mark.parametrize('n', range(7))\ndef test_x(n): pass\ndef test_y(): pass\n"
+        "@pytest.mark.parametrize('n', range(90))\ndef test_long(n): pass\n"
+        "@pytest.mark.parametrize('n', range(12))\ndef test_short(n): pass\n"
     )
     counts = []
     for chosen in ("recorded", "not recorded"):
@@ -66,7 +68,7 @@ def test_the_rest_is_marked_and_every_case_runs_somewhere(tmp_path: Path) -> Non
             env={**os.environ, "PYTHONPATH": str(ROOT / "tests" / "support")},
         )  # fmt: skip
         counts.append(int(ran.stdout.split(" passed")[0].split()[-1]))
-    assert counts == [4, 4]
+    assert counts == [4 + 60, 4 + 30 + 12]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (623, "10 min 23 s")])
