@@ -135,7 +135,8 @@ def test_what_is_the_same_of_several_topics_is_said_once() -> None:
     assert len(names) > 1
     lines = done.out.splitlines()
     (said,) = [line for line in lines if "to put back later" in line]
-    assert said.startswith("all topics: made so that nothing expires; to put back later: retention.ms=604800000 (")
+    words = "all topics: if it is made, it is so that nothing expires; to put back later: retention.ms=604800000 ("
+    assert said.startswith(words)
     assert "there" not in lines[1]
     assert all(line.split().count(name) == 1 for line, name in zip(lines[2:], names, strict=False))
 
