@@ -130,7 +130,7 @@ def command(
 
 
 def _share(size: int, of: int, on_disk: int | None, of_disk: int | None) -> str:
-    """Of the disk, where that is known."""
+    """The share of a group: of the disk, where that is known, else of all bytes."""
     part, whole = (size, of) if on_disk is None or of_disk is None else (on_disk, of_disk)
     return f"{100 * part / whole:.1f} %" if whole else ""
 
