@@ -16,7 +16,7 @@ from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
+from kafkalog.codec.kernels.tables import HeaderColumn, Table, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
 from kafkalog.codec.scanner import Scanner
@@ -71,7 +71,7 @@ class RunScanner:
         self._check_crc = check_crc
         self._limits = limits
         self._window_bytes = _SMALLEST_WINDOW
-        self._headers = empty_table(HeaderColumn, _BATCHES_OF_A_RUN + _UNALIKE)
+        self._headers: Table | None = None
         self.valid_bytes = position
         self.is_large_next = False
         """set where `not_decoded_by` gives None because a batch comes next that is larger than a window"""
@@ -86,9 +86,7 @@ class RunScanner:
         self._with_message_runs = True
         return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
 
-    def not_decoded_by(
-        self, decoder: WindowDecoder
-    ) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
+    def not_decoded_by(self, decoder: WindowDecoder) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
         """What a decoder of windows leaves, which is offered them first; None where it has decoded something.
 
         So is None before a large batch is read, see `is_large_next`: what was decoded can be given out before.
@@ -105,6 +103,9 @@ class RunScanner:
                 yield from self._offered(self._decoder)
                 if self._rest is not None:
                     (window, start), self._rest = self._rest, None
+                if self.valid_bytes == self._end:
+                    self.stop = StopReason.END
+                    return
             position = self.valid_bytes
             at = position - start
             if at + self._wanted(window, at) > len(window) and start + len(window) < self._end:
@@ -192,6 +193,8 @@ class RunScanner:
             rest = memoryview(window)[position - start : position - start + size]
             return message_run(rest, position, largest=self._limits.batch_bytes, check=self._check_crc)
         address = np.frombuffer(window, np.uint8).ctypes.data + (position - start)
+        if self._headers is None:  # which takes a megabyte, and is not needed where a decoder takes everything
+            self._headers = empty_table(HeaderColumn, _BATCHES_OF_A_RUN + _UNALIKE)
         found = _scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
         if found == 0:
             return None

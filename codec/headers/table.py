@@ -72,6 +72,15 @@ class HeaderRun(BatchRun):
     def __init__(self, table: Table) -> None:
         super().__init__(table, b"", 0)
 
+    @classmethod
+    def of(cls, run: BatchRun) -> HeaderRun:
+        """The headers of a run, with positions in the file."""
+        if isinstance(run, HeaderRun):
+            return run
+        table = run.table.copy()
+        table[HeaderColumn.POSITION] += run.window_start
+        return cls(table)
+
     @property
     def positions(self) -> npt.NDArray[np.int64]:
         """Where batches begin in the file, bytes."""
