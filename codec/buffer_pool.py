@@ -5,7 +5,6 @@ A block goes back when the last array, Arrow buffer or view over it is gone, whi
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
@@ -24,20 +23,19 @@ many bytes: so it adds no more than them to what is in use when most is."""
 _LARGE = 64 * KIB
 """Blocks from here on are rounded up to multiples of it, so that they may serve again; smaller ones are not kept."""
 
+_LONG_SECONDS = 0.1
+"""What takes somebody microseconds has taken longer: nobody is there any more."""
+
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class _Pool:
     """Memory of all threads.  What comes back may come at any moment, also in the middle of `take`, and never waits.
 
-    Whoever finds somebody else at it does without.
+    Whoever finds somebody else at it does without: in a forked child nobody might ever let go of it.
     """
 
     def __init__(self) -> None:
-        self.begin()
-
-    def begin(self) -> None:
-        """Keep nothing yet; in a forked child too, where another thread may have been at it."""
         self._free: list[Bytes] = []
         self._bytes = 0
         self._guard = threading.Lock()
@@ -77,13 +75,13 @@ class _Pool:
 
     def clear(self) -> None:
         """Let the system have what is free."""
-        with self._guard:
+        if self._guard.acquire(timeout=_LONG_SECONDS):
             free, self._free, self._bytes = self._free, [], 0
-        del free
+            self._guard.release()
+            del free
 
 
 _pool = _Pool()
-os.register_at_fork(after_in_child=_pool.begin)
 
 
 def give_back_free_memory() -> None:

@@ -64,7 +64,7 @@ def partition_to_arrow(
     isolation_level: str,
     batches: BatchFilter | None = None,
     batch_rows: int = _DEFAULT_ROWS,
-    batch_bytes: int = 16 * MIB,
+    batch_bytes: int = 8 * MIB,
     findings: list[Finding] | None = None,
     threads: int = 1,
     layout: str = COPY,

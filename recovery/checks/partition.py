@@ -45,8 +45,8 @@ from kafkalog.recovery.checks.report import PartitionReport
 from kafkalog.tiers.tiering import NO_TIERING, LocalStart, Tiering, tier_gap
 
 if TYPE_CHECKING:
+    from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
     from kafkalog.codec.headers.runs import BatchRun
-    from kafkalog.recovery.checks.records_of_runs import RecordsOfRuns
 
 __all__ = ["Beside", "header_tables", "verify_beside", "verify_partition"]
 
@@ -304,8 +304,8 @@ class _PartitionVerifier:
             return () if table is None else table.runs(source, source.size)
         if not kernel_is_worth_it(source.size):
             return ()  # a scanner gives batches one by one
+        from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
         from kafkalog.codec.headers.run_scanner import RunScanner
-        from kafkalog.recovery.checks.records_of_runs import RecordsOfRuns
 
         self._records_of_runs = self._records_of_runs or RecordsOfRuns(self.limits)
         return RunScanner(source, limits=self.limits)
