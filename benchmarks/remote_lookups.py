@@ -14,9 +14,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
-from aiven_objects import as_aiven
-from many_segments import START, many_segments, opened
-from tiny_s3 import serving
+from testkit.made.many_segments import START, many_segments, opened
+from testkit.recorded.aiven_objects import as_aiven
+from testkit.serving.tiny_s3 import serving
 
 LOGS = {"1,000 segments": (1000, 3), "3 segments of 30,000 batches": (3, 30_000)}
 LOOK_UPS = 3

@@ -99,7 +99,7 @@ def bare(log: Path) -> Iterator[Server]:
 @contextmanager
 def kafkas(directory: Path, version: str, log: Path) -> Iterator[Server]:
     """A broker that makes the topic itself and is then given the files of the log."""
-    from real_broker import RealBroker
+    from testkit.kafka.real_broker import RealBroker
 
     with RealBroker(version, directory, settings={"log.segment.bytes": SEGMENT_BYTES}) as broker:
         broker.start()

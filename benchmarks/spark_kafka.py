@@ -23,10 +23,10 @@ sys.path[:0] = [str(ROOT / "tests" / "support")]
 
 from support.spark_topics import write_topic
 
-import kafka_jars
-import spark_kafka
-from kafka_oracle import KafkaOracle
-from real_broker import RealBroker
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import RealBroker
+from testkit.spark import spark_kafka
 
 VERSION = "4.3.0"
 PARTITIONS = 4

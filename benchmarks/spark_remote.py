@@ -22,11 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 from support.local_session import local_session
 
 import kafkalog
-from aiven_objects import as_aiven
 from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
-from many_segments import TOPIC_ID, as_tier
-from tiny_s3 import BUCKET, serving
+from testkit.made.many_segments import TOPIC_ID, as_tier
+from testkit.recorded.aiven_objects import as_aiven
+from testkit.serving.tiny_s3 import BUCKET, serving
 
 RECORDS, QUICK_RECORDS, ROUNDS = 2_000_000, 40_000, 3
 

@@ -19,6 +19,7 @@ from kafkalog.codec.model import (
     Codec,
     RecordBatch,
 )
+from kafkalog.codec.wording import NEWER
 
 __all__ = [
     "LAST_LEGACY_CODEC", "MAGICS", "MAX_RELATIVE_OFFSET", "NO_OFFSET_LIMIT", "Continuity", "Verdict", "ends_reading",
@@ -38,7 +39,7 @@ _INFORMATION = frozenset({FindingCode.OFFSET_GAP, FindingCode.OFFSET_NOT_INCREAS
 
 def unknown_magic(magic: int) -> str:
     """What a magic above those that are known means: nobody can tell a damaged byte from a format to come."""
-    return f"magic {magic}: a damaged byte, or a format that is newer than this program, which knows 0 to 2"
+    return f"magic {magic}: a damaged byte, or a format that is {NEWER}, which knows 0 to 2"
 
 
 def ends_reading(header: AnyHeader, base_offset: int) -> bool:

@@ -29,7 +29,7 @@ from kafkalog.codec.layout.text_files import (
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import parse_java_long
 from kafkalog.codec.properties import decode_properties, encode_properties, parse_properties
-from kafkalog.codec.wording import counted
+from kafkalog.codec.wording import NEWER, counted
 
 __all__ = [
     "CHECKPOINT_VERSION",
@@ -266,7 +266,7 @@ def decode_meta_properties(
 
     version = integer(_VERSION) or 0
     if version not in (0, 1):
-        detail = f"version {version}: damaged, or newer than this program, which knows 0 and 1"
+        detail = f"version {version}: damaged, or {NEWER}, which knows 0 and 1"
         raise FormatError(detail, source=source, code="meta_properties_invalid")
     node = integer(_NODE_ID if version else _BROKER_ID)
     if version and (node is None or _CLUSTER_ID not in properties):

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-__all__ = ["counted", "moment_text"]
+__all__ = ["NEWER", "counted", "moment_text"]
+
+NEWER = "newer than this program"
+"""Said of what may be damaged, or of a version of Kafka to come."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -25,7 +25,7 @@ from kafkalog.log.disk.process import OwnProcess
 from kafkalog.log.writing.choosing_partitions import Partitioner, StickyPartitions, by_key, random_number
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.incoming import NewRecord
-from kafkalog.log.writing.open_logs import OpenLogs, made_log_directory, now_ms
+from kafkalog.log.writing.open_logs import OpenLogs, now_ms
 from kafkalog.producer.accumulator import Accumulator
 from kafkalog.producer.batch import OpenBatch, ReadyBatch, RecordMetadata, Waiting
 from kafkalog.producer.config import ProducerConfig
@@ -59,7 +59,7 @@ class Producer:
 
     def __init__(
         self,
-        path: PathLike,
+        path: PathLike | Sequence[PathLike],
         config: ProducerConfig | None = None,
         *,
         num_partitions: int | Mapping[str, int] | None = None,
@@ -78,6 +78,8 @@ class Producer:
     ) -> None:
         """Lock the log directory `path`, which is made if it is missing and its parent is there.
 
+        Of a broker with several directories give all of them, or the directory that they are in: a new partition is
+        made where the fewest are.
         `num_partitions` is how many partitions a topic has, for all or by topic; by default as many as are there, else
         one.  `topic_ids` are those of new topics, by default random ones.  `partitioner` is `murmur2` (records without
         a key stick to a partition until a batch is full), `hash` (the Scala producers', for text that of the text
@@ -108,9 +110,8 @@ class Producer:
         self._error: BaseException | None = None
         self._closing = False
         self._counts: dict[str, int] = {}
-        self.path = made_log_directory(path)
-        self._process = OwnProcess(f"a producer of {self.path}")
-        self._logs = OpenLogs(self.path, self._log_config, num_partitions, topic_ids, self._clock)
+        self._logs = OpenLogs(path, self._log_config, num_partitions, topic_ids, self._clock)
+        self._process = OwnProcess(f"a producer of {self._logs.directories}")
         try:
             self._abort_unfinished()
         except BaseException:
@@ -357,7 +358,7 @@ class Producer:
     def _abort_unfinished(self) -> None:
         """Abort what an earlier producer of this id left open (`KafkaProducer.initTransactions`), wherever that is."""
         identity = self._identity
-        for topic, partition in list(self._logs.there()) if identity.transactional else ():
+        for topic, partition in list(self._logs.directories.there()) if identity.transactional else ():
             log = self._logs.log(topic, partition)
             if log.is_in_transaction(identity.producer_id):
                 log.end_transaction(identity.producer_id, identity.producer_epoch, commit=False)
@@ -437,7 +438,7 @@ class Producer:
 
     def _check_open(self) -> None:
         if self._closing:
-            raise UsageError(f"the producer of {self.path} is closed")
+            raise UsageError(f"the producer of {self._logs.directories} is closed")
 
     def _raise_error(self) -> None:
         with self._changed:

@@ -58,6 +58,8 @@ class ReplayOptions:
     start_time: int | None = None
     end_time: int | None = None
     """ms: records with a timestamp from the first on, and before the second"""
+    append: bool = False
+    """write behind the records of others that a topic of the target has"""
     abort_open: bool = False
     """count transactions that nobody has decided as aborted, as their coordinator does after their timeout"""
 
@@ -98,7 +100,7 @@ class ReplayPlan:
 
     @property
     def size(self) -> int:
-        """Bytes of all logs."""
+        """Bytes of all logs, whatever of them is asked for."""
         return sum(each.size for topic in self.topics for each in topic.partitions.values())
 
     @property

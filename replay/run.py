@@ -27,7 +27,7 @@ from kafkalog.replay.target import (
     Target,
 )
 
-__all__ = ["ReplayResult", "replay"]
+__all__ = ["ReplayResult", "check_target", "replay"]
 
 _CHUNK_RECORDS = 100_000
 """In one transaction: each takes its time to commit, whatever is in it."""
@@ -108,12 +108,14 @@ class _Replay:
         cluster = target.cluster_id()
         identity = f"{plan.identity} to {cluster}"
         existing = target.topics()
+        if target.progress_topic not in existing:
+            _refuse_foreign(plan, target, existing, {}, options=self._options)  # while nothing at all was changed
         target.begin()
         keys = {(topic.target, number): partition
                 for topic in plan.topics for number, partition in topic.partitions.items()}  # fmt: skip
         known = target.progress() if target.progress_topic in existing else {}
         progress = {key: known[key] for key in keys if key in known and key[0] in existing}
-        self._refuse_foreign(existing, progress)
+        _refuse_foreign(plan, target, existing, progress, options=self._options)
         is_over = exists(self._map_path) and not exists(self._map_path + JOURNAL_SUFFIX)
         if is_over and not self._is_left(progress):
             return self._nothing_left()
@@ -211,26 +213,6 @@ class _Replay:
             self._target.set_group_offsets(group, [each for each in moved if each.group == group])
         return moved
 
-    def _refuse_foreign(self, existing: Mapping[str, int], progress: Mapping[tuple[str, int], int]) -> None:
-        for topic in self._plan.topics:
-            if topic.target not in existing:
-                continue
-            count = existing[topic.target]
-            if count < topic.partition_count:
-                raise RecoveryRefused(
-                    f"the target's {topic.target} has {count} partition(s), and the source's {topic.partition_count}; "
-                    "nothing was changed. Give the topic another name with --rename.",
-                    reason="partitions",
-                )
-            for number in topic.partitions:
-                if (topic.target, number) not in progress and not self._target.is_empty(topic.target, number):
-                    raise RecoveryRefused(
-                        f"the target's {topic.target}-{number} has records that this replay did not write; nothing was "
-                        "changed. Give the topic another name with --rename, or delete it; a replay that goes on needs "
-                        f"{self._target.progress_topic}, in which the target has its progress.",
-                        reason="not_empty",
-                    )
-
     def _make(self, existing: Mapping[str, int]) -> list[str]:
         made = []
         for topic in self._plan.topics:
@@ -298,6 +280,46 @@ class _Replay:
                 self._target.set_group_offsets(group, new)
                 moved += new
         return moved, left
+
+
+def check_target(plan: ReplayPlan, bootstrap: str, options: ReplayOptions) -> tuple[str, ...]:
+    """The topics of the plan that the target has already; changes nothing.
+
+    Raises `RecoveryRefused` as `replay` would for topics with somebody else's records, `ClusterError`.
+    """
+    with Target(bootstrap, plan.identity, options.client, compression=options.compression, batch_bytes=0) as target:
+        existing = target.topics()
+        if target.progress_topic not in existing:
+            _refuse_foreign(plan, target, existing, {}, options=options)
+    return tuple(topic.target for topic in plan.topics if topic.target in existing)
+
+
+def _refuse_foreign(
+    plan: ReplayPlan,
+    target: Target,
+    existing: Mapping[str, int],
+    progress: Mapping[tuple[str, int], int],
+    *,
+    options: ReplayOptions,
+) -> None:
+    for topic in plan.topics:
+        if topic.target not in existing:
+            continue
+        count = existing[topic.target]
+        if count < topic.partition_count:
+            raise RecoveryRefused(
+                f"the target's {topic.target} has {count} partition(s), and the source's {topic.partition_count}; "
+                "nothing was changed. Give the topic another name with --rename.",
+                reason="partitions",
+            )
+        for number in () if options.append else topic.partitions:
+            if (topic.target, number) not in progress and not target.is_empty(topic.target, number):
+                raise RecoveryRefused(
+                    f"the target's {topic.target}-{number} has records that this replay did not write; nothing was "
+                    "changed. Give the topic another name with --rename, or write behind them with --append; a replay "
+                    f"that goes on needs {target.progress_topic}, in which the target has its progress.",
+                    reason="not_empty",
+                )
 
 
 def _reader(partition: DecidedPartition, start: int, *, on_bytes: Callable[[int], None] | None = None) -> RecordReader:

@@ -13,8 +13,9 @@ from pyspark.sql.types import StructType
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
+from kafkalog.log.writing.broker_directories import counts_in
 from kafkalog.log.writing.column_partitions import ColumnPartitions, Numbers
-from kafkalog.log.writing.partition_counts import PartitionCounts, partition_counts
+from kafkalog.log.writing.partition_counts import PartitionCounts
 from kafkalog.log.writing.topics import check_topic, partition_name
 from kafkalog.spark.batch_building import BatchSettings, build_batches
 from kafkalog.spark.sink_schema import check_schema, rows_of
@@ -46,7 +47,7 @@ class Prepared:
             raise UsageError(f"{self.options.path} is not a directory")
         if self.options.ignored:
             tell(f"options without an effect here are ignored: {', '.join(self.options.ignored)}", UserWarning)
-        there = {} if overwrite else partition_counts(self.options.path)
+        there = {} if overwrite else counts_in(self.options.path)
         self.counts = PartitionCounts(there, self.options.num_partitions, "option numPartitions")
         self.job = uuid.uuid4().hex
 

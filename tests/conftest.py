@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import kafka_jars
-import time_limit
-from kafka_needed import kafka_needed
-from kafka_oracle import KafkaOracle
-from progress import ProgressLine
-from shares import leave_to_recorded
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.running import time_limit
+from testkit.running.progress import ProgressLine
+from testkit.running.shares import leave_to_recorded
 
 # Everybody's `make test` examines the same examples; `dev.py sweep` examines new ones too.  How long one takes is
 # no matter: the first may have to compile.

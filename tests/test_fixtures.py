@@ -18,7 +18,8 @@ from typing import Any
 
 import pytest
 
-from fixture_data import (
+from testkit.judging.trees import copy_tree, stamps
+from testkit.recorded.fixture_data import (
     BROKERS,
     FIXTURES,
     RECOVERY,
@@ -33,7 +34,6 @@ from fixture_data import (
     replica_roles,
     unpack_replicas,
 )
-from trees import copy_tree, stamps
 
 CHECK = runpy.run_path(str(FIXTURES / "check.py"))
 

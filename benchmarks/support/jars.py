@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 
-import kafka_jars  # noqa: E402
+from testkit.kafka import kafka_jars  # noqa: E402
 
 KAFKA = "4.1.0"
 

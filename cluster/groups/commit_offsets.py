@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image
@@ -32,15 +33,14 @@ from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     META_PROPERTIES,
     PartitionName,
-    parse_partition_directory,
 )
 from kafkalog.codec.text import decode_meta_properties
-from kafkalog.log.directories.directory import existing_log_directory
 from kafkalog.log.directories.partition import Partition, open_partition, read_partition
-from kafkalog.log.disk.files import PathLike, read_small, scan_directory
+from kafkalog.log.disk.files import PathLike, read_small
+from kafkalog.log.writing.broker_directories import BrokerDirectories, directories_of_one_broker
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.incoming import NewRecord
-from kafkalog.log.writing.partition_counts import PartitionCounts, known_topic_id, partition_counts
+from kafkalog.log.writing.partition_counts import PartitionCounts
 from kafkalog.log.writing.session import locked_directory
 from kafkalog.log.writing.writer import Log
 
@@ -68,14 +68,17 @@ class OffsetAndMetadata:
     """of the record before the offset, -1 unknown"""
 
 
+Paths = PathLike | Sequence[PathLike]
+"""a log directory, or all those of a broker"""
 Committed = Mapping[tuple[str, int], int | OffsetAndMetadata | None]
 """(topic, partition) -> offset; None takes the group's offset back"""
 
 
-def _known(root: str) -> tuple[KnownTopic | None, int | None]:
-    """What the cluster's metadata in a log directory says of `__consumer_offsets`, and the id of its node."""
-    path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
-    if not os.path.isdir(path):
+def _known(directories: BrokerDirectories) -> tuple[KnownTopic | None, int | None]:
+    """What the cluster's metadata in the directories says of `__consumer_offsets`, and the id of their node."""
+    places = (os.path.join(root, CLUSTER_METADATA_DIRECTORY) for root in directories.roots)
+    path = next(filter(os.path.isdir, places), None)
+    if path is None:
         return None, None
     state = MetadataLog(open_partition(path)).state()
     for finding in state.findings:
@@ -83,7 +86,7 @@ def _known(root: str) -> tuple[KnownTopic | None, int | None]:
             raise FormatError(finding.detail, source=finding.file, code=finding.code)
     known = known_from_image(state.image).get(CONSUMER_OFFSETS_TOPIC)
     try:
-        file = os.path.join(root, META_PROPERTIES)
+        file = os.path.join(os.path.dirname(path), META_PROPERTIES)
         properties = decode_meta_properties(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file)
     except (FileNotFoundError, FormatError):
         return known, None
@@ -124,7 +127,7 @@ def _check(topic: str, partition: int, commit: OffsetAndMetadata) -> None:
 
 
 def commit_offsets(
-    path: PathLike,
+    path: PathLike | Sequence[PathLike],
     group: str,
     offsets: Mapping[tuple[str, int], int | OffsetAndMetadata | None],
     *,
@@ -135,9 +138,10 @@ def commit_offsets(
 
     That is the partition that the group id maps to.  The number of partitions comes from the cluster's metadata in the
     directory, else from `offsets_topic_num_partitions`, else it is 50.  The partition is created if it is missing; the
-    directory must exist.  An offset of None deletes the group's offset.  `timestamp` (ms) is that of the commit, by
-    default now.  Everything is written as one batch, durable when this returns.  Raises `UsageError` while a broker or
-    another writer has the directory open, and if the groups in it are placed as for another number of partitions.
+    directory must exist; of a broker with several give all.  An offset of None deletes the group's offset.
+    `timestamp` (ms) is that of the commit, by default now.  Everything is written as one batch, durable when this
+    returns.  Raises `UsageError` while a broker or another writer has the directory open, and if the groups in it are
+    placed as for another number of partitions.
 
     * `group`: the group id
     * `offsets`: (topic, partition) -> offset, with its metadata if it has some
@@ -146,17 +150,20 @@ def commit_offsets(
 
 
 def _commit(
-    path: PathLike, group: str, offsets: Committed, given: int | None, timestamp: int | None, *, look: bool
+    path: Paths, group: str, offsets: Committed, given: int | None, timestamp: int | None, *, look: bool
 ) -> int:
     """`commit_offsets`; `look` whether groups lie as the number of partitions says, which reads all of them."""
     if not group:
         raise UsageError("a group needs a name")
     now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
     records = list(_records(group, offsets, now_ms))
-    root = existing_log_directory(path)
-    with locked_directory(root):
-        known, node_id = _known(root)
-        count = _count(root, known, given, group if look else None)
+    roots = directories_of_one_broker(path, may_make=False)
+    with ExitStack() as locks:
+        for root in roots:
+            locks.enter_context(locked_directory(root))
+        directories = BrokerDirectories(roots)
+        known, node_id = _known(directories)
+        count = _count(directories, known, given, group if look else None)
         number = coordinator_partition(group, count)
         name = PartitionName(CONSUMER_OFFSETS_TOPIC, number)
         replicas = known.partitions[number].replicas if known is not None and number in known.partitions else None
@@ -164,8 +171,8 @@ def _commit(
             raise UsageError(
                 f"{name}, where group {group} belongs, is not on broker {node_id}, but on {sorted(replicas)}"
             )
-        topic_id = known.topic_id if known is not None else known_topic_id(root, CONSUMER_OFFSETS_TOPIC, count)
-        directory = os.path.join(root, str(name))
+        topic_id = known.topic_id if known is not None else directories.known_topic_id(name.topic)
+        directory = directories.path_of(name.topic, number)
         config = LogConfig(segment_bytes=_SEGMENT_BYTES)
         with Log.open(directory, config, topic_id=None if os.path.isdir(directory) else topic_id) as log:
             log.append(records)
@@ -173,7 +180,7 @@ def _commit(
     return number
 
 
-def _count(root: str, known: KnownTopic | None, given: int | None, group: str | None) -> int:
+def _count(directories: BrokerDirectories, known: KnownTopic | None, given: int | None, group: str | None) -> int:
     """How many partitions there are; `group` None leaves out the look at where groups are."""
     if known is not None and known.partitions:
         if given is not None and given != len(known.partitions):
@@ -185,35 +192,34 @@ def _count(root: str, known: KnownTopic | None, given: int | None, group: str | 
     option, wanted = "offsets_topic_num_partitions", given
     if wanted is None:
         option, wanted = f"{option}, which was not given,", DEFAULT_PARTITIONS
-    counts = PartitionCounts(partition_counts(root), wanted, option)
+    counts = PartitionCounts(directories.counts(), wanted, option)
     if group is not None:
-        _refuse_other_count(root, group, wanted)
+        _refuse_other_count(directories, group, wanted)
     return counts[CONSUMER_OFFSETS_TOPIC]
 
 
-def _here(root: str) -> list[Partition]:
-    """The partitions of `__consumer_offsets` in a directory that hold anything."""
-    names = (parse_partition_directory(entry.name) for entry in scan_directory(root) if entry.is_dir())
+def _here(directories: BrokerDirectories) -> list[Partition]:
+    """The partitions of `__consumer_offsets` that hold anything."""
     found = [
-        read_partition(os.path.join(root, str(each)), each, None)
-        for each in names
-        if each is not None and each == PartitionName(CONSUMER_OFFSETS_TOPIC, each.partition)
+        read_partition(directories.path_of(topic, number), PartitionName(topic, number), None)
+        for topic, number in directories.there()
+        if topic == CONSUMER_OFFSETS_TOPIC
     ]
-    return sorted((each for each in found if each.segments), key=lambda each: each.partition or 0)
+    return [each for each in found if each.segments]
 
 
-def _refuse_other_count(root: str, group: str, count: int) -> None:
-    here = _here(root)
+def _refuse_other_count(directories: BrokerDirectories, group: str, count: int) -> None:
+    here = _here(directories)
     places = [(each.group_id, each.log_partition) for each in read_groups(here).groups]
     refuse_other_count(group, places, [each.partition or 0 for each in here], count)
 
 
 @checked
 class GroupOffsets:
-    """The offsets of one group in the `__consumer_offsets` of a log directory, from which a `Consumer` resumes."""
+    """The offsets of one group in the `__consumer_offsets` of a broker, from which a `Consumer` resumes."""
 
-    def __init__(self, path: PathLike, group: str, *, offsets_topic_num_partitions: int | None = None) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: Paths, group: str, *, offsets_topic_num_partitions: int | None = None) -> None:
+        self.path = path
         self.group = group
         self._count = offsets_topic_num_partitions
         self._looked = False
@@ -224,13 +230,14 @@ class GroupOffsets:
         `FormatError` where not everything is there that its partition of `__consumer_offsets` held: reading would begin
         again, or go on too early, without a word.
         """
-        here = _here(existing_log_directory(self.path))
+        directories = BrokerDirectories(directories_of_one_broker(self.path, may_make=False))
+        here = _here(directories)
         found = read_offsets(here)
         places = {(commit.key.group, commit.log_partition) for commit in found.committed}
         count = found.logs.count or self._count or partition_count(places, found.logs.read)
         why = found.logs.why_partial(coordinator_partition(self.group, count))
         if why is not None:
-            raise FormatError(f"the offsets of group {self.group} are not known: {why}", source=self.path)
+            raise FormatError(f"the offsets of group {self.group} are not known: {why}", source=str(directories))
         return {
             (commit.key.topic, commit.key.partition): commit.offset
             for commit in found.committed

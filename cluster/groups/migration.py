@@ -17,7 +17,7 @@ from kafkalog.cluster.zookeeper.kafka_nodes import replicas_of
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import PathLike, scan_directory
-from kafkalog.log.writing.open_logs import made_log_directory
+from kafkalog.log.writing.broker_directories import made_log_directory
 
 __all__ = ["Migrated", "elsewhere", "into_kafka", "offsets_partitions", "zookeeper_script"]
 

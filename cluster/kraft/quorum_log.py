@@ -41,7 +41,7 @@ from kafkalog.log.directories.identities import refused_id
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.disk.files import PathLike, exists, read_small, scan_directory
 from kafkalog.log.disk.pointer import findings_of_half_done
-from kafkalog.log.walk.behind_damage import behind_first_damage, with_what_is_behind
+from kafkalog.log.walk.behind_damage import tell_what_is_behind
 
 __all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
 
@@ -380,11 +380,9 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
     found.log_end = (found.epoch, found.end) if len(found.batches) else (0, found.start)
     found.end = max(found.end, in_snapshot)
     findings = list(reader.findings)
-    behind = behind_first_damage(partition.segments, findings, limits=limits)
+    behind = tell_what_is_behind(findings, partition.segments, limits=limits, more=": a start would cut it off")
     if behind is not None:
-        finding, counted = behind
-        findings[findings.index(finding)] = with_what_is_behind(finding, counted, ": a start would cut it off")
-        found.records_behind_damage = counted.records
+        found.records_behind_damage = behind.records
     found.findings += [*partition.findings, *findings]
 
 

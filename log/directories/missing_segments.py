@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity, Unread
 from kafkalog.codec.names import FileKind, segment_file
 
 __all__ = ["missing_segments"]
@@ -30,4 +30,6 @@ def missing_segments(
             why = "this segment is empty" if is_emptied else "a segment before this one is gone, or the end of it"
             detail = f"offsets {max(first, log_start)} to {last} are missing, {why_sure}: {why}"
             path = f"{directory}/{segment_file(first if is_emptied else last + 1, FileKind.LOG)}"
-            yield Finding(FindingCode.SEGMENT_MISSING, Severity.WARNING, None, max(first, log_start), detail, path)
+            unread = Unread(max(first, log_start), last)
+            yield Finding(FindingCode.SEGMENT_MISSING, Severity.WARNING, None, unread.first_offset, detail, path,
+                          unread=unread)  # fmt: skip

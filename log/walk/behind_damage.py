@@ -24,7 +24,7 @@ from kafkalog.log.walk.summary import first_timestamp
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["BehindDamage", "behind_damage", "behind_first_damage", "with_what_is_behind"]
+__all__ = ["BehindDamage", "tell_what_is_behind"]
 
 _ENDING = frozenset(
     {
@@ -46,8 +46,6 @@ class BehindDamage:
     records: int = 0
     by_segment: dict[str, tuple[int, int]] = field(default_factory=dict)
     """path of a log file -> (batches, records) of it"""
-    unread: Unread | None = None
-    """between the sound batches before and after the damage; None if those leave no offset out"""
 
     def of(self, segment: Segment) -> tuple[int, int]:
         """Batches and records of one segment."""
@@ -57,17 +55,60 @@ class BehindDamage:
         return f"{counted(self.batches, 'sound batch')} with {counted(self.records, 'record')} after it"
 
 
+Place = tuple[int, int]
+"""of damage: the number of its segment, and the position in it"""
+
+
+class _Around:
+    """The sound batches before and after each damage; the first of several in a row stands for all of them."""
+
+    def __init__(self, damages: Iterable[Place], segments: Sequence[Segment], limits: Limits) -> None:
+        self._damages = sorted(set(damages))
+        self._numbers = {segment.path: number for number, segment in enumerate(segments)}
+        self._segments = segments
+        self._limits = limits
+        self._passed = 0
+        self._before: tuple[int, int, int] | None = None
+        """of the last sound batch: the number of its segment, its last offset and largest timestamp"""
+        self._unread: dict[Place, Unread | None] = {}
+
+    def met(self, segment: Segment, first: RecordBatch, last: RecordBatch) -> None:
+        """Take sound batches between which no damage is, by the first and the last of them."""
+        number = self._numbers[segment.path]
+        if (number, first.position) in self._damages:
+            return  # what is wrong there is a batch with a valid checksum
+        if self._passed < len(self._damages) and self._damages[self._passed] < (number, first.position):
+            self._close((first_offset_of(first, self._limits), first_timestamp(first)))
+            while self._passed < len(self._damages) and self._damages[self._passed] < (number, first.position):
+                self._passed += 1
+        self._before = number, last.last_offset, last.header.max_timestamp
+
+    def _close(self, after: tuple[int, int] | None) -> None:
+        place = self._damages[self._passed]
+        number, last_before, newest = self._before or (-1, 0, NO_TIMESTAMP)
+        if number != place[0]:
+            last_before, newest = self._segments[place[0]].base_offset - 1, NO_TIMESTAMP
+        first_after, oldest = after or (None, NO_TIMESTAMP)
+        if first_after is not None and first_after <= last_before + 1:
+            return
+        last = None if first_after is None else first_after - 1
+        times = (moment if moment >= 0 else None for moment in (newest, oldest))
+        self._unread[place] = Unread(last_before + 1, last, *times)
+
+    def unread(self) -> dict[tuple[str, int], Unread | None]:
+        """By path and position, for damage whose batches around leave an offset out."""
+        if self._passed < len(self._damages):
+            self._close(None)
+        return {(self._segments[number].path, position): each for (number, position), each in self._unread.items()}
+
+
 class _Count:
     """Counts batch after batch, or many at a time; offsets that were there before count once."""
 
-    def __init__(self, log_start: int, damage: int, limits: Limits) -> None:
+    def __init__(self, log_start: int, around: _Around, limits: Limits) -> None:
         self._limits = limits
         self._next_offset = log_start
-        self._damage = damage
-        self._before: tuple[int, int] | None = None
-        """last offset and largest timestamp of the last sound batch before the damage, in its segment"""
-        self._after: tuple[int, int] | None = None
-        """first offset and timestamp of the first sound batch after it"""
+        self._around = around
         self.found = BehindDamage()
 
     def take(self, batch: RecordBatch, segment: Segment, *, is_behind: bool) -> None:
@@ -77,7 +118,7 @@ class _Count:
         first = header.first_offset
         if out_of_place(header.magic, first, last, segment.base_offset) is not None:
             return  # nobody reads it
-        self._met(batch, is_behind=is_behind)
+        self._around.met(segment, batch, batch)
         if is_behind:
             self._add(segment, 1, self._records(batch, first))
         if last - segment.base_offset <= MAX_RELATIVE_OFFSET:  # else lower ones may follow, which are new all the same
@@ -103,28 +144,11 @@ class _Count:
             for batch in run:
                 self.take(batch, segment, is_behind=is_behind)
             return
-        self._met(next(iter(run if is_behind else run.part(len(run) - 1, len(run)))), is_behind=is_behind)
+        self._around.met(segment, next(iter(run)), next(iter(run.part(len(run) - 1, len(run)))))
         if is_behind:
             data = run["attributes"] & CONTROL_FLAG == 0
             self._add(segment, len(run), int(run["records_count"][data].sum()))
         self._next_offset = max(self._next_offset, run.next_offset)
-
-    def _met(self, batch: RecordBatch, *, is_behind: bool) -> None:
-        """Note a batch if it is the last one before the damage, or the first one after it."""
-        if not is_behind:
-            if batch.position != self._damage:  # what is wrong there may be a batch with a valid checksum
-                self._before = batch.last_offset, batch.header.max_timestamp
-        elif self._after is None:
-            self._after = first_offset_of(batch, self._limits), first_timestamp(batch)
-
-    def unread(self, base_offset: int) -> Unread | None:
-        """What lies between the batches around the damage, in a segment with this base offset."""
-        last_before, newest = self._before or (base_offset - 1, NO_TIMESTAMP)
-        first_after, oldest = self._after or (None, NO_TIMESTAMP)
-        if first_after is not None and first_after <= last_before + 1:
-            return None
-        last = None if first_after is None else first_after - 1
-        return Unread(last_before + 1, last, newest if newest >= 0 else None, oldest if oldest >= 0 else None)
 
     def _add(self, segment: Segment, batches: int, records: int) -> None:
         found = self.found
@@ -134,63 +158,50 @@ class _Count:
         found.by_segment[segment.path] = (before[0] + batches, before[1] + records)
 
 
-def behind_damage(
-    segments: Sequence[Segment], damaged: Segment, position: int, *, log_start: int = 0, limits: Limits = DEFAULT_LIMITS
-) -> BehindDamage:
-    """What comes after `position` in the segment `damaged`, and in those of `segments` that follow it.
+def tell_what_is_behind(
+    findings: list[Finding],
+    segments: Sequence[Segment],
+    *,
+    log_start: int = 0,
+    limits: Limits = DEFAULT_LIMITS,
+    more: str = "",
+) -> BehindDamage | None:
+    """Count what comes after the first damage, and say it in the list of findings; None if no finding is such damage.
 
-    Records below `log_start` do not count, nor do control records.  Raises `StorageError` only.
+    Its finding then tells what comes after it, with `more` words if anything does.  Each finding of damage tells the
+    offsets that nobody reads because of it.  Records below `log_start` do not count, nor do control records.  Raises
+    `StorageError` only.
     """
-    reader = BatchReader(segments[segments.index(damaged) :], through_damage=True, limits=limits)
-    count = _Count(log_start, position, limits)
+    numbers = {segment.path: number for number, segment in enumerate(segments)}
+    damages = {
+        (numbers[finding.file], finding.position): place
+        for place, finding in reversed(list(enumerate(findings)))
+        if finding.code in _ENDING and finding.file in numbers and finding.position is not None
+    }
+    if not damages:
+        return None
+    first, position = min(damages)
+    around = _Around(damages, segments, limits)
+    count = _Count(log_start, around, limits)
+    reader = BatchReader(segments[first:], through_damage=True, limits=limits)
     for found in reader.by_run():
         segment = reader.segment
         if segment is None:
             continue
+        is_first = segment is segments[first]
         if isinstance(found, RecordBatch):
-            count.take(found, segment, is_behind=segment is not damaged or found.position > position)
+            count.take(found, segment, is_behind=not is_first or found.position > position)
             continue
-        before = int((found.positions <= position).sum()) if segment is damaged else 0
+        before = int((found.positions <= position).sum()) if is_first else 0
         for part, is_behind in ((found.part(0, before), False), (found.part(before, len(found)), True)):
             if len(part):
                 count.take_run(part, segment, is_behind=is_behind)
-    count.found.unread = count.unread(damaged.base_offset)
+    unread = around.unread()
+    for place in damages.values():
+        finding = findings[place]
+        if finding.last_offset is None:  # else it is a batch that tells its offsets
+            findings[place] = replace(finding, unread=unread.get((finding.file or "", finding.position or 0)))
+    if count.found.batches:
+        finding = findings[damages[first, position]]
+        findings[damages[first, position]] = replace(finding, detail=f"{finding.detail}; {count.found}{more}")
     return count.found
-
-
-def _first_damage(segments: Sequence[Segment], findings: Iterable[Finding]) -> tuple[Segment, Finding] | None:
-    places = {segment.path: number for number, segment in enumerate(segments)}
-    found = [
-        (places[finding.file], finding.position, finding)
-        for finding in findings
-        if finding.code in _ENDING and finding.file in places and finding.position is not None
-    ]
-    if not found:
-        return None
-    number, _position, finding = min(found, key=lambda each: each[:2])
-    return segments[number], finding
-
-
-def behind_first_damage(
-    segments: Sequence[Segment],
-    findings: Iterable[Finding],
-    *,
-    log_start: int = 0,
-    limits: Limits = DEFAULT_LIMITS,
-) -> tuple[Finding, BehindDamage] | None:
-    """The finding that ends what a consumer reads, and what comes after it; None if no finding does."""
-    damage = _first_damage(segments, findings)
-    if damage is None:
-        return None
-    segment, finding = damage
-    found = behind_damage(segments, segment, finding.position or 0, log_start=log_start, limits=limits)
-    return finding, found
-
-
-def with_what_is_behind(finding: Finding, found: BehindDamage, more: str = "") -> Finding:
-    """The finding with the offsets that it makes unreadable, what comes after it, and `more` words if anything does."""
-    if finding.last_offset is None:  # else it is a batch that tells its offsets
-        finding = replace(finding, unread=found.unread)
-    if not found.batches:
-        return finding
-    return replace(finding, detail=f"{finding.detail}; {found}{more}")

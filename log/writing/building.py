@@ -6,7 +6,7 @@ Each (topic, partition) among the records becomes a directory that a broker open
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -26,7 +26,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.choosing_partitions import Partitioner
 from kafkalog.log.writing.column_partitions import ColumnPartitions
 from kafkalog.log.writing.config import LogConfig
-from kafkalog.log.writing.open_logs import OpenLogs, made_log_directory
+from kafkalog.log.writing.open_logs import OpenLogs
 from kafkalog.log.writing.record_places import place_of
 from kafkalog.log.writing.writer import Log
 
@@ -93,7 +93,7 @@ class _Builder:
         count = self.logs.count(topic)
         if (topic, 0) not in self.built:
             for number in range(count):
-                self._check_new(self.logs.path_of(topic, number))
+                self._check_new(self.logs.directories.path_of(topic, number))
             self.logs.partitions(topic)
             for number in range(count):
                 self.built[topic, number] = self._built(topic, number, self.logs.log(topic, number))
@@ -108,7 +108,7 @@ class _Builder:
     def refuse_existing(self, topic: str, partition: int) -> None:
         """`UsageError` for a partition that is there and is not to be appended to."""
         if (topic, partition) not in self.built:
-            self._check_new(self.logs.path_of(topic, partition))
+            self._check_new(self.logs.directories.path_of(topic, partition))
 
     def _check_new(self, path: str) -> None:
         if os.path.lexists(path) and not self.append:
@@ -118,7 +118,7 @@ class _Builder:
         return Built(topic, partition, log.path, log.end_offset)
 
     def _open(self, topic: str, partition: int, records: pa.RecordBatch) -> Built:
-        self._check_new(self.logs.path_of(topic, partition))
+        self._check_new(self.logs.directories.path_of(topic, partition))
         log = self.logs.log(topic, partition)
         if self.keep_offsets and log.end_offset == 0 and records["offset"][0].as_py():
             log.truncate_fully_and_start_at(max(records["offset"][0].as_py(), 0))
@@ -128,7 +128,7 @@ class _Builder:
 
 def build_partitions(
     records: Iterable[pa.RecordBatch],
-    root: PathLike,
+    path: PathLike | Sequence[PathLike],
     *,
     topic: str | None = None,
     partition: int | None = None,
@@ -141,8 +141,10 @@ def build_partitions(
     append: bool = False,
     option: str = "num_partitions",
 ) -> list[Built]:
-    """Write the partitions of a log directory from columns; see `encode.columns.build_batches` for those.
+    """Write partitions of a log directory from columns; see `encode.columns.build_batches` for those.
 
+    `path` may be several directories, all those of one broker, or the one that they are in: a partition that is there
+    is appended to where it is, and a new one is made where the fewest are, as a broker does.
     `topic` and `partition` stand for the columns of that name, or for all records where there are none.  With
     `num_partitions` each topic has so many, and where no number is given the key decides, as `partitioner` says
     (`murmur2`, `hash`, or a function of a key's bytes and of the number); records without a key take turns.  Without
@@ -156,7 +158,7 @@ def build_partitions(
     if num_partitions is not None and (partition is not None or keep_offsets):
         raise UsageError(f"{option} spreads records by their keys: do not give a partition or offsets")
     places = ColumnPartitions(partitioner)
-    logs = OpenLogs(made_log_directory(root), config or LogConfig(), num_partitions, option=option)
+    logs = OpenLogs(path, config or LogConfig(), num_partitions, option=option)
     builder = _Builder(logs, codec, batch_bytes, keep_offsets, append)
     try:
         _write(records, logs, builder, topic, partition, num_partitions, places)

@@ -1,33 +1,26 @@
-"""The logs of a directory that a producer writes: opened when they are needed, under one lock of the directory."""
+"""The logs of a broker's directories that a producer writes: opened when needed, under the locks of all of them."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 
-from kafkalog.codec.names import (
-    CLUSTER_METADATA_TOPIC,
-    RECOVERY_POINT_CHECKPOINT,
-    DirectoryState,
-    PartitionName,
-    parse_partition_directory,
-)
-from kafkalog.log.directories.directory import existing_log_directory, is_partition_dir, refuse_inside
+from kafkalog.codec.names import RECOVERY_POINT_CHECKPOINT, PartitionName
 from kafkalog.log.directories.partition import read_partition
-from kafkalog.log.disk import fs
-from kafkalog.log.disk.files import PathLike, scan_directory
+from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing import checkpoint_files
+from kafkalog.log.writing.broker_directories import BrokerDirectories, directories_of_one_broker
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.loading import refuse_unfit
-from kafkalog.log.writing.partition_counts import PartitionCounts, known_topic_id, partition_counts
+from kafkalog.log.writing.partition_counts import PartitionCounts
 from kafkalog.log.writing.session import locked_directory
 from kafkalog.log.writing.topics import check_topic
 from kafkalog.log.writing.writer import Log
 
-__all__ = ["OpenLogs", "made_log_directory", "now_ms"]
+__all__ = ["OpenLogs", "now_ms"]
 
 _MOST_OPEN = 200
 """Logs that are open at once; the one that was not written for the longest time is closed for another."""
@@ -38,40 +31,33 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def made_log_directory(path: PathLike) -> str:
-    """The absolute path of a log directory, which is made if it is missing and its parent is there."""
-    root = os.path.abspath(os.fspath(path))
-    if not os.path.isdir(root):
-        refuse_inside(os.path.dirname(root), path)
-        fs.make_directory(root)
-    return existing_log_directory(root)
-
-
 class OpenLogs:
     """Logs by topic and partition.  A topic that is first asked for gets all of its partitions, with one id.
 
-    The directory stays locked until `close`, which closes all logs and raises the first error that one of them met.
+    The directories stay locked until `close`, which closes all logs and raises the first error that one of them met.
     """
 
     def __init__(
         self,
-        root: str,
+        path: PathLike | Sequence[PathLike],
         config: LogConfig,
         num_partitions: int | Mapping[str, int] | None,
         topic_ids: Mapping[str, str] | None = None,
         clock: Callable[[], int] = now_ms,
         option: str = "num_partitions",
     ) -> None:
-        self.root = root
         self.config = config
         self._ids = dict(topic_ids or {})
         self._clock = clock
         self._open: OrderedDict[tuple[str, int], Log] = OrderedDict()
         self._known: dict[str, int] = {}
         self._lock = ExitStack()
-        self._lock.enter_context(locked_directory(root))
+        roots = directories_of_one_broker(path)
         try:
-            self._counts = PartitionCounts(partition_counts(root), num_partitions, option)
+            for root in roots:
+                self._lock.enter_context(locked_directory(root))
+            self.directories = BrokerDirectories(roots)
+            self._counts = PartitionCounts(self.directories.counts(), num_partitions, option)
         except BaseException:
             self._lock.close()
             raise
@@ -82,7 +68,7 @@ class OpenLogs:
         if known is None:
             known = self.count(topic)
             for number in range(known):
-                if not os.path.isdir(self.path_of(topic, number)):
+                if not os.path.isdir(self.directories.path_of(topic, number)):
                     self.log(topic, number)
             self._known[topic] = known
         return known
@@ -92,23 +78,15 @@ class OpenLogs:
         check_topic(topic)
         return self._counts[topic]
 
-    def there(self) -> Iterator[tuple[str, int]]:
-        """The partitions that are in the directory; the metadata log of KRaft is nobody's to produce to."""
-        for entry in sorted(scan_directory(self.root), key=lambda each: each.name):
-            name = parse_partition_directory(entry.name)
-            is_live = name is not None and name.state is DirectoryState.LIVE and is_partition_dir(entry.path)
-            if name is not None and is_live and name.topic != CLUSTER_METADATA_TOPIC:
-                yield name.topic, name.partition
-
     def refuse_damaged(self, topics: Collection[str]) -> None:
         """Raise as opening them would if a log of these topics needs recovery: before any of them is changed."""
-        clean = checkpoint_files.clean_marker(self.root) is not None
-        for topic, number in self.there() if topics else ():
+        clean = {root: checkpoint_files.clean_marker(root) is not None for root in self.directories.roots}
+        for topic, number in self.directories.there() if topics else ():
             if topic in topics:
-                name = PartitionName(topic, number)
-                point = checkpoint_files.read_offset(self.root, RECOVERY_POINT_CHECKPOINT, name) or 0
-                partition = read_partition(self.path_of(topic, number), name, None)
-                refuse_unfit(partition, clean=clean, recovery_point=point)
+                name, root = PartitionName(topic, number), self.directories.root_of(topic, number)
+                point = checkpoint_files.read_offset(root, RECOVERY_POINT_CHECKPOINT, name) or 0
+                partition = read_partition(self.directories.path_of(topic, number), name, None)
+                refuse_unfit(partition, clean=clean[root], recovery_point=point)
 
     def log(self, topic: str, partition: int) -> Log:
         """The log of a partition, open."""
@@ -122,21 +100,16 @@ class OpenLogs:
         return log
 
     def _opened(self, topic: str, partition: int) -> Log:
-        path = self.path_of(topic, partition)
+        path = self.directories.path_of(topic, partition)
         if os.path.isdir(path):
             return Log.open(path, self.config, clock=self._clock)
         if topic not in self._ids:
-            known = known_topic_id(self.root, topic, self._counts[topic])
+            known = self.directories.known_topic_id(topic)
             if known is not None:
                 self._ids[topic] = known
         log = Log.open(path, self.config, topic_id=self._ids.get(topic), clock=self._clock)
         self._ids[topic] = log.topic_id
         return log
-
-    def path_of(self, topic: str, partition: int) -> str:
-        """The directory of a partition, be it there or not."""
-        check_topic(topic)
-        return os.path.join(self.root, str(PartitionName(topic, partition)))
 
     def flush(self) -> None:
         """Make everything durable (what was closed is so already); all are tried, and an error is raised then."""
@@ -145,7 +118,7 @@ class OpenLogs:
                 stack.callback(log.flush)
 
     def close(self) -> None:
-        """Close all logs and give up the lock."""
+        """Close all logs and give up the locks."""
         with self._lock:
             with ExitStack() as stack:
                 for log in self._open.values():

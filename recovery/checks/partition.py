@@ -32,7 +32,7 @@ from kafkalog.log.directories.directory import Offsets
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, scan_directory, unreadable
-from kafkalog.log.walk.behind_damage import behind_first_damage, with_what_is_behind
+from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
 from kafkalog.log.walk.segment import Segment
@@ -256,14 +256,11 @@ class _PartitionVerifier:
     def _behind_damage(self) -> None:
         """Say what comes after the first damage, which is where a consumer stops."""
         report, partition = self.report, self.partition
-        damage = behind_first_damage(
-            partition.segments, report.findings, log_start=partition.log_start_offset, limits=self.limits
+        found = tell_what_is_behind(
+            report.findings, partition.segments, log_start=partition.log_start_offset, limits=self.limits
         )
-        if damage is None:
-            return
-        finding, found = damage
-        report.sound_batches_behind_damage, report.sound_records_behind_damage = found.batches, found.records
-        report.findings[report.findings.index(finding)] = with_what_is_behind(finding, found)
+        if found is not None:
+            report.sound_batches_behind_damage, report.sound_records_behind_damage = found.batches, found.records
 
     def _walked(
         self,

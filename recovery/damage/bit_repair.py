@@ -18,6 +18,7 @@ from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, Codec, RecordBatch
 from kafkalog.codec.records import decode_batch
+from kafkalog.codec.rules import MAGICS
 from kafkalog.codec.source import BufferSource, Source
 
 __all__ = [
@@ -79,6 +80,8 @@ class Neighbors:
     next_offset: int | None = None
     following: int | None = None
     leader_epoch: int | None = None
+    unknown_magics: frozenset[int] = frozenset()
+    """of other batches of the log: one that has such a magic too is of a format to come, and not damaged"""
 
 
 def _step(register: int) -> int:
@@ -235,7 +238,7 @@ def repair_at(
     """Repair the batch at `start` as `repair_batch` does; no more is held than a batch of the size that is tried."""
     left = min(source.size - start, MAX_BYTES)
     head = bytes(source.read(start, BATCH.size))
-    if len(head) < BATCH.size:
+    if len(head) < BATCH.size or _is_of_a_format_to_come(source, start, head, neighbors):
         return None
     found: list[tuple[BitRepair, int]] = []
     size = LOG_OVERHEAD.size + int.from_bytes(head[8:12], "big", signed=True)
@@ -250,6 +253,17 @@ def repair_at(
     if following_at is not None:
         found = [(repair, size) for repair, size in found if size == following_at]
     return found[0] if len(found) == 1 else None
+
+
+def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: Neighbors) -> bool:
+    """Whether a batch has an unknown magic that others have, or the one behind it: no bit flips twice in one place."""
+    magic = head[MAGIC_POSITION]
+    if magic in MAGICS:
+        return False
+    behind = start + LOG_OVERHEAD.size + int.from_bytes(head[8:12], "big", signed=True)
+    at = behind + MAGIC_POSITION
+    is_like = start < behind and at < source.size and source.read(at, 1)[0] == magic
+    return is_like or magic in neighbors.unknown_magics
 
 
 def outside_checksum(header: BatchHeader, around: Neighbors, previous_epoch: int | None) -> BitRepair | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.framing import MAGIC_POSITION
 from kafkalog.codec.insides import Insides, look_inside
 from kafkalog.codec.model import AnyHeader, BatchHeader, RecordBatch
 from kafkalog.codec.rules import Verdict, out_of_place
@@ -49,6 +50,7 @@ class _Salvage:
         self._epoch = -1
         self._previous_epoch: int | None = None
         """of the batch before; None if nothing sound stands right before"""
+        self._unknown_magics: set[int] = set()
         self.result = SoundLog()
 
     def segment(self, base: int, path: str, next_base: int | None) -> bool:
@@ -171,8 +173,11 @@ class _Salvage:
             return None
         if found is None:  # of the first batch nothing before it tells the offset
             expected = None if self._last is None else self._cursor.next_offset
-            neighbors = Neighbors(expected, None, self._epoch if self._epoch >= 0 else None)
+            epoch = self._epoch if self._epoch >= 0 else None
+            neighbors = Neighbors(expected, None, epoch, frozenset(self._unknown_magics))
             found = repair_at(source, stop.position, neighbors)
+            if found is None and stop.code is FindingCode.MAGIC_UNKNOWN:
+                self._unknown_magics.update(source.read(stop.position + MAGIC_POSITION, 1))
         if found is None or found[0].proof < self._repair:
             return None
         repair, size = found

@@ -26,6 +26,7 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
+from kafkalog.codec.wording import NEWER
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
@@ -42,6 +43,7 @@ from kafkalog.recovery.decide.partition_plan import PartitionPlan, partition_pla
 from kafkalog.recovery.decide.refusals import WRITTEN_BESIDE, Decided, refusal_in_every_mode, refusal_of
 from kafkalog.recovery.decide.ways import RecoveryWay, WayName, recommended
 from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.own_identity import directories_that_name
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import LINKED_DIRECTORY, Survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
@@ -109,6 +111,8 @@ class Plan:
     """what each way of recovering keeps and loses"""
     deleted: str | None = None
     """one sentence, where what was deleted is still there and held by nothing else"""
+    identity_in: tuple[str, ...] = ()
+    """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
 
@@ -129,10 +133,13 @@ class Plan:
             return None
         for finding in self.findings:
             if finding.code is FindingCode.META_PROPERTIES_INVALID:
-                return (
-                    f"{META_PROPERTIES} stays as it is, and no broker starts on it: copy cluster.id and the id of the "
-                    "broker from another volume of the same broker"
-                )
+                if NEWER in finding.detail:
+                    return f"{META_PROPERTIES} stays as it is; a Kafka that is new enough may start on it"
+                others = ", ".join(each for each in self.identity_in if each != self.root)
+                known = f"{others} says whose it is" if others else (
+                    "copy cluster.id and the id of the broker from another volume of the same broker"
+                )  # fmt: skip
+                return f"{META_PROPERTIES} stays as it is, and no broker starts on it: {known}"
         if META_PROPERTIES in self.survey.unreadable:
             return f"{META_PROPERTIES} could not be read, so whether a broker starts on it is not known"
         return None
@@ -175,6 +182,7 @@ class Plan:
             "needs_consent": self.needs_consent,
             "insides": str(Insides.READABLE if self.mode is Mode.SALVAGE else Insides.NOT_EXAMINED),
             "deleted": self.deleted,
+            "identity_in": list(self.identity_in),
             "begins": dict(self.begins),
             "declined": dict(self.declined),
             "ways": [way.as_dict() for way in self.choice.ways],
@@ -249,11 +257,18 @@ def plan_of(
         copies=tuple(copies),
         declined=declined,
         choice=replace(choice, ways=ways),
+        identity_in=_named_in(found, rules, findings),
         deleted=note_of_deleted(found, rules.facts.tiering) if outcomes.is_compared else None,
     )
     if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
         return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering)])
     return plan
+
+
+def _named_in(found: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:
+    codes = {each.code for each in findings if NEWER not in each.detail}
+    is_lost = rules.identity is not None or FindingCode.META_PROPERTIES_INVALID in codes
+    return directories_that_name(found.root, rules.facts) if is_lost and not found.is_partial else ()
 
 
 def _actions(outcomes: Outcomes, found: Survey, rules: Rules) -> list[RecoveryAction]:

@@ -17,7 +17,7 @@ from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.brokers import brothers_of
 from kafkalog.recovery.facts.topic_facts import TopicFacts, meta_properties_of
 
-__all__ = ["lost_identity"]
+__all__ = ["directories_that_name", "lost_identity"]
 
 
 def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes | None:
@@ -45,6 +45,15 @@ def lost_identity(root: str, roots: Sequence[str], facts: TopicFacts) -> bytes |
     if own is not None and refused_id(made, root, has_topic_ids=True) is not None:
         made = meta_properties(version=first.version, node_id=first.node_id, cluster_id=first.cluster_id)
     return encode_meta_properties(made)
+
+
+def directories_that_name(root: str, facts: TopicFacts) -> tuple[str, ...]:
+    """All log directories of the broker, this one too, where it does not say whose it is and another does; or none."""
+    roots = brothers_of(root, facts.roots)
+    try:
+        return tuple(sorted(roots)) if lost_identity(root, roots, facts) is not None else ()
+    except RecoveryRefused:
+        return ()
 
 
 def _directory_id(root: str, facts: TopicFacts, taken: set[str | None]) -> str | None:

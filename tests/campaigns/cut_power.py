@@ -20,9 +20,9 @@ from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 
-import kafka_jars
-from kafka_oracle import Json
-from power_cuts import Counts, run_cuts
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_oracle import Json
+from testkit.kafka.power_cuts import Counts, run_cuts
 
 RESULTS = kafka_jars.cache_directory() / "power-cuts.jsonl"
 CLUSTERS = (("4.4.0", 1), ("2.8.2", None), ("4.3.0", 1), ("4.4.0", 0), ("3.9.1", None), ("4.1.0", 1), ("4.4.0", 1),

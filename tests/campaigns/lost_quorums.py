@@ -19,9 +19,9 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-import kafka_jars
-from kafka_oracle import Json
-from quorum_trials import Setting, Stage, Trial, run_trial, set_stage
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_oracle import Json
+from testkit.kafka.quorum_trials import Setting, Stage, Trial, run_trial, set_stage
 
 RESULTS = kafka_jars.cache_directory() / "quorum-trials.jsonl"
 MAIN = "4.3.0"

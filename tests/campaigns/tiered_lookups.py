@@ -12,8 +12,8 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from many_segments import RECORDS, SEGMENTS, START, asked_for, many_segments
-from tiny_s3 import serving
+from testkit.made.many_segments import RECORDS, SEGMENTS, START, asked_for, many_segments
+from testkit.serving.tiny_s3 import serving
 
 PLACES = (0.0, 0.1234, 0.5, 0.617, 0.99)
 

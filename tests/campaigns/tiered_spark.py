@@ -18,7 +18,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from kafkalog.spark import register
-from many_segments import RECORDS, SEGMENTS, many_segments
+from testkit.made.many_segments import RECORDS, SEGMENTS, many_segments
 
 
 def main() -> None:

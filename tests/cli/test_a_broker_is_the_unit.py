@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import Finished, kafkalog
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import BrokerLock
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import Finished, kafkalog
 
 DELETED = "audit-23"
 """A topic that the broker had deleted and not yet removed; the cluster does not know it any more."""

@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from broker_dirs import brokers
-from command import kafkalog
 from kafkalog import Log, StorageError, UsageError, legacy_partition, open_partition, partition_for_key, verify
 from kafkalog import open as open_log_dir
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.model import Codec
 from kafkalog.log import open_all
+from testkit.recorded.broker_dirs import brokers
+from testkit.running.command import kafkalog
 
 START = 1_700_000_000_000_000
 

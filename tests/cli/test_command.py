@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 import kafkalog as library
-from broker_dirs import STOPPED, brokers, expected_offsets, own_copy, unpacked
-from command import kafkalog
-from fixture_data import BrokerCase, broker_case
 from kafkalog.cli.main import COMMANDS
 from kafkalog.codec.errors import ReplicaError
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.words.escapes import escape_controls
+from testkit.recorded.broker_dirs import STOPPED, brokers, expected_offsets, own_copy, unpacked
+from testkit.recorded.fixture_data import BrokerCase, broker_case
+from testkit.running.command import kafkalog
 
 TXN = "4.1.1/txn"
 SEGMENTS = "4.1.1/segments"

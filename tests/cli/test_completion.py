@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog as command
 from kafkalog.cli.main import COMMANDS
 from man_pages import MAN, pages
+from testkit.running.command import kafkalog as command
 
 PROGRAM = Path(sys.executable).parent / "kafkalog"
 SHELLS = ("bash", "zsh", "fish")

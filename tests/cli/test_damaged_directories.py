@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import recovery_cases, recovery_families
+from testkit.recorded.fixture_data import recovery_cases, recovery_families
+from testkit.running.command import kafkalog
 
 
 @pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.sweep)])

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker_dirs import STOPPED, brokers
-from command import Finished, kafkalog
-from fixture_data import BrokerCase
 from kafkalog.codec import thresholds
 from kafkalog.codec.compression import compress
 from kafkalog.codec.model import Codec
-from record_bytes import Fields, batch, damaged, payload
+from testkit.made.record_bytes import Fields, batch, damaged, payload
+from testkit.recorded.broker_dirs import STOPPED, brokers
+from testkit.recorded.fixture_data import BrokerCase
+from testkit.running.command import Finished, kafkalog
 
 SOME = [case for case in STOPPED if case.id.startswith(("4.1.1/", "2.8.2/", "0.11.0.3/", "0.10.2.2/"))]
 

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkalog as library
-from broker_dirs import STOPPED, brokers
-from command import kafkalog
-from fixture_data import BrokerCase
 from kafkalog.codec import thresholds
 from kafkalog.codec.batch_fields import OF_RECORDS
 from kafkalog.codec.columnar.schema import COLUMNS, DEFAULT_COLUMNS
+from testkit.recorded.broker_dirs import STOPPED, brokers
+from testkit.recorded.fixture_data import BrokerCase
+from testkit.running.command import kafkalog
 
 SOME = [case for case in STOPPED if case.id in ("4.1.1/txn", "4.1.1/codecs", "2.8.2/codecs", "0.10.2.2/segments")]
 BROKER = brokers("4.1.1/txn")[0]

@@ -15,11 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkalog as library
-from command import kafkalog
 from kafkalog.cli.dump.kcat_format import MOST_PARTS, KcatFormat
 from kafkalog.cli.main import run
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Record, TimestampType
+from testkit.running.command import kafkalog
 
 T0 = 1_700_000_000_000
 COUNT = 1000

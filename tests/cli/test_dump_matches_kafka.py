@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_dirs import STOPPED, brokers, expected_records
-from command import kafkalog
-from fixture_data import BrokerCase
+from testkit.recorded.broker_dirs import STOPPED, brokers, expected_records
+from testkit.recorded.fixture_data import BrokerCase
+from testkit.running.command import kafkalog
 
 LEVELS = ("read_uncommitted", "read_committed")
 FIELDS = ("timestamp", "timestampType", "leaderEpoch", "key", "value", "headers")

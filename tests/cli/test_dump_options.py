@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import kafkalog as library
-from batches import message
-from broker_dirs import brokers
-from command import kafkalog
 from kafkalog.cli.dump.patterns import Pattern, searching
 from kafkalog.codec.errors import UsageError
+from testkit.made.batches import message
+from testkit.recorded.broker_dirs import brokers
+from testkit.running.command import kafkalog
 
 BROKER = brokers("4.1.1/txn")[0]
 SENSORS = ("-t", "sensors-0", "-p", "0")

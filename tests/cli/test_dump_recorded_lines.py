@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_dirs import STOPPED, unpacked
-from command import kafkalog
-from dump_lines import as_lines
-from fixture_data import BrokerCase
+from testkit.recorded.broker_dirs import STOPPED, unpacked
+from testkit.recorded.dump_lines import as_lines
+from testkit.recorded.fixture_data import BrokerCase
+from testkit.running.command import kafkalog
 
 Note = Callable[[str, int], None]
 NEW = [case for case in STOPPED if case.version in ("4.1.1", "4.3.0")]

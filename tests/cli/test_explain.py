@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-import damage
-from batches import LZ4, ZSTD, batch, fix_crc, message, patch, record, simple
-from broker_dirs import STOPPED, brokers
-from command import kafkalog
-from fixture_data import recovery_cases
 from kafkalog.codec.compression import compress
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.recovery.explain import PartRole, explain
+from testkit.made import damage
+from testkit.made.batches import LZ4, ZSTD, batch, fix_crc, message, patch, record, simple
+from testkit.recorded.broker_dirs import STOPPED, brokers
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.running.command import kafkalog
 
 NAME = "00000000000000000000.log"
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import STOPPED, brokers, expected_offsets, expected_records, own_copy
-from command import kafkalog
-from fixture_data import BrokerCase
+from testkit.recorded.broker_dirs import STOPPED, brokers, expected_offsets, expected_records, own_copy
+from testkit.recorded.fixture_data import BrokerCase
+from testkit.running.command import kafkalog
 
 Note = Callable[[str, int], None]
 BROKER = brokers("4.1.1/segments")[0]

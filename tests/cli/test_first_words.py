@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog.words.insides import NOT_EXAMINED
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 NOT_NEEDED = "a recovery is not needed"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, join_cluster, own_copy
-from command import Finished, kafkalog
+from testkit.recorded.broker_dirs import brokers, join_cluster, own_copy
+from testkit.running.command import Finished, kafkalog
 
 CODE = "unreadable"
 VICTIM = "orders-23-0"

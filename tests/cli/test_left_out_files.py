@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog.codec.errors import StorageError
 from kafkalog.log.disk import files
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 COMMANDS = ["metadata", "elections", "offsets", "groups", "transactions"]
 

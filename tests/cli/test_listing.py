@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from batches import simple
-from broker_dirs import brokers, join_cluster, own_copy
-from command import kafkalog as command
-from fixture_data import recovery_case
+from testkit.made.batches import simple
+from testkit.recorded.broker_dirs import brokers, join_cluster, own_copy
+from testkit.recorded.fixture_data import recovery_case
+from testkit.running.command import kafkalog as command
 
 TOP_LEVEL = {"path", "clean", "changed", "run_id", "broker", "ways", "recommended", "findings", "partitions"}
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
+from testkit.recorded.broker_dirs import brokers, own_copy
 
 NOBODY = 65534
 COMMANDS = [

@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkalog
-from broker_dirs import brokers, own_copy
-from command import kafkalog as command
 from kafkalog.cli.settings import command_words
 from kafkalog.codec.names import without_surrogates
 from kafkalog.codec.shell import UNSAFE
 from kafkalog.words.escapes import escape_controls
-from shell_words import as_bash_reads
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog as command
+from testkit.running.shell_words import as_bash_reads
 
 NAMES = ["caf\udce9", "a\nb\x1b[31m", "--topic", "-x", "it's $x", "caf\u00e9"]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import kafkalog as library
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog.cli.reset_csv import reset_lines
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
 from kafkalog.cluster.transactions.producers import Producer
 from kafkalog.cluster.transactions.transactions import OpenTransaction
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 GROUPS = "4.1.1/groups"
 

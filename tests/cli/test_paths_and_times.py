@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
-from broker_dirs import brokers, own_copy, unpacked
-from command import kafkalog
 from kafkalog.cli.options.times import Age, Timestamp
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
+from testkit.running.command import kafkalog
 
 SEGMENTS = "4.1.1/segments"
 ZOOKEEPER = "2.8.2/zkhist"

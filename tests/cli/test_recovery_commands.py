@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import Finished, kafkalog
-from fixture_data import broker_case, recovery_case, recovery_cases
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import BATCH_CRC_START
 from kafkalog.codec.model import BATCH
-from recovery_settings import given
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.fixture_data import broker_case, recovery_case, recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import Finished, kafkalog
 
 SETTINGS = ("--config", "segment.index.bytes=1536", "--config", "index.interval.bytes=256", "--at", "1700000100000")
 

@@ -16,19 +16,19 @@ from typing import Any
 import pytest
 
 import kafkalog as library
-from batches import simple
-from broker_dirs import brokers, own_copy, unpacked
-from command import kafkalog
-from fixture_data import recovery_cases, unpack_replicas
 from kafkalog.cli.report_place import place
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, MESSAGE_V0
 from kafkalog.reporting.wording import seconds_text
 from kafkalog.words.escapes import escape_controls
-from odd_names import hostile_directory
-from page import Node, data_of, parsed, table_named
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.made.batches import simple
+from testkit.made.odd_names import hostile_directory
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
+from testkit.recorded.fixture_data import recovery_cases, unpack_replicas
+from testkit.running.command import kafkalog
+from testkit.running.page import Node, data_of, parsed, table_named
 
 DAMAGED = sorted({case.family for case in recovery_cases()})
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from batches import simple
 from kafkalog.inspect.stretches import BatchFacts, Kind, segment_maps
 from kafkalog.inspect.timeline import Timeline
 from kafkalog.log.directories.partition import open_partition
-from page import data_of, parsed, table_named
+from testkit.made.batches import simple
+from testkit.running.page import data_of, parsed, table_named
 
 PAGE_BYTES = 4_000_000
 

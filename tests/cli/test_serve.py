@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy, unpacked
-from command import kafkalog
 from kafkalog.log.directories.selection import Selection
 from kafkalog.server.catalog import Catalog
-from raw_client import RawClient, fetching
-from self_signed import self_signed
-from the_server import STOP_SECONDS, listening, the_command
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
+from testkit.running.command import kafkalog
+from testkit.serving.raw_client import RawClient, fetching
+from testkit.serving.self_signed import self_signed
+from testkit.serving.the_server import STOP_SECONDS, listening, the_command
 
 TXN = brokers("4.3.0/txn")[0]
 ZKHIST = brokers("2.8.2/zkhist")

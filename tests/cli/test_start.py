@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.kernels import jit
 from kafkalog.codec.model import Record, TimestampType
+from testkit.recorded.broker_dirs import brokers
 
 PROGRAM = """
 import sys

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from batches import simple
-from command import kafkalog as command
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.words.order import natural_order
 from kafkalog.words.times import moment_text, span_text
+from testkit.made.batches import simple
+from testkit.running.command import kafkalog as command
 
 COLUMNS: list[str | Column] = [
     "topic",

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from every_byte import Originals
-from fixture_data import recovery_case
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST
-from recovery_settings import given
-from terminal import interrupted_at, on_a_terminal
-from trees import stamps
+from testkit.judging.every_byte import Originals
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import recovery_case
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
+from testkit.running.terminal import interrupted_at, on_a_terminal
 
 CASE = recovery_case("random_mix/025")
 SLOWLY = """

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
-from fixture_data import recovery_case
 from kafkalog.recovery import plan, recover
-from recovery_settings import given
-from terminal import CTRL_C, Seen, interrupted_at, on_a_terminal
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.fixture_data import recovery_case
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
+from testkit.running.terminal import CTRL_C, Seen, interrupted_at, on_a_terminal
 
 DELETED = "sessions-20-0"
 UNIQUE = "0123456789abcdef0123456789abcdef"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
-from command import kafkalog
-from fixture_data import broker_cases, recovery_cases
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Header, Record, TimestampType
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import broker_cases, recovery_cases
+from testkit.running.command import kafkalog
 
 
 def compare(path: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 MAGIC_AT = 16
 """in a batch: after its offset, its size and its leader epoch"""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import damage
-from command import kafkalog
 from kafkalog.words.insides import NOT_EXAMINED
-from trees import contents
+from testkit.judging.trees import contents
+from testkit.made import damage
+from testkit.running.command import kafkalog
 
 FIRST, LAST = 10, 11
 LOG = f"{0:020}.log"

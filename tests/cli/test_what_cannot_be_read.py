@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 PROGRAM = Path(sys.executable).parent / "kafkalog"
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers
-from command import kafkalog
-from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.assignors.assignors import GroupMember, assign, violations
 from kafkalog.cluster.groups.groups import read_groups
 from kafkalog.cluster.groups.rederive import partition_counts, verdict
 from kafkalog.cluster.records.replay import Until
 from kafkalog.log import open_all
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.command import kafkalog
 
 Note = Callable[[str, int], None]
 WITH_GROUPS = [case for case in broker_cases() if case.has("dump_consumer_offsets.txt")]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from broker_dirs import brokers, own_copy
-from command import kafkalog as command
 from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.findings import FindingCode
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog as command
 
 T0 = 1_700_000_000_000
 

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import KILLED, brokers, unpacked
-from command import kafkalog
-from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.rules.config_defaults import default_settings
 from kafkalog.cluster.rules.configuration import ConfigSource, effective_of_broker, effective_of_topic
@@ -19,6 +16,9 @@ from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.tree import Node, Tree
 from kafkalog.log import open_all, open_partition
+from testkit.recorded.broker_dirs import KILLED, brokers, unpacked
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.command import kafkalog
 
 Compared = Callable[[str, int], None]
 IDEMPOTENT = [case for case in broker_cases() if case.name == "txn" and case.name not in KILLED]

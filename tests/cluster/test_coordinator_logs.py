@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 
 import kafkalog as library
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog.cluster.groups.groups import read_groups
 from kafkalog.cluster.groups.offset_history import read_offset_history
 from kafkalog.cluster.groups.offsets import read_offsets
@@ -25,8 +23,10 @@ from kafkalog.recovery.quorum.expiry import expiry_of
 from kafkalog.replay.planning import ReplayOptions, plan_replay
 from kafkalog.server.error_codes import Code
 from kafkalog.spark.contents_cluster import cluster_rows
-from raw_client import RawClient
-from serving import serving
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
+from testkit.serving.raw_client import RawClient
+from testkit.serving.serving import serving
 
 FIRST = f"{0:020d}"
 Hurt = Callable[[Path], None]

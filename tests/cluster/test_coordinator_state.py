@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import KILLED, STOPPED, brokers, unpacked
-from command import kafkalog
-from fixture_data import BrokerCase, broker_case
 from kafkalog.cluster.groups.groups import read_groups
 from kafkalog.cluster.groups.offsets import OffsetsState, read_offsets
 from kafkalog.cluster.records.coordinator_records import decode_record
@@ -21,6 +18,9 @@ from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_all
+from testkit.recorded.broker_dirs import KILLED, STOPPED, brokers, unpacked
+from testkit.recorded.fixture_data import BrokerCase, broker_case
+from testkit.running.command import kafkalog
 
 Note = Callable[[str, int], None]
 

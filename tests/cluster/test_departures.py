@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, unpacked
-from command import kafkalog
-from fixture_data import BrokerCase, broker_cases
 from kafkalog import Log
 from kafkalog.cluster.kraft.departures import kraft_departures
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
@@ -25,6 +22,9 @@ from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 from kafkalog.cluster.zookeeper.replay import Replayer
 from kafkalog.cluster.zookeeper.timeline import from_the_beginning, timeline
 from kafkalog.log import open_partition
+from testkit.recorded.broker_dirs import brokers, unpacked
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.command import kafkalog
 
 Compared = Callable[[str, int], None]
 HISTORIES = [case for case in broker_cases() if case.name == "zkhist"]

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import KILLED, brokers, unpacked
-from command import kafkalog
-from fixture_data import BrokerCase, broker_case, broker_cases
 from kafkalog.cluster.cross_check import cluster_ids, cross_check, known_from_image, known_from_zookeeper
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
@@ -19,6 +16,9 @@ from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 from kafkalog.cluster.zookeeper.timeline import Timeline, cause_of, timeline
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.log import open_all, open_partition
+from testkit.recorded.broker_dirs import KILLED, brokers, unpacked
+from testkit.recorded.fixture_data import BrokerCase, broker_case, broker_cases
+from testkit.running.command import kafkalog
 
 Note = Callable[[str, int], None]
 HISTORIES = [case for case in broker_cases() if case.name == "zkhist"]

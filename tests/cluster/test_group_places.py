@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, unpacked
-from command import kafkalog
 from kafkalog.cluster.groups.commit_offsets import commit_offsets
 from kafkalog.cluster.groups.group_places import partition_count
 from kafkalog.cluster.groups.groups import read_groups
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_all
+from testkit.recorded.broker_dirs import brokers, unpacked
+from testkit.running.command import kafkalog
 
 GROUPS = [f"group-{number}" for number in range(60)]
 

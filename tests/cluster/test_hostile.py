@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, unpacked
-from command import kafkalog
 from kafkalog.cluster.groups.old_group_lines import old_group_line
 from kafkalog.cluster.kraft.metadata_history import partition_changes
 from kafkalog.cluster.kraft.metadata_json import state_json
@@ -23,6 +21,8 @@ from kafkalog.cluster.zookeeper.transaction import parse_transaction
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import open_partition
+from testkit.recorded.broker_dirs import brokers, unpacked
+from testkit.running.command import kafkalog
 
 
 def damage(data: bytes, chance: random.Random) -> bytes:

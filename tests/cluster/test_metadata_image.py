@@ -9,10 +9,6 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import KILLED, brokers
-from command import kafkalog
-from fixture_data import BrokerCase, broker_cases
-from kafka_jars import number
 from kafkalog.cluster.kraft.metadata_history import partition_changes
 from kafkalog.cluster.kraft.metadata_image import MIGRATING, MetadataImage
 from kafkalog.cluster.kraft.metadata_json import image_json, state_json
@@ -22,6 +18,10 @@ from kafkalog.cluster.records.framed_records import FramedRecord, decode_metadat
 from kafkalog.cluster.records.messages import Decoded
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.log import open_partition, open_segment
+from testkit.kafka.kafka_jars import number
+from testkit.recorded.broker_dirs import KILLED, brokers
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.command import kafkalog
 
 Note = Callable[[str, int], None]
 KRAFT = [case for case in broker_cases() if case.case["mode"] == "kraft"]

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_dirs import brokers
-from command import kafkalog
 from kafkalog.cluster.groups.offset_history import OffsetChange, read_offset_history
 from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.cluster.records.replay import Until
 from kafkalog.log import open_all
+from testkit.recorded.broker_dirs import brokers
+from testkit.running.command import kafkalog
 
 CASES = ("4.1.1/groups", "2.8.2/groups", "0.10.2.2/groups", "4.3.0/groups", "4.1.1/txn")
 

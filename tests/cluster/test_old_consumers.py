@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, unpacked
-from command import kafkalog
-from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.assignors.assignors import GroupMember, assign
 from kafkalog.cluster.assignors.old_assignors import OldConsumer, old_range, old_round_robin, threads_of
 from kafkalog.cluster.groups.old_group_lines import as_derived, as_group, by_thread, old_group_line
@@ -23,7 +20,10 @@ from kafkalog.cluster.zookeeper.registered_consumers import ConsumerId, consumer
 from kafkalog.cluster.zookeeper.replay import Replayer
 from kafkalog.cluster.zookeeper.tree import Node, Tree
 from kafkalog.codec.errors import FormatError, UsageError
-from zookeeper_log import write_log
+from testkit.made.zookeeper_log import write_log
+from testkit.recorded.broker_dirs import brokers, unpacked
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.command import kafkalog
 
 Note = Callable[[str, int], None]
 OLD = [case for case in broker_cases() if case.version < "2" and case.name in ("groups", "zkhist")]

@@ -11,8 +11,6 @@ from pathlib import Path
 import pytest
 
 import kafkalog as library
-from broker_dirs import brokers, unpacked
-from command import kafkalog
 from kafkalog import Log, LogConfig, NewRecord
 from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.cluster.records.replay import Until
@@ -21,7 +19,9 @@ from kafkalog.cluster.zookeeper.old_consumers import old_groups
 from kafkalog.cluster.zookeeper.tree import Node, Tree
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_all
-from zookeeper_log import write_log
+from testkit.made.zookeeper_log import write_log
+from testkit.recorded.broker_dirs import brokers, unpacked
+from testkit.running.command import kafkalog
 
 Commit = tuple[str, int, int | None]
 """group, partition of the topic t, offset or None for its removal"""

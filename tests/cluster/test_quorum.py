@@ -11,17 +11,29 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
-from command import kafkalog
-from fixture_data import quorum_expected
 from kafkalog import StorageError
 from kafkalog.cluster.kraft.quorum import Quorum, read_quorum
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import KRaftRecord, KRaftVoters, LeaderChange, Voter, encode_kraft_value
-from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, node, recorded, take_out, tear
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import quorum_expected
+from testkit.recorded.quorums import (
+    BROKER,
+    CONTROLLERS,
+    METADATA,
+    NAMES,
+    copied,
+    flip,
+    last_log,
+    node,
+    recorded,
+    take_out,
+    tear,
+)
+from testkit.running.command import kafkalog
 
 EVERYBODY = (*CONTROLLERS, BROKER)
 

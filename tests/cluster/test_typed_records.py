@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_dirs import STOPPED, brokers
-from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
 from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record, encode_record
 from kafkalog.cluster.records.framed_records import (
@@ -33,6 +31,8 @@ from kafkalog.codec.messages.field import Field
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.model import Record
 from kafkalog.log import Partition, open_all, open_segment
+from testkit.recorded.broker_dirs import STOPPED, brokers
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
 
 Note = Callable[[str, int], None]
 JSON_DUMP = [case for case in STOPPED if case.version in ("3.9.1", "3.9.1-zk", "4.1.1", "4.3.0")]

@@ -12,9 +12,6 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import KILLED, unpacked
-from command import kafkalog
-from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import encode
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
@@ -26,6 +23,9 @@ from kafkalog.cluster.zookeeper.transaction import TransactionType, parse_transa
 from kafkalog.cluster.zookeeper.tree import CONTAINER_OWNER, Tree
 from kafkalog.codec.compression import snappy
 from kafkalog.codec.findings import FindingCode, Severity
+from testkit.recorded.broker_dirs import KILLED, unpacked
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.command import kafkalog
 
 Note = Callable[[str, int], None]
 RECORDED = [case for case in broker_cases() if case.has("zk_tree") and case.name not in KILLED]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from broker_dirs import unpacked
-from command import kafkalog
-from fixture_data import BrokerCase, broker_cases
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.brokers import Endpoint, broker_registration, config_entity
 from kafkalog.cluster.zookeeper.persistent_paths import PERSISTENT_PATHS, least_version, missing_paths
 from kafkalog.cluster.zookeeper.replay import Replayer
 from kafkalog.codec.findings import FindingCode
+from testkit.recorded.broker_dirs import unpacked
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.command import kafkalog
 
 CASES = [case for case in broker_cases() if case.has("zk_tree") and case.name in ("groups", "zkhist")]
 SINCE = {"0.8.2.2": (0, 8, 1), "0.9.0.1": (0, 9, 0), "0.10.2.2": (0, 10, 1), "0.11.0.3": (0, 11, 0),

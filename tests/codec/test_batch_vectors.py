@@ -24,7 +24,7 @@ from kafkalog.codec.execution import Execution
 from kafkalog.codec.model import ControlType, EndTransactionMarker
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import decode_batch
-from reference_execution import REFERENCE
+from testkit.judging.reference_execution import REFERENCE
 
 EXECUTIONS = [pytest.param(REFERENCE, id="reference"), pytest.param(PLAIN, id="plain")]
 

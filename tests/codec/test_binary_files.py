@@ -9,7 +9,6 @@ from dataclasses import astuple, replace
 import pytest
 from crc32c import crc32c
 
-from batches import message, simple
 from kafkalog.codec import (
     DEFAULT_LIMITS,
     AbortedTransaction,
@@ -41,6 +40,7 @@ from kafkalog.codec.index_files import (
     used_offset_entries,
     used_time_entries,
 )
+from testkit.made.batches import message, simple
 
 # What a field may hold, by its `struct` letter: both ends and the middle.
 LOWEST, HIGHEST = -(2**63), 2**63 - 1

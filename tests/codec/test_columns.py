@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from batches import message
 from kafkalog.codec import thresholds
 from kafkalog.codec.columnar import schema
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
@@ -16,7 +15,8 @@ from kafkalog.codec.columnar.schema import Column, record_schema
 from kafkalog.codec.kernels.tables import HeaderColumn
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, Codec
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
-from record_bytes import Fields, batch, payload
+from testkit.made.batches import message
+from testkit.made.record_bytes import Fields, batch, payload
 
 NEW = Column(
     type=pa.bool_(),

@@ -14,11 +14,11 @@ import snappy as _snappy
 import zstandard
 from xxhash import xxh32_intdigest
 
-from batches import GZIP, LZ4, SNAPPY, ZSTD
 from kafkalog.codec import DEFAULT_LIMITS, FindingCode, FormatError, LimitExceeded
 from kafkalog.codec.compression import compress, decompress
 from kafkalog.codec.compression import lz4 as ours_lz4
 from kafkalog.codec.model import Codec
+from testkit.made.batches import GZIP, LZ4, SNAPPY, ZSTD
 
 ALL = [GZIP, SNAPPY, LZ4, ZSTD]
 TEXT = b"".join(b"%d: some words that come again\n" % number for number in range(20_000))

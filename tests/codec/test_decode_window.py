@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from in_a_process import number_printed
 from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds, Fault, Piece
 from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
 from kafkalog.codec.columnar.schema import TYPES, record_schema
@@ -16,8 +15,9 @@ from kafkalog.codec.kernels.tables import Filled
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
-from read_both_ways import read
-from record_bytes import Fields, batch, payload
+from testkit.judging.read_both_ways import read
+from testkit.made.record_bytes import Fields, batch, payload
+from testkit.running.in_a_process import number_printed
 
 SCHEMA = record_schema(TYPES)
 ONE: list[Fields] = [(0, 0, 0, b"k", b"v", [])]

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decompressing import contents, mixed, taken_together
 from kafkalog.codec.columnar.decompressed import decompress_batches
 from kafkalog.codec.compression import compress, decompress
 from kafkalog.codec.errors import FormatError
@@ -22,7 +21,8 @@ from kafkalog.codec.layout.lz4_frame import LZ4_FLAGS
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import Codec
 from kafkalog.codec.source import BufferSource
-from record_bytes import batch
+from testkit.judging.decompressing import contents, mixed, taken_together
+from testkit.made.record_bytes import batch
 
 COMPILED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, batch, message, simple
-from batches import record as raw_record
 from kafkalog.codec import (
     BatchHeader,
     Codec,
@@ -43,7 +41,9 @@ from kafkalog.codec.encode.reencode import RawBatch
 from kafkalog.codec.execution import RawRecord
 from kafkalog.codec.layout import record_batch
 from kafkalog.codec.reference import build
-from peers import kafka_python_reads
+from testkit.kafka.peers import kafka_python_reads
+from testkit.made.batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, batch, message, simple
+from testkit.made.batches import record as raw_record
 
 TYPE = TimestampType.CREATE_TIME
 CODECS = list(Codec)

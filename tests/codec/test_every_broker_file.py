@@ -13,8 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
-from fixture_data import BrokerCase, broker_cases
 from kafkalog.codec import DEFAULT_LIMITS, BatchHeader, Codec, RecordBatch, decode_batch, names, scan, text
 from kafkalog.codec import index_files as binary
 from kafkalog.codec.compression import decompress
@@ -27,7 +25,9 @@ from kafkalog.codec.kraft_snapshot import read_kraft_snapshot
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.quorum_state import decode_quorum_state, encode_quorum_state
-from reference_execution import REFERENCE
+from testkit.judging.reference_execution import REFERENCE
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
 
 Count = Counter[str]
 

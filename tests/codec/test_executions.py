@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fixture_data import broker_case
 from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds, Fault
 from kafkalog.codec.columnar.batch_decoder import BatchDecoder
 from kafkalog.codec.columnar.pieces import Part, Piece
@@ -32,8 +31,9 @@ from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.plain import PLAIN, record_at
 from kafkalog.codec.records import open_payload
 from kafkalog.codec.scanner import scan
-from record_bytes import RECORDS, batch, damaged, payload, record
-from reference_execution import REFERENCE
+from testkit.judging.reference_execution import REFERENCE
+from testkit.made.record_bytes import RECORDS, batch, damaged, payload, record
+from testkit.recorded.fixture_data import broker_case
 
 Fields = tuple[int, int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from batches import batch, fix_crc, message, patch, record, records_batch, simple, sized, varint
 from kafkalog.codec import (
     DEFAULT_LIMITS,
     Finding,
@@ -23,6 +22,7 @@ from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.index_files import decode_producer_snapshot
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.text import decode_meta_properties, decode_offset_checkpoint, decode_partition_metadata
+from testkit.made.batches import batch, fix_crc, message, patch, record, records_batch, simple, sized, varint
 
 TESTS = Path(__file__).resolve().parents[1]
 

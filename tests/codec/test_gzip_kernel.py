@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from isal import igzip_lib
 
-from decompressing import mixed, taken_together
 from kafkalog.codec.columnar.decompressed import decompress_together
 from kafkalog.codec.compression import compress, native
 from kafkalog.codec.compression.gzip import HEADER, TRAILER, decompress
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, Limits
 from kafkalog.codec.model import Codec
+from testkit.judging.decompressing import mixed, taken_together
 
 STREAMS = int(os.environ.get("KAFKALOG_GZIP_STREAMS", "1000000"))
 FEW_STREAMS = 4_000

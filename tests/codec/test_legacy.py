@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, patch
 from kafkalog.codec import (
     DEFAULT_LIMITS,
     FindingCode,
@@ -22,7 +21,8 @@ from kafkalog.codec.compression import compress
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.legacy import first_offset
 from kafkalog.codec.plain import PLAIN
-from reference_execution import REFERENCE
+from testkit.judging.reference_execution import REFERENCE
+from testkit.made.batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, patch
 
 EXECUTIONS = [pytest.param(REFERENCE, id="reference"), pytest.param(PLAIN, id="plain")]
 CODECS = [GZIP, SNAPPY, LZ4]

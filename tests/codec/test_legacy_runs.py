@@ -11,10 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, simple
-from broker_dirs import brokers
-from fixture_data import BrokerCase, broker_cases
-from in_a_process import number_printed
 from kafkalog.codec import thresholds
 from kafkalog.codec.columnar.assembler import NO_END, Bounds
 from kafkalog.codec.columnar.schema import TYPES
@@ -26,7 +22,11 @@ from kafkalog.codec.kernels.jit import HAS_CARRYLESS_MULTIPLICATION
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log import open_all, open_partition
-from read_both_ways import each_column_by_itself, read, walked
+from testkit.judging.read_both_ways import each_column_by_itself, read, walked
+from testkit.made.batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, simple
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.in_a_process import number_printed
 
 OLD = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3")
 CODECS = (GZIP, SNAPPY, LZ4)

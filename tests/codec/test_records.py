@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from batches import GZIP, LZ4, SNAPPY, ZSTD, batch, record, records_batch, sized, varint
 from kafkalog.codec import (
     DEFAULT_LIMITS,
     FindingCode,
@@ -23,7 +22,8 @@ from kafkalog.codec.control import end_transaction_marker, parse_control_key
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.model import ControlRecordType
 from kafkalog.codec.plain import PLAIN
-from reference_execution import REFERENCE
+from testkit.judging.reference_execution import REFERENCE
+from testkit.made.batches import GZIP, LZ4, SNAPPY, ZSTD, batch, record, records_batch, sized, varint
 
 EXECUTIONS = [pytest.param(REFERENCE, id="reference"), pytest.param(PLAIN, id="plain")]
 

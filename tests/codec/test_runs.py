@@ -21,8 +21,8 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import Codec
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
-from read_both_ways import each_column_by_itself, read, walked
-from record_bytes import batch, damaged, payload, record
+from testkit.judging.read_both_ways import each_column_by_itself, read, walked
+from testkit.made.record_bytes import batch, damaged, payload, record
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 61, 255, 767, 768, 769, 3071, 3072, 3081, 100_003])

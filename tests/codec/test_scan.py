@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from batches import CONTROL, batch, fix_crc, message, patch, record, records_batch, simple
 from kafkalog.codec import DEFAULT_LIMITS, FindingCode, Scanner, Severity, StopReason, scan
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.source import BufferSource
-from reference_execution import REFERENCE
+from testkit.judging.reference_execution import REFERENCE
+from testkit.made.batches import CONTROL, batch, fix_crc, message, patch, record, records_batch, simple
 
 GOOD = simple(3) + simple(2, base_offset=3)
 EXECUTIONS = [pytest.param(REFERENCE, id="reference"), pytest.param(PLAIN, id="plain")]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.shell import UNSAFE, shell_line, shell_option, shell_word
-from shell_words import as_bash_reads
+from testkit.running.shell_words import as_bash_reads
 
 WORDS = [
     "orders", "", "two words", "it's", "a$b`c`\"d\"", "\\", "*?[x]", "~", "#", "-x", "--topic", "a\nb", "a\x1b[31mb",

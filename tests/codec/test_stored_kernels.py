@@ -100,7 +100,7 @@ print(digest.hexdigest(), "numba" in sys.modules)
 
 @pytest.mark.sweep
 def test_records_are_the_same_with_numba_and_without(tmp_path: Path) -> None:
-    from broker_dirs import brokers
+    from testkit.recorded.broker_dirs import brokers
 
     (place,) = brokers("4.1.1/segments")
     program = PROGRAM.replace("PLACE", repr(str(place)))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-import stream_tails
-from kafka_batches import ours
-from read_both_ways import read
-from reference_execution import REFERENCE
+from testkit.judging.read_both_ways import read
+from testkit.judging.reference_execution import REFERENCE
+from testkit.kafka.kafka_batches import ours
+from testkit.made import stream_tails
 
 
 @pytest.mark.sweep

@@ -11,13 +11,13 @@ from construct import ConstructError, Container, Struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batches import GZIP, LZ4, SNAPPY, ZSTD, batch, fix_crc, message, patch, record, simple
 from every_byte_declared import Counts, count_file, files, uncovered
 from kafkalog.codec import LAYOUTS, FormatError, build, parse
 from kafkalog.codec.compression import compress
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.whole import ENTRIES, ENTRY, RECORD_BATCH, TIME_INDEX
+from testkit.made.batches import GZIP, LZ4, SNAPPY, ZSTD, batch, fix_crc, message, patch, record, simple
 
 PLAIN = record(0, b"k", b"v", [(b"h", None)]) + record(1, None, b"")
 

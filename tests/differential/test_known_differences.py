@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from batches import GZIP, LZ4, SNAPPY, batch, message, patch, record, records_batch, sized, varint
 from kafkalog.codec import FindingCode, decode_batch, scan
 from kafkalog.codec.compression import compress
-from peers import READERS, Seen
+from testkit.kafka.peers import READERS, Seen
+from testkit.made.batches import GZIP, LZ4, SNAPPY, batch, message, patch, record, records_batch, sized, varint
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
 SAME, OTHER, RAISES = "the same", "other records", "an exception"

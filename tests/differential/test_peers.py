@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generated import Generated, as_records, generate, some_records
 from kafkalog.codec import BatchHeader, Codec, decode_batch, scan
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages, encode_raw_batch, read_raw_batch
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.plain import PLAIN
-from peers import READERS, Producer, Seen, builds, builds_messages
-from reference_execution import REFERENCE
+from testkit.judging.reference_execution import REFERENCE
+from testkit.kafka.peers import READERS, Producer, Seen, builds, builds_messages
+from testkit.made.generated import Generated, as_records, generate, some_records
 
 CHUNK = 2_500
 CHUNKS = 4 if os.environ.get("KAFKALOG_SWEEP") == "ci" else 48

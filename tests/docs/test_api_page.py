@@ -6,7 +6,7 @@ import doctest
 import re
 from pathlib import Path
 
-from broker_dirs import brokers
+from testkit.recorded.broker_dirs import brokers
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import broker_case
 from kafkalog.cli.main import COMMANDS
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import broker_case
+from testkit.running.command import kafkalog
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "cluster.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)

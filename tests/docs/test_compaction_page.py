@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as command
+from testkit.running.command import kafkalog as command
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compaction.md"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import replica_roles, unpack_replicas
+from testkit.recorded.fixture_data import replica_roles, unpack_replicas
+from testkit.running.command import kafkalog
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "compare.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkalog as library
-from command import Finished, kafkalog
 from kafkalog.cli.main import run
+from testkit.running.command import Finished, kafkalog
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "dump.md"
 LINES = re.findall(r"^\$ kafkalog (.*)$", PAGE.read_text(), re.MULTILINE)

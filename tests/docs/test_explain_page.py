@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
 from explain_picture import PICTURE, picture
-from fixture_data import recovery_case
+from testkit.recorded.fixture_data import recovery_case
+from testkit.running.command import kafkalog
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "explain.md"
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
+from testkit.running.command import kafkalog
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")

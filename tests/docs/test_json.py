@@ -13,10 +13,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import json_pages
-import json_runs
-from broker_dirs import brokers
-from command import kafkalog, schema_of
 from kafkalog.cli.main import COMMANDS
+from testkit.recorded.broker_dirs import brokers
+from testkit.running import json_runs
+from testkit.running.command import kafkalog, schema_of
 
 KAFKAS_OWN = {"voters", "controllers", "acls", "delegation_tokens", "quorum_state", "features"}
 """fields that hold messages of Kafka's as they are"""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import dev
+from testkit.running.programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (*dev.ROOMS, "src")

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import kafkalog
-from fixture_data import unpack_tiered
-from quorums import copied
+from testkit.recorded.fixture_data import unpack_tiered
+from testkit.recorded.quorums import copied
 
 PROGRAM = Path(__file__).resolve().parents[2] / "examples" / "library.py"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "options.md").read_text()
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)

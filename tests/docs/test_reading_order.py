@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pages import DOCS, blocks_of, follow, scene_of
-from scenes import SCENES
+from testkit.made.scenes import SCENES
+from testkit.running.pages import DOCS, blocks_of, follow, scene_of
 
 PAGES = [DOCS.parent / "README.md", DOCS / "quick-start.md", DOCS / "analysts-guide.md"]
 

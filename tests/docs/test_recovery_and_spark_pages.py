@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import broker_case
 from kafkalog.recovery import recover
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import broker_case
+from testkit.running.command import kafkalog
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (DOCS / "recovery.md", DOCS / "spark.md")

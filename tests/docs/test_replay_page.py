@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkalog
-from command import kafkalog as command
 from kafkalog.cli.replay import command as replay
 from kafkalog.replay.offset_map import write_parquet
 from kafkalog.replay.retention import settings_for
 from kafkalog.replay.target import Target
-from mock_cluster import made_in_a_mock, mock_cluster
+from testkit.kafka.mock_cluster import made_in_a_mock, mock_cluster
+from testkit.running.command import kafkalog as command
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "replay.md"
 TEXT = PAGE.read_text()

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import recovery_cases
 from kafkalog.inspect import examine, walked
 from kafkalog.inspect.stretches import Kind
 from kafkalog.reporting import section_inventory, section_topics
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.running.command import kafkalog
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "report.md"
 TEXT = PAGE.read_text()

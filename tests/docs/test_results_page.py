@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import loaded
+from testkit.running.programs import loaded
 
 PROGRAM = Path(__file__).resolve().parents[2] / "benchmarks" / "results_page.py"
 HEAD = "| work | corpus | kafkalog | peers | kafkalog is | at least |\n|---|---|---|---|---|---|\n"

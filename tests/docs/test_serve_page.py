@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from explained_answers import table
 from json_pages import problems
-from the_server import STOP_SECONDS, the_command
+from testkit.recorded.explained_answers import table
+from testkit.serving.the_server import STOP_SECONDS, the_command
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "serve.md"
 LINES = re.findall(r"^\$ kafkalog serve (.*)\n(.*)$", PAGE.read_text(), re.MULTILINE)

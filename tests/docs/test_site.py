@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from pages import DOCS
+from testkit.running.pages import DOCS
 
 ROOT = DOCS.parent
 LINK = re.compile(r"(?<!`)\[[^\]\n]+\]\(([^)\s]+)\)")

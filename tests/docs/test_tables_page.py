@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pages import DOCS, follow, scene_of
-from scenes import SCENES
+from testkit.made.scenes import SCENES
+from testkit.running.pages import DOCS, follow, scene_of
 
 
 def test_the_page_is_true(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pages import DOCS, follow, scene_of
-from scenes import SCENES
+from testkit.made.scenes import SCENES
+from testkit.running.pages import DOCS, follow, scene_of
 
 PAGE = DOCS / "triage.md"
 

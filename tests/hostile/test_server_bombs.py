@@ -13,8 +13,8 @@ import pytest
 from kafkalog import Log, LogConfig, NewRecord
 from kafkalog.codec.limits import MIB
 from kafkalog.server.error_codes import Code
-from raw_client import RawClient, fetching
-from the_server import listening
+from testkit.serving.raw_client import RawClient, fetching
+from testkit.serving.the_server import listening
 
 TIMES = (1_000, 2_000, 3_000)
 MAX_TIMESTAMP = -3

@@ -17,8 +17,6 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from extreme_values import extremes
 from kafkalog.codec.messages.published import apis
 from kafkalog.server import deferring as deferring_module
 from kafkalog.server.answering import SERVED
@@ -33,9 +31,11 @@ from kafkalog.server.handlers import fetch as fetch_module
 from kafkalog.server.handlers.list_offsets import ListOffsetsHandler
 from kafkalog.server.limits import NetworkLimits
 from kafkalog.server.wire import Request
-from raw_client import RawClient, fetching, frame
-from self_signed import self_signed
-from serving import serving
+from testkit.made.extreme_values import extremes
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.serving.raw_client import RawClient, fetching, frame
+from testkit.serving.self_signed import self_signed
+from testkit.serving.serving import serving
 
 DIRECTORY = brokers("4.3.0/txn")[0]
 KINDS = [each for each in map(api, apis()) if each is not None]

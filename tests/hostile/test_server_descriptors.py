@@ -13,8 +13,8 @@ import pytest
 
 from kafkalog import Log, LogConfig
 from kafkalog.server.catalog import Catalog
-from raw_client import RawClient, fetching
-from the_server import listening
+from testkit.serving.raw_client import RawClient, fetching
+from testkit.serving.the_server import listening
 
 LIMIT = 256
 PARTITIONS = 200

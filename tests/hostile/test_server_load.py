@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers
 from kafkalog.server.broker import Server, ServerOptions
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
 from kafkalog.server.limits import NetworkLimits
-from raw_client import RawClient, fetching, frame
-from serving import serving
-from the_server import listening
+from testkit.recorded.broker_dirs import brokers
+from testkit.serving.raw_client import RawClient, fetching, frame
+from testkit.serving.serving import serving
+from testkit.serving.the_server import listening
 
 DIRECTORY = brokers("4.3.0/txn")[0]
 ANSWERED_WITHIN_S = 2.0

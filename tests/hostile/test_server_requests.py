@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
 from kafkalog.codec.messages.published import apis
 from kafkalog.server.answering import SERVED
 from kafkalog.server.apis import api
 from kafkalog.server.broker import Server, ServerOptions
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.limits import NetworkLimits
-from message_values import values
-from raw_client import RawClient, fetching, frame
-from serving import serving
+from testkit.made.message_values import values
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.serving.raw_client import RawClient, fetching, frame
+from testkit.serving.serving import serving
 
 DIRECTORY = brokers("4.3.0/txn")[0]
 KINDS = [each for each in map(api, apis()) if each is not None]

@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers
 from kafkalog import Log, LogConfig
-from raw_client import RawClient, fetching, frame
-from the_server import listening
+from testkit.recorded.broker_dirs import brokers
+from testkit.serving.raw_client import RawClient, fetching, frame
+from testkit.serving.the_server import listening
 
 SECONDS = float(os.environ.get("KAFKALOG_SOAK_SECONDS", "600"))
 ATTACKERS = 12

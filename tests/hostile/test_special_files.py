@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import kafkalog
-from command import kafkalog as command
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import FileSource, NotRegularFileError, read_small
-from side_file_names import PLACES, RUN, small_log_dir
-from sockets import make_socket
+from testkit.made.side_file_names import PLACES, RUN, small_log_dir
+from testkit.running.command import kafkalog as command
+from testkit.running.sockets import make_socket
 
 WHATS = ("ls", "dump", "verify", "plan", "safe", "kafka", "salvage", "contents")
 REFUSED = {"recovery points", "log starts", "meta.properties", "clean shutdown", "high watermarks", "cleaner offsets"}

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from hostile_vectors import vectors
 from kafkalog.codec import decode_batch, scan
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.plain import PLAIN
-from reference_execution import REFERENCE
+from testkit.judging.reference_execution import REFERENCE
+from testkit.made.hostile_vectors import vectors
 
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 SOURCES = Path(__file__).resolve().parents[2] / "src"

@@ -22,10 +22,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kafkalog
-from batches import simple
 from kafkalog.codec import BufferSource
 from kafkalog.codec.arguments import byte_view
 from kafkalog.codec.encode.batch import NO_PRODUCER
+from testkit.made.batches import simple
 
 PUBLIC = ("kafkalog", "kafkalog.codec", "kafkalog.log", "kafkalog.recovery", "kafkalog.cluster.zookeeper")
 CLASSES = (

@@ -23,11 +23,11 @@ import pyarrow as pa
 import pytest
 
 import kafkalog
-from batches import simple
-from broker_dirs import brokers
-from fixture_data import broker_case
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.records import records_payload
+from testkit.made.batches import simple
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import broker_case
 
 HELD = {
     "kafkalog.cli.dump.decoders.DecoderClasses": "functions that are asked",

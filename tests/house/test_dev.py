@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from programs import dev
+from testkit.running.programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
 

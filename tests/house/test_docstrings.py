@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from programs import dev
+from testkit.running.programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_SUBJECT = re.compile(

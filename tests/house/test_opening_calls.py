@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from programs import dev
+from testkit.running.programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (*dev.ROOMS, "src")

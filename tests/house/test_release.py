@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from command import kafkalog
+from testkit.running.command import kafkalog
 
 RELEASE = Path(__file__).resolve().parents[2] / "release"
 PYTHON = b'#!/bin/sh\necho "runs $*"\n'

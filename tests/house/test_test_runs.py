@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import time_limit
-from progress import SECONDS, Pace, spoken
-from shares import SHARES
+from testkit.running import time_limit
+from testkit.running.progress import SECONDS, Pace, spoken
+from testkit.running.shares import SHARES
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,11 +52,13 @@ def test_a_share_is_of_a_test_with_many_cases() -> None:
 
 def test_the_rest_is_marked_and_every_case_runs_somewhere(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
-        "import shares\nshares.SHARES['test_x.py::test_x'] = 3\n"
+        "from testkit.running import shares\nshares.SHARES['test_x.py::test_x'] = 3\n"
         "def pytest_collection_modifyitems(items):\n    shares.leave_to_recorded(items)\n"
     )
     (tmp_path / "test_x.py").write_text(
         "import pytest\n@pytest.mark.parametrize('n', range(7))\ndef test_x(n): pass\ndef test_y(): pass\n"
+        "@pytest.mark.parametrize('n', range(90))\ndef test_long(n): pass\n"
+        "@pytest.mark.parametrize('n', range(12))\ndef test_short(n): pass\n"
     )
     counts = []
     for chosen in ("recorded", "not recorded"):
@@ -66,7 +68,7 @@ def test_the_rest_is_marked_and_every_case_runs_somewhere(tmp_path: Path) -> Non
             env={**os.environ, "PYTHONPATH": str(ROOT / "tests" / "support")},
         )  # fmt: skip
         counts.append(int(ran.stdout.split(" passed")[0].split()[-1]))
-    assert counts == [4, 4]
+    assert counts == [4 + 60, 4 + 30 + 12]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (623, "10 min 23 s")])
@@ -76,13 +78,13 @@ def test_times_as_a_person_reads_them(seconds: float, text: str) -> None:
 
 def test_what_would_begin_after_the_time_is_left_out_and_said(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
-        "import time_limit\n"
+        "from testkit.running import time_limit\n"
         "def pytest_configure(config): config.pluginmanager.register(time_limit.from_environment())\n"
         "def pytest_terminal_summary(terminalreporter):\n"
         "    terminalreporter.write_line(str(time_limit.left_out(terminalreporter.stats.get('skipped', []))))\n"
     )
     (tmp_path / "test_it.py").write_text("def test_one(): pass\ndef test_two(): 1 / 0\n")
-    variables = {"PYTHONPATH": str(Path(time_limit.__file__).parent)}
+    variables = {"PYTHONPATH": str(ROOT / "tests" / "support")}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", str(tmp_path)]
     runs = (time.time() + 600, "1 failed, 1 passed", "None"), (0.0, "2 skipped", "test_it.py (2)")
     for until, passed, left in runs:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import TIERED_CASES, tiered_case
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
 from kafkalog.codec.findings import Finding
 from kafkalog.inspect.remote import RemoteView, inspect_remote
+from testkit.recorded.fixture_data import TIERED_CASES, tiered_case
+from testkit.running.command import kafkalog as command
 
 AT = 1_795_545_000_000
 """A moment soon after the recordings."""

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
-from command import kafkalog
 from kafkalog import Log, LogConfig, NewRecord, UsageError
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_log_dir
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, read_topic_facts
+from testkit.made.scenes import SCENES
+from testkit.recorded.broker_dirs import brokers
+from testkit.running.command import kafkalog
 
 HOUR = 3_600_000
 START = 1_700_000_000_000
@@ -98,3 +99,12 @@ def test_what_kafka_does_not_know_is_refused(tmp_path: Path) -> None:
     assert (refused.code, refused.out) == (64, "")
     segment = next((tmp_path / "t-0").glob("*.log"))
     assert kafkalog("retention", segment).code == 64
+
+
+def test_what_was_deleted_before_and_goes_at_the_next_start_is_said(tmp_path: Path) -> None:
+    SCENES["retention-mistake"](tmp_path)
+    said = kafkalog("retention", tmp_path / "data")
+    deleted = sorted((tmp_path / "data").glob("*/*.log.deleted"))
+    assert deleted
+    assert f"removed at the next start: {len(deleted)} segments, the first {deleted[0]}" in said.err
+    assert "deleted before" not in kafkalog("retention", tmp_path / "data", "--topic", "sessions-20").err

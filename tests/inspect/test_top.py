@@ -5,19 +5,19 @@ from __future__ import annotations
 import base64
 from collections import defaultdict
 from collections.abc import Callable
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, expected_records
-from command import kafkalog
-from fixture_data import broker_case
 from kafkalog import UsageError
 from kafkalog.codec.records import decode_batch
 from kafkalog.inspect import top as module
 from kafkalog.inspect.top import By, Group, top
 from kafkalog.log import Partition, open_all
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.running.command import kafkalog
 
 CASES = ("4.1.1/txn", "4.1.1/segments", "4.3.0/compact", "0.10.2.2/codecs", "2.8.2/groups")
 PRODUCERLESS = [each for each in By if each is not By.PRODUCER]  # a consumer is not told who wrote a record
@@ -81,11 +81,20 @@ def told(group: Group, by: By) -> tuple[Any, ...]:
 @pytest.mark.parametrize("case_id", CASES)
 def test_groups_are_those_of_the_records_that_kafka_read(case_id: str, by: By) -> None:
     lines = lines_of(case_id)
-    found = top(partitions_of(case_id), [by], most=None)
+    partitions = partitions_of(case_id)
+    found = top(partitions, [by], most=None)
     assert sorted(map(repr, (told(group, by) for group in found.groups))) == sorted(map(repr, counted(lines, by)))
     assert (found.records, found.size) == (len(lines), sum(map(size_of, lines)))
     assert found.groups or by is By.REPEAT
-    assert all(a.size >= b.size for a, b in pairwise(found.groups))
+    is_whole = by in (By.TOPIC, By.PARTITION)
+    sizes = [group.disk_size if is_whole else group.size for group in found.groups]
+    assert sizes == sorted(sizes, key=lambda size: -(size or 0))
+    assert [group.disk_size for group in found.groups if not is_whole] == [None] * (0 if is_whole else len(sizes))
+    for group in found.groups if is_whole else ():
+        numbers = {each.partition for each in partitions} if by is By.TOPIC else {group.partition}
+        wanted = [each for each in partitions if each.topic == group.topic and each.partition in numbers]
+        files = [file for each in wanted for file in Path(each.path).glob("*.log")]
+        assert group.disk_size == sum(file.stat().st_size for file in files)
     assert (found.missed_bytes, found.findings) == (0, ())
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_needed import kafka_needed
-from quorum_trials import Setting, Stage, set_stage
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.quorum_trials import Setting, Stage, set_stage
 
 
 @pytest.fixture(scope="module")

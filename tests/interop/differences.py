@@ -19,10 +19,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-import histories
-import kafka_jars
-import recovery_cases
-from kafka_oracle import KafkaOracle
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.made import histories
+from testkit.recorded import recovery_cases
 
 Json = dict[str, Any]
 ASPECTS = {

@@ -3,7 +3,7 @@
     python tests/interop/record_aiven.py SOURCE
 
 from the top of the checkout, with ``tests/support`` on the path; SOURCE is the plugin's repository, see
-``tests/support/aiven_plugin.py``.  Then ``python3 fixtures/check.py --write``.
+``tests/support/testkit/kafka/aiven_plugin.py``.  Then ``python3 fixtures/check.py --write``.
 
 The story is told by ``fixtures/tiered/README.md``.
 """
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from record_tiered import FOLDER, VERSION, consumed, save
 
-import aiven_plugin
-from tiered_cluster import DENSE, MOST_LOCAL, TIERED, TieredCluster, pay, produce, quiet
+from testkit.kafka import aiven_plugin
+from testkit.kafka.tiered_cluster import DENSE, MOST_LOCAL, TIERED, TieredCluster, pay, produce, quiet
 
 PREFIX = "tiers/"
 SERDE = "io.aiven.kafka.tieredstorage.manifest.index.serde"

@@ -12,8 +12,8 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from kafka_oracle import KafkaOracle
-from offset_sequences import RECORDED, STORIES, Sequence, answer, drawn
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.made.offset_sequences import RECORDED, STORIES, Sequence, answer, drawn
 
 SEED, COUNT = 77, 400
 

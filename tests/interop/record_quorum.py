@@ -19,9 +19,9 @@ from pathlib import Path
 
 from record_replicas import archive
 
-import kafka_jars
-from kafka_oracle import Json
-from real_quorum import ALWAYS_SNAPSHOTS, RealQuorum
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_oracle import Json
+from testkit.kafka.real_quorum import ALWAYS_SNAPSHOTS, RealQuorum
 
 VERSIONS = ("4.3.0", "4.4.0")
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "quorum"

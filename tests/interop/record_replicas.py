@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.cluster.kraft.metadata_image import PartitionImage
-from real_cluster import CONTROLLER, RealCluster
+from testkit.kafka.real_cluster import CONTROLLER, RealCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable

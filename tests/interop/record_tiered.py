@@ -21,7 +21,7 @@ from typing import Any
 
 from record_replicas import archive
 
-from tiered_cluster import DENSE, MOST_LOCAL, TIERED, TieredCluster, pay, produce, quiet, states
+from testkit.kafka.tiered_cluster import DENSE, MOST_LOCAL, TIERED, TieredCluster, pay, produce, quiet, states
 
 VERSION = "4.3.0"
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "tiered"

@@ -23,12 +23,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 
-from answer_comparing import Asking, Difference, Names, requests
-from explained_answers import explained, table
-from kafka_oracle import KafkaOracle
-from raw_client import RawClient
-from real_broker import RealBroker
-from serving import serving
+from testkit.kafka.answer_comparing import Asking, Difference, Names, requests
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import RealBroker
+from testkit.recorded.explained_answers import explained, table
+from testkit.serving.raw_client import RawClient
+from testkit.serving.serving import serving
 
 VERSION = "4.1.0"
 REQUESTS = 12_000

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
-import stream_tails
-from batches import GZIP, LZ4, SNAPPY, batch, message, patch, record, records_batch
-from generated import as_records, generate, some_records
-from histories import chosen_seed
-from kafka_batches import Json, _field, _flipped, _inside, _resized, damaged, ours
-from kafka_oracle import KafkaOracle
 from kafkalog.codec import Codec, FormatError, TimestampType, UsageError, decode_batch, scan
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode import build_batch, build_messages, down_convert, up_convert
-from reference_execution import REFERENCE
+from testkit.judging.reference_execution import REFERENCE
+from testkit.kafka.kafka_batches import Json, _field, _flipped, _inside, _resized, damaged, ours
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.made import stream_tails
+from testkit.made.batches import GZIP, LZ4, SNAPPY, batch, message, patch, record, records_batch
+from testkit.made.generated import as_records, generate, some_records
+from testkit.made.histories import chosen_seed
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "differences.md"
 SEED = chosen_seed(837637693)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import spark_kafka
-from kafka_needed import kafka_needed
-from kafka_oracle import KafkaOracle
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.spark import spark_kafka
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-import seam
-from elsewhere import PLACES, quarantine_at
-from every_byte import Originals
-from fixture_data import RecoveryCase, recovery_cases
-from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import recover, undo
-from recovery_settings import given
-from stopping import Stopped, failing_at
-from trees import copy_tree, first_difference, stamps
+from testkit.judging import seam
+from testkit.judging.every_byte import Originals
+from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.elsewhere import PLACES, quarantine_at
+from testkit.running.stopping import Stopped, failing_at
 
 pytestmark = pytest.mark.interop
 CASES = [

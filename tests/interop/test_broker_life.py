@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import damage
-import seam
-from real_broker import RealBroker
+from testkit.judging import seam
+from testkit.kafka.real_broker import RealBroker
+from testkit.made import damage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kafka_oracle import KafkaOracle
+    from testkit.kafka.kafka_oracle import KafkaOracle
 
 T0 = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")

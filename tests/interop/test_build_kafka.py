@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafka_oracle import KafkaOracle
 from kafkalog.codec import thresholds
 from kafkalog.codec.model import Codec
 from kafkalog.log.writing.building import build_partitions
 from kafkalog.log.writing.config import LogConfig
+from testkit.kafka.kafka_oracle import KafkaOracle
 
 META = "#\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\ndirectory.id=AAAAAAAAAAMAAAAAAAAABA\n"
 NOW_MS = 1_700_000_100_000

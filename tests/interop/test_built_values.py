@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers
-from kafka_batches import shown
-from kafka_oracle import KafkaOracle
 from kafkalog.codec import build, iter_records, parse, scan, with_timestamps
 from kafkalog.codec.model import RecordBatch
+from testkit.kafka.kafka_batches import shown
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.recorded.broker_dirs import brokers
 
 VALUE = b"a value that was changed"
 LATER = 86_400_000

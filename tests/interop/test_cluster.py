@@ -11,9 +11,6 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers
-from fixture_data import BrokerCase, broker_cases
-from kafka_oracle import KafkaOracle
 from kafkalog import Log, NewRecord
 from kafkalog.cluster.assignors.assignors import ASSIGNORS, GroupMember, assign
 from kafkalog.cluster.kraft.metadata_json import state_json
@@ -23,6 +20,9 @@ from kafkalog.cluster.records.framed_records import FramedRecord, encode_framed
 from kafkalog.cluster.records.messages import Decoded, encode
 from kafkalog.codec.messages.published import newest, record_types
 from kafkalog.log import open_partition
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
 
 Note = Callable[[str, int], None]
 KRAFT = [case for case in broker_cases() if case.case["mode"] == "kraft"]

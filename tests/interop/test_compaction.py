@@ -18,14 +18,13 @@ from typing import Any
 
 import pytest
 
-import compactions
-import histories
 import kafkalog
-from compactable import T0, compactable, compacted, meaning
-from compare_compacted import difference
-from kafka_oracle import KafkaOracle
-from stopping import Stopped, failing_at
-from trees import copy_tree, stamps
+from testkit.judging.compare_compacted import difference
+from testkit.judging.trees import copy_tree, stamps
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.made import compactions, histories
+from testkit.made.compactable import T0, compactable, compacted, meaning
+from testkit.running.stopping import Stopped, failing_at
 
 SHORT_SEED = 21
 REFUSED = "refused at start"

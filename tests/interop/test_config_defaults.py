@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from config_defaults import RELEASES, TABLE, of_release, table, written
-from kafka_needed import kafka_needed
 from kafkalog.cluster.rules.config_defaults import default_settings
+from testkit.kafka.kafka_needed import kafka_needed
 
 
 def test_the_table_is_what_kafka_says() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from kafka_oracle import KafkaOracle, OracleError
 from kafkalog import deleted, open_partition, plan, undelete, undelete_into, undo
 from kafkalog.recovery import RemainsKind
-from real_broker import RealBroker
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.kafka.kafka_oracle import KafkaOracle, OracleError
+from testkit.kafka.real_broker import RealBroker
 
 pytestmark = pytest.mark.interop
 AN_HOUR = 3_600_000

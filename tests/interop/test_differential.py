@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
-import damage
-import histories
-import seam
-from against_kafka import DECLINED, difference, recovered
-from kafka_oracle import KafkaOracle, OracleTimeoutError
+from testkit.judging import seam
+from testkit.kafka.against_kafka import DECLINED, difference, recovered
+from testkit.kafka.kafka_oracle import KafkaOracle, OracleTimeoutError
+from testkit.made import damage, histories
 
 SHORT_SEED = 20
 SHRUNK = 3

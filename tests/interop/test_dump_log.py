@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 import kafkalog as library
-from broker_dirs import brokers, own_copy
-from command import kafkalog
-from dump_lines import as_lines
-from fixture_data import broker_cases
-from kafka_oracle import KafkaOracle
 from kafkalog.cluster.layout import remote_log_metadata
 from kafkalog.cluster.records.coordinator_records import SHARE_GROUP_STATE_TOPIC, TOPICS
 from kafkalog.cluster.records.messages import encode
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.dump_lines import as_lines
+from testkit.recorded.fixture_data import broker_cases
+from testkit.running.command import kafkalog
 
 Compared = Callable[[str, int], None]
 DECODERS = {

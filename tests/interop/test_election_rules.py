@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-import kafka_jars
-from kafka_needed import kafka_needed
 from kafkalog.cluster.kraft.departures import kraft_departures
 from kafkalog.cluster.kraft.election import ElectionRules, after_unclean_restart, with_live_replica
 from kafkalog.cluster.kraft.fencing import fencing_order
@@ -20,6 +18,8 @@ from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataIma
 from kafkalog.cluster.rules.configuration import TOPIC_SYNONYMS, effective_of_topic
 from kafkalog.cluster.zookeeper.election import offline_leader
 from kafkalog.cluster.zookeeper.removal import removal_order
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_needed import kafka_needed
 
 pytestmark = pytest.mark.interop
 

@@ -13,13 +13,12 @@ from pathlib import Path
 
 import pytest
 
-import damage
-import histories
-import kafka_jars
-from against_kafka import DECLINED, difference, left_alone
-from damage import NOWHERE, ROOT_FILES, SEGMENT_KINDS, STRANGE_DIGITS, Op
-from kafka_oracle import KafkaOracle
 from kafkalog.codec.names import parse_java_long
+from testkit.kafka import kafka_jars
+from testkit.kafka.against_kafka import DECLINED, difference, left_alone
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.made import damage, histories
+from testkit.made.damage import NOWHERE, ROOT_FILES, SEGMENT_KINDS, STRANGE_DIGITS, Op
 
 LEADER_EPOCHS = "t-0/leader-epoch-checkpoint"
 Cases = list[tuple[str, histories.Case]]

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import seam
 from kafkalog.codec.text import decode_leader_epochs
-from real_cluster import RealCluster
+from testkit.judging import seam
+from testkit.kafka.real_cluster import RealCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kafka_oracle import KafkaOracle
+    from testkit.kafka.kafka_oracle import KafkaOracle
 
 EPOCHS = "leader-epoch-checkpoint"
 Json = dict[str, Any]

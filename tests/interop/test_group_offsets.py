@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafka_oracle import KafkaOracle
-from real_broker import RealBroker
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import RealBroker
 
 T0 = 1_700_000_000_000
 Compared = Callable[[str, int], None]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
-from kafka_oracle import KafkaOracle
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.recovery import plan
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 NODE = 12
 _CLUSTER = "cluster.id=TRSnWMH_9R7lcefrZ6_Rxw\n"

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import damage
-import histories
 import kafkalog
-from batches import batch, record
-from kafka_oracle import KafkaOracle
 from kafkalog.codec.model import TRANSACTIONAL_FLAG
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.made import damage, histories
+from testkit.made.batches import batch, record
 
 KIND = "compacted transactions"
 SEEDS = 12

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from kafka_needed import kafka_needed
 from kafkalog.cluster.kraft.quorum import read_quorum
-from quorum_trials import Setting, Stage, Trial, run_trial
-from real_quorum import RealQuorum
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.quorum_trials import Setting, Stage, Trial, run_trial
+from testkit.kafka.real_quorum import RealQuorum
+from testkit.running.command import kafkalog
 
 pytestmark = pytest.mark.interop
 VERSION = "4.4.0"

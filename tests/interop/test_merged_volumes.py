@@ -14,13 +14,13 @@ from kafkalog import compare, merge_directories
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
 from kafkalog.log.directories.selection import Selection
-from real_cluster import RealCluster
+from testkit.kafka.real_cluster import RealCluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from kafka_oracle import KafkaOracle
+    from testkit.kafka.kafka_oracle import KafkaOracle
 
 
 def records(count: int, seed: int) -> list[dict[str, object]]:

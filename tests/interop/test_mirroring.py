@@ -9,13 +9,13 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-import kafka_jars
-from broker_dirs import brokers, expected_records
-from fixture_data import broker_case
-from kafka_needed import kafka_needed
-from mirror_maker import PREFIX, mirroring
-from real_broker import RealBroker
-from the_server import listening
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.mirror_maker import PREFIX, mirroring
+from testkit.kafka.real_broker import RealBroker
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.serving.the_server import listening
 
 pytestmark = pytest.mark.interop
 

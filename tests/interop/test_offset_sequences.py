@@ -16,13 +16,21 @@ from typing import Any
 
 import pytest
 
-import damage
-import histories
 import kafkalog
-import seam
-from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused
-from offset_sequences import MORE_THAN_HIDDEN, STORIES, UNCLEAN, Sequence, answer, batches_of, drawn, scanned_again
+from testkit.judging import seam
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.made import damage, histories
+from testkit.made.offset_sequences import (
+    MORE_THAN_HIDDEN,
+    STORIES,
+    UNCLEAN,
+    Sequence,
+    answer,
+    batches_of,
+    drawn,
+    scanned_again,
+)
 
 SHORT_SEED = 61
 

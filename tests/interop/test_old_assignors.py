@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 import pytest
 
-import kafka_jars
-from kafka_needed import kafka_needed
 from kafkalog.cluster.assignors.old_assignors import old_round_robin
 from kafkalog.cluster.rules.java import string_hash
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, consumer_of_thread, old_groups
 from kafkalog.cluster.zookeeper.tree import Node, Tree
 from kafkalog.codec.errors import UsageError
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_needed import kafka_needed
 
 Compared = Callable[[str, int], None]
 GROUPS = int(os.environ.get("KAFKALOG_INTEROP_CASES") or 200)

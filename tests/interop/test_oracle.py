@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import damage
-import fixture_data
-import histories
-import kafka_jars
-import recovery_cases
-from kafka_oracle import KafkaOracle, OracleDiedError, OracleError, OracleTimeoutError
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_oracle import KafkaOracle, OracleDiedError, OracleError, OracleTimeoutError
+from testkit.made import damage, histories
+from testkit.recorded import fixture_data, recovery_cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -275,8 +273,12 @@ def test_setting_up_again_runs_no_program(kafka: KafkaOracle, monkeypatch: pytes
 
 @pytest.mark.interop
 def test_two_processes_may_set_up_at_once(kafka: KafkaOracle, tmp_path: Path) -> None:
-    program = "import kafka_jars, os; kafka_jars.setup('4.1.0'); print(os.stat(kafka_jars.jars('4.1.0')[0]).st_ino)"
-    environment = {**os.environ, "KAFKALOG_CACHE": str(tmp_path), "PYTHONPATH": str(Path(kafka_jars.__file__).parent)}
+    program = (
+        "import os; from testkit.kafka import kafka_jars; kafka_jars.setup('4.1.0'); "
+        "print(os.stat(kafka_jars.jars('4.1.0')[0]).st_ino)"
+    )
+    support = str(Path(kafka_jars.__file__).parents[2])
+    environment = {**os.environ, "KAFKALOG_CACHE": str(tmp_path), "PYTHONPATH": support}
     command = [sys.executable, "-c", program]
     both = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     answers = [process.communicate(timeout=300)[0] for process in both]

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-import kafka_jars
 import kafkalog
-from kafka_needed import kafka_needed
-from kafka_oracle import KafkaOracle
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log.writing.choosing_partitions import StickyPartitions
 from kafkalog.producer.accumulator import Accumulator
 from kafkalog.producer.batch import Waiting
-from producer_runs import T0, Run, Told, some_bytes, some_headers
-from real_broker import RealBroker
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import RealBroker
+from testkit.made.producer_runs import T0, Run, Told, some_bytes, some_headers
 
 Compared = Callable[[str, int], None]
 VERSION = "4.1.0"

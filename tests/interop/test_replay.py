@@ -20,16 +20,16 @@ import confluent_kafka.admin
 import pyarrow.parquet as pq
 import pytest
 
-from broker_dirs import brokers, expected_records
-from fixture_data import broker_case
-from kafka_oracle import KafkaOracle
 from kafkalog import Log, LogConfig, ProducerState
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.replay.target import PROGRESS_SETTINGS, Target
-from mock_cluster import committed as committed_offset
-from mock_cluster import consumed
-from real_broker import RealBroker
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.mock_cluster import committed as committed_offset
+from testkit.kafka.mock_cluster import consumed
+from testkit.kafka.real_broker import RealBroker
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
 
 WEEK = {"log.retention.ms": 604_800_000}
 """what brokers do unless they are told"""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import unpacked
-from browser import SHIFT, Browser, Page, chromium
-from command import kafkalog
-from fixture_data import recovery_cases, unpack_replicas
-from odd_names import TOPIC, hostile_directory
+from testkit.made.odd_names import TOPIC, hostile_directory
+from testkit.recorded.broker_dirs import unpacked
+from testkit.recorded.fixture_data import recovery_cases, unpack_replicas
+from testkit.running.browser import SHIFT, Browser, Page, chromium
+from testkit.running.command import kafkalog
 
 pytestmark = pytest.mark.interop
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import kafka_jars
 import kafkalog
-from command import kafkalog as command
-from kafka_oracle import KafkaOracle
-from real_broker import RealBroker
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import RealBroker
+from testkit.running.command import kafkalog as command
 
 MAIN = {
     "4.3.0": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",

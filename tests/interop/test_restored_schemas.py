@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as run
-from fixture_data import expected_values, unpack_values
-from real_broker import RealBroker
+from testkit.kafka.real_broker import RealBroker
+from testkit.recorded.fixture_data import expected_values, unpack_values
+from testkit.running.command import kafkalog as run
 
 pytestmark = pytest.mark.interop
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-import histories
 import kafkalog
-import recovery_cases
-import seam
-from against_kafka import left_alone
-from kafka_oracle import KafkaOracle, OracleTimeoutError
+from testkit.judging import seam
+from testkit.kafka.against_kafka import left_alone
+from testkit.kafka.kafka_oracle import KafkaOracle, OracleTimeoutError
+from testkit.made import histories
+from testkit.recorded import recovery_cases
 
 SHORT_SEED = 31
 

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import kafka_jars
 import kafka_schemas
-from kafka_needed import kafka_needed
 from kafka_schemas import (
     INDEX,
     REQUESTS,
@@ -32,6 +30,8 @@ from kafkalog.codec.messages.published import layouts, newest
 from kafkalog.codec.messages.published import record_types as ours_of
 from kafkalog.codec.messages.schema import message_of, parse_schema
 from kafkalog.codec.model import AbortedTransaction
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_needed import kafka_needed
 
 Note = Callable[[str, int], None]
 VERSIONS = kafka_jars.harness_versions()

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-import kafka_jars
-from broker_dirs import KILLED, brokers, expected_offsets, expected_records
-from fixture_data import BrokerCase, broker_cases
-from kafka_needed import kafka_needed
-from kafka_oracle import KafkaOracle
 from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS
-from serving import CLIENTS, Given, Place, bootstrap, serving
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.recorded.broker_dirs import KILLED, brokers, expected_offsets, expected_records
+from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.serving.serving import CLIENTS, Given, Place, bootstrap, serving
 
 pytestmark = pytest.mark.interop
 

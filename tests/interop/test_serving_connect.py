@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-import kafka_jars
-from broker_dirs import brokers, expected_records
-from connect_worker import as_request, distributed, file_sink, standalone
-from fixture_data import broker_case
-from kafka_needed import kafka_needed
-from real_broker import RealBroker, free_port
-from the_server import listening
+from testkit.kafka import kafka_jars
+from testkit.kafka.connect_worker import as_request, distributed, file_sink, standalone
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.real_broker import RealBroker, free_port
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.serving.the_server import listening
 
 pytestmark = pytest.mark.interop
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-import spark_kafka
-from broker_dirs import brokers, expected_records
-from fixture_data import broker_case
-from kafka_needed import kafka_needed
 from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS
-from serving import bootstrap, serving
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.serving.serving import bootstrap, serving
+from testkit.spark import spark_kafka
 
 pytestmark = [pytest.mark.interop, pytest.mark.java]
 

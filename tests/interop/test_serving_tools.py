@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-import kafka_jars
-from broker_dirs import brokers, expected_records
-from fixture_data import broker_case
-from kafka_needed import kafka_needed
 from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS
-from kcat import consumed, kcat
-from serving import bootstrap, serving
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.kcat import consumed, kcat
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.serving.serving import bootstrap, serving
 
 pytestmark = pytest.mark.interop
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from fixture_data import unpack_values
-from kafka_jars import further_jars
+from testkit.kafka.kafka_jars import further_jars
+from testkit.recorded.fixture_data import unpack_values
 
 pytestmark = [pytest.mark.interop, pytest.mark.java]
 

@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 
 import kafkalog
-from broker_dirs import brokers
-from spark_cluster import WRITE_JOB, StandaloneCluster, finish_job, start_job, start_program, zipped_package
+from testkit.recorded.broker_dirs import brokers
+from testkit.spark.spark_cluster import (
+    WRITE_JOB,
+    StandaloneCluster,
+    finish_job,
+    start_job,
+    start_program,
+    zipped_package,
+)
 
 pytestmark = [pytest.mark.interop, pytest.mark.java]
 

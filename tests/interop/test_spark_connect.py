@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import spark_connect
-from arrow_records import expected_rows, rows_of_table
-from broker_dirs import brokers, expected_records
-from fixture_data import broker_case
-from kafka_needed import kafka_needed
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.made.arrow_records import expected_rows, rows_of_table
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.spark import spark_connect
 
 
 @pytest.mark.interop

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-import spark_kafka
-from kafka_jars import KafkaUnavailableError
-from kafka_needed import kafka_needed
-from kafka_oracle import KafkaOracle
-from real_broker import RealBroker
+from testkit.kafka.kafka_jars import KafkaUnavailableError
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import RealBroker
+from testkit.spark import spark_kafka
 
 pytestmark = [pytest.mark.interop, pytest.mark.java]
 
@@ -118,7 +118,7 @@ def test_the_dataframe_is_that_of_sparks_kafka_source(broker: RealBroker, compar
 
 def test_a_missing_download_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKALOG_CACHE", str(tmp_path))
-    monkeypatch.setattr("spark_kafka.ARTIFACTS", ("no.such.group:no-such-artifact:1",))
+    monkeypatch.setattr("testkit.spark.spark_kafka.ARTIFACTS", ("no.such.group:no-such-artifact:1",))
     with pytest.raises(KafkaUnavailableError, match=r"^Maven did not resolve Spark's Kafka source 4.0.0: .*") as raised:
         spark_kafka.setup()
     assert "\n" not in str(raised.value)

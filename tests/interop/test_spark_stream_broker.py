@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import kafkalog
-from kafka_oracle import KafkaOracle
-from real_broker import RealBroker
-from spark_cluster import STREAM_JOB, finish_job, start_program
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import RealBroker
+from testkit.spark.spark_cluster import STREAM_JOB, finish_job, start_program
 
 pytestmark = [pytest.mark.interop, pytest.mark.java]
 

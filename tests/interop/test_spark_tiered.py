@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from fixture_data import TieredCase, tiered_case
-from spark_cluster import finish_job, start_job
-from tiny_s3 import BUCKET, serving
+from testkit.recorded.fixture_data import TieredCase, tiered_case
+from testkit.serving.tiny_s3 import BUCKET, serving
+from testkit.spark.spark_cluster import finish_job, start_job
 
 pytestmark = [pytest.mark.interop, pytest.mark.java]
 SOURCE = str(Path(kafkalog.__file__).resolve().parents[1])

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import spark_versions
-from kafka_needed import kafka_needed
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.spark import spark_versions
 
 TESTS = [
     f"tests/spark/test_{name}.py"

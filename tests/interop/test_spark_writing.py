@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType, TimestampType
 
-from kafka_oracle import KafkaOracle
 from kafkalog.spark.commit import commit
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.staging import begin, work_directory
 from kafkalog.spark.write_task import Prepared, write_task
+from testkit.kafka.kafka_oracle import KafkaOracle
 
 META = "#\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\ndirectory.id=AAAAAAAAAAMAAAAAAAAABA\n"
 T0 = 1_700_000_000_000

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import compare
-import damage
-import fixture_data
-import histories
-import recovery_cases
+from testkit.judging import compare
+from testkit.made import damage, histories
+from testkit.recorded import fixture_data, recovery_cases
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from kafka_oracle import KafkaOracle
+    from testkit.kafka.kafka_oracle import KafkaOracle
 
 # The record keeps long bytes only in part; such a damage cannot be carried out again.
 CUT = "..."

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-import kafka_jars
 import kafkalog
-from kafka_needed import kafka_needed
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
 from kafkalog.tiers.remote_tier import RemoteTier
-from tiered_cluster import DENSE, MOST_LOCAL, TieredCluster, pay, produce, quiet, states
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.kafka import kafka_jars
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.tiered_cluster import DENSE, MOST_LOCAL, TieredCluster, pay, produce, quiet, states
 
 pytestmark = pytest.mark.interop
 TOPICS = ("orders", "payments")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka_needed import kafka_needed
-from power_cuts import Counts, run_cuts, run_lost_disk
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.power_cuts import Counts, run_cuts, run_lost_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

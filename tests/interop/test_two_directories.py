@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from kafka_oracle import KafkaOracle
 from kafkalog.codec.text import decode_meta_properties
-from real_broker import BrokerError, RealBroker
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import BrokerError, RealBroker
+from testkit.running.command import kafkalog
 
 pytestmark = pytest.mark.interop
 PARTITIONS = 6
@@ -73,6 +74,25 @@ def test_a_lost_directory_and_a_lost_identity(broker: RealBroker) -> None:
     found = broker.records("orders", PARTITIONS)
     assert sum(len(each["records"]) for each in found.values()) == COUNT
     assert names(second) == there
+    broker.stop()
+
+
+def test_what_is_built_into_both_is_read(broker: RealBroker, tmp_path: Path) -> None:
+    there = [names(each) for each in broker.log_dirs]
+    assert all(there)
+    lines = tmp_path / "more.jsonl"
+    lines.write_text("".join(
+        json.dumps({"topic": "orders", "partition": number % PARTITIONS, "value": f"more {number}"}) + "\n"
+        for number in range(COUNT)
+    ))  # fmt: skip
+    properties = broker.directory / "server.properties"
+    done = kafkalog("build", lines, "--server-properties", properties, "--append", "--json")
+    assert done.code == 2, done.err
+    assert [names(each) for each in broker.log_dirs] == there
+    broker.start()
+    found = broker.records("orders", PARTITIONS)
+    got = [base64.b64decode(record["value"]).decode() for each in found.values() for record in each["records"]]
+    assert sorted(got) == sorted(f"{word} {number}" for word in ("order", "more") for number in range(COUNT))
     broker.stop()
 
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import kafkalog
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan
-from real_cluster import RealCluster
+from testkit.kafka.real_cluster import RealCluster
+from testkit.running.command import kafkalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from kafka_oracle import KafkaOracle
+    from testkit.kafka.kafka_oracle import KafkaOracle
 
 VERSION = "4.3.0"
 

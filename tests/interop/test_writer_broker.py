@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import kafkalog
-from kafka_oracle import KafkaOracle
-from real_broker import RealBroker
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.real_broker import RealBroker
 
 T0 = 1_700_000_000_000
 CONFIG = kafkalog.LogConfig(segment_bytes=4096, segment_index_bytes=8192, index_interval_bytes=256)

@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-import compare
-import histories
 import kafkalog
-import scripted
-from kafka_oracle import KafkaOracle
+from testkit.judging import compare, scripted
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.made import histories
 
 KINDS = sorted(set(histories.KINDS) - {"compacted"})
 META = "#\nversion=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id=1\ndirectory.id=AAAAAAAAAAMAAAAAAAAABA\n"

@@ -3,8 +3,8 @@
     python tests/interop/try_aiven.py SOURCE
 
 from the top of the checkout, with ``tests/support`` on the path; SOURCE is the plugin's repository, see
-``tests/support/aiven_plugin.py``.  Prints a line for each trial, and fails where a broker does not serve every record
-or copies something again.
+``tests/support/testkit/kafka/aiven_plugin.py``.  Prints a line for each trial, and fails where a broker does not serve
+every record or copies something again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from pathlib import Path
 
 from test_tiered import events_rebuilt, goes_on_after_its_remote_part, gone, where_it_is, whole_logs
 
-import aiven_plugin
-import kafka_jars
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.remote_tier import RemoteTier
-from tiered_cluster import TieredCluster
+from testkit.kafka import aiven_plugin, kafka_jars
+from testkit.kafka.tiered_cluster import TieredCluster
 
 VERSION = "4.3.0"
 

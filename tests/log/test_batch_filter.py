@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, TRANSACTIONAL, message
-from broker_dirs import STOPPED, brokers
-from fixture_data import BrokerCase
 from kafkalog.codec import thresholds
 from kafkalog.codec.compression import compress
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.model import AnyHeader, Codec
 from kafkalog.log import Partition, open_all, open_partition
 from kafkalog.log.walk.batch_filter import batch_filter
-from record_bytes import batch, payload
+from testkit.made.batches import CONTROL, GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, TRANSACTIONAL, message
+from testkit.made.record_bytes import batch, payload
+from testkit.recorded.broker_dirs import STOPPED, brokers
+from testkit.recorded.fixture_data import BrokerCase
 
 CONDITIONS: list[dict[str, Any]] = [
     {"producer_ids": 1},

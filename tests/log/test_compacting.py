@@ -14,8 +14,8 @@ import pytest
 import kafkalog
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.disk import fs
-from scripted import Clock
-from trees import contents
+from testkit.judging.scripted import Clock
+from testkit.judging.trees import contents
 
 T0 = 1_700_000_000_000
 CONFIG = kafkalog.LogConfig(

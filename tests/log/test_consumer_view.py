@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from batches import batch, record
 from kafkalog.codec import thresholds
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.handed_back import HandedBack
@@ -17,6 +16,7 @@ from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log import open_partition
 from kafkalog.log.reading.consumer_view import ConsumerView
 from kafkalog.log.walk.batch_filter import batch_filter
+from testkit.made.batches import batch, record
 
 
 def some(offset: int, count: int = 2, content: bytes = b"") -> bytes:

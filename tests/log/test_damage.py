@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, expected_records, own_copy
-from fixture_data import broker_case
 from kafkalog.codec.findings import FindingCode, Severity, StopReason
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.log import Partition, Segment, open_partition
+from testkit.recorded.broker_dirs import brokers, expected_records, own_copy
+from testkit.recorded.fixture_data import broker_case
 
 CASE = broker_case("4.1.1", "segments")
 TOPIC, NUMBER = "orders-23", 0

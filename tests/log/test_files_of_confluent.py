@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 NAMES = (
     "stock-41-0/00000000000000000000.tierstate", "stock-41-0/00000000000000000000.tierstate.mutable",

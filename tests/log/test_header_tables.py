@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
 from kafkalog.codec.headers import table
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.scanner import Scanner
@@ -16,6 +15,7 @@ from kafkalog.codec.source import Source, reads_into
 from kafkalog.log import open_all
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.content import Content, ContentSource, Slice
+from testkit.recorded.broker_dirs import brokers
 
 CASES = ("0.9.0.1/codecs", "2.8.2/txn", "4.1.1/segments", "4.1.1/codecs")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.log.directories.inventory import open_all
+from testkit.running.command import kafkalog
 
 CLUSTER, OTHER_CLUSTER = "FbTPGvzJRKyeOjIRxN5zDg", "gcwMtSbTS3WNg7-c9YtFNQ"
 DIRECTORY, OTHER_DIRECTORY = "Oy4mAOvGTHuQH0zjUHPUEQ", "iyXFAOkBQPeYlPLoVqwZEg"

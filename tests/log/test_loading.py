@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from batches import batch, record
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.directory import DirectoryDisk
 from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.segment import LogLossError
 from kafkalog.log.writing.incoming import parse_batch
+from testkit.made.batches import batch, record
 
 MARKER = ".kafka_cleanshutdown"
 CONFIG = kafkalog.LogConfig(segment_bytes=300, index_interval_bytes=0, segment_index_bytes=4096)

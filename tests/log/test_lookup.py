@@ -7,7 +7,6 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_dirs import brokers
 from kafkalog.codec.index_files import OffsetEntry, decode_offset_index, encode_offset_index
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import FileKind
@@ -15,6 +14,7 @@ from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
 from kafkalog.log import Segment, open_all
 from kafkalog.log.walk.lookup import start_position
+from testkit.recorded.broker_dirs import brokers
 
 
 @cache

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from counting import bytes_read, calls_of
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import Log, LogConfig, NewRecord, open_partition
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError
+from testkit.judging.counting import bytes_read, calls_of
 
 LONG_AGO_S = 1_700_000_000
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from kafka_oracle import KafkaOracle
 from kafkalog.codec.encode import build_batch, build_messages
 from kafkalog.codec.model import LegacyHeader
+from testkit.kafka.kafka_oracle import KafkaOracle
 
 T0 = 1_700_000_000_000
 Compared = Callable[[str, int], None]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from broker_dirs import brokers
 from kafkalog.codec.fetch_result import (
     ErrorCode,
     decode_message_set_send,
@@ -19,6 +18,7 @@ from kafkalog.codec.fetch_result import (
     encode_multi_message_set_send,
 )
 from kafkalog.log.reading import fetch, sending
+from testkit.recorded.broker_dirs import brokers
 
 T0 = 1_700_000_000_000
 

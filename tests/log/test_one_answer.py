@@ -13,10 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import damage
 import kafkalog
 import reading_pairs
-from command import kafkalog as command
 from kafkalog.codec import scan, thresholds
 from kafkalog.codec.columnar.batch_decoder import BatchDecoder
 from kafkalog.codec.columnar.pieces import Part
@@ -28,7 +26,9 @@ from kafkalog.log import open_partition
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout
-from second_opinion import NO_END
+from testkit.judging.second_opinion import NO_END
+from testkit.made import damage
+from testkit.running.command import kafkalog as command
 
 
 @pytest.mark.parametrize("first", [0, 1000])

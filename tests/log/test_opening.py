@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy, unpacked
-from command import kafkalog
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.names import DirectoryState
 from kafkalog.log import FileSource, LogDir, Partition, open_all, open_log_dir, open_partition, open_segment
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
+from testkit.running.command import kafkalog
 
 CASE = "4.1.1/segments"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import STOPPED, brokers, expected_offsets, expected_records, own_copy
-from fixture_data import BrokerCase, broker_case
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.index_files import decode_transaction_index
 from kafkalog.codec.names import FileKind
 from kafkalog.log import Inventory, Partition, open_all, open_log_dir, read_small
+from testkit.recorded.broker_dirs import STOPPED, brokers, expected_offsets, expected_records, own_copy
+from testkit.recorded.fixture_data import BrokerCase, broker_case
 
 TRANSACTIONAL = [case for case in STOPPED if case.name == "txn"]
 LARGE = 1 << 20

@@ -20,7 +20,7 @@ from kafkalog.log.disk import fs
 from kafkalog.log.writing.choosing_partitions import StickyPartitions
 from kafkalog.log.writing.open_logs import OpenLogs
 from kafkalog.log.writing.partitioners import java_hash_code
-from scripted import Clock
+from testkit.judging.scripted import Clock
 
 T0 = 1_700_000_000_000
 SYNC = kafkalog.ProducerConfig(producer_type="sync")

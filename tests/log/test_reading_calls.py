@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
-from broker_dirs import brokers, own_copy
 from kafkalog.log.writing.partitioners import java_hash_code, murmur2
+from testkit.recorded.broker_dirs import brokers, own_copy
 
 with warnings.catch_warnings():  # what it does while it is imported is not ours to mend
     warnings.simplefilter("ignore")

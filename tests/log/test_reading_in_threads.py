@@ -15,9 +15,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from arrow_records import expected_rows, rows_of_table
-from broker_dirs import STOPPED, brokers, expected_records
-from fixture_data import BrokerCase
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import FormatError, StorageError
@@ -30,7 +27,10 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading import to_arrow
 from kafkalog.log.reading.in_order import InOrder
 from kafkalog.log.walk.spans import likely_spans
-from record_bytes import Fields, batch, payload
+from testkit.made.arrow_records import expected_rows, rows_of_table
+from testkit.made.record_bytes import Fields, batch, payload
+from testkit.recorded.broker_dirs import STOPPED, brokers, expected_records
+from testkit.recorded.fixture_data import BrokerCase
 
 RECORDED = [case for case in STOPPED if case.has("read_uncommitted")]
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers
-from fixture_data import broker_cases, recovery_cases, recovery_families
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.errors import FormatError
@@ -18,6 +16,8 @@ from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading import records as reading
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import broker_cases, recovery_cases, recovery_families
 
 FAMILIES = [name for name in recovery_families() if name != "checkpoints"]
 

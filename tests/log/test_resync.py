@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-import damage
 from kafkalog.codec.source import BufferSource
 from kafkalog.log.walk.resync import Expected, Resync
+from testkit.made import damage
 
 
 def log_of(count: int, *, epoch: int = 3, value: bytes = b"v" * 20) -> list[bytes]:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.names import FileKind
@@ -17,6 +16,7 @@ from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 from kafkalog.log.walk.header_walk import batch_spans
 from kafkalog.log.walk.resync import Expected, Resync
 from kafkalog.log.walk.spans import spans
+from testkit.recorded.broker_dirs import brokers, own_copy
 
 ANYTHING = Expected(0, 1 << 31)
 CASES = ("0.8.2.2/segments", "0.11.0.3/segments", "4.1.1/segments", "4.1.1/compact", "2.8.2/codecs")

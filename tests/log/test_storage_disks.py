@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batches import batch, record
 from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, BatchHeader, ControlType, EndTransactionMarker, RecordBatch
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT
@@ -26,6 +25,7 @@ from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogSegment, change_suffixes
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.writing.incoming import parse_batch
+from testkit.made.batches import batch, record
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(index_interval_bytes=150, segment_index_bytes=4096)

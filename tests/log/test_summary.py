@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import damage
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.log import open_partition
 from kafkalog.log.walk import summary
 from kafkalog.log.walk.summary import SegmentSummary, summarize
+from testkit.made import damage
 
 
 def summary_of(directory: Path, batches: list[bytes], base: int) -> SegmentSummary:

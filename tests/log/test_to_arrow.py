@@ -7,15 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from arrow_records import expected_rows, rows_of_table
-from broker_dirs import STOPPED, brokers, expected_records, own_copy
-from fixture_data import BrokerCase
 from kafkalog.codec import Codec, thresholds
 from kafkalog.codec.encode.columns import build_batches
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
+from testkit.made.arrow_records import expected_rows, rows_of_table
+from testkit.recorded.broker_dirs import STOPPED, brokers, expected_records, own_copy
+from testkit.recorded.fixture_data import BrokerCase
 
 RECORDED = [case for case in STOPPED if case.has("read_uncommitted")]
 

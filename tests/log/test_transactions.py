@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from batches import batch, record
 from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.index_files import decode_transaction_index
 from kafkalog.codec.model import TRANSACTIONAL_FLAG, AbortedTransaction, BatchHeader, ControlType, EndTransactionMarker
@@ -16,6 +15,7 @@ from kafkalog.log.storage.producer_appends import ProducerAppends
 from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.writing.incoming import parse_batch
+from testkit.made.batches import batch, record
 
 EVENTS = st.sampled_from(["data", "data", "emptied", "commit", "abort", "nobody's"])
 HISTORIES = st.lists(st.tuples(EVENTS, st.integers(1, 4), st.integers(0, 1)), max_size=40)

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import damage
-from batches import batch, message, record
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_end_transaction_marker
 from kafkalog.codec.findings import Finding, FindingCode
@@ -22,6 +20,8 @@ from kafkalog.codec.model import TRANSACTIONAL_FLAG, AbortedTransaction, Control
 from kafkalog.codec.records import decode_batch
 from kafkalog.log import open_partition
 from kafkalog.log.reading.transactions import AbortedFilter, Transactions
+from testkit.made import damage
+from testkit.made.batches import batch, message, record
 
 KINDS = ["plain", "data", "data", "emptied", "commit", "abort", "broken marker"]
 

@@ -17,8 +17,8 @@ from kafkalog.log.disk import fs
 from kafkalog.log.storage.java import IllegalArgumentError
 from kafkalog.log.storage.segment import LogSegment
 from kafkalog.log.writing.incoming import Appendable
-from scripted import Clock
-from trees import contents
+from testkit.judging.scripted import Clock
+from testkit.judging.trees import contents
 
 T0 = 1_700_000_000_000
 SMALL = kafkalog.LogConfig(segment_bytes=400, index_interval_bytes=64, file_delete_delay_ms=500)

@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import crashed_writer
 import kafkalog
 from kafkalog.log.disk import fs
-from scripted import Clock
+from testkit.judging.scripted import Clock
 
 T0 = 1_700_000_000_000
 WRITER = Path(crashed_writer.__file__)

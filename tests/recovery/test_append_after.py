@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fixture_data import recovery_cases, recovery_families
 from kafkalog import FindingCode, FormatError, Log, LogConfig, RecoveryRefused, Severity, open_all
 from kafkalog.recovery import recover
 from kafkalog.recovery.checks.verify import verify
+from testkit.recorded.fixture_data import recovery_cases, recovery_families
 
 NOW = 1700000200000
 NEW = [b"first after the crash", b"second", b"third"]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import recovery_case
 from kafkalog.recovery import plan, recover
 from kafkalog.recovery.broker.manager import Outcome
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import recovery_case
+from testkit.running.command import kafkalog as command
 
 PLAIN = recovery_case("undamaged/full-scan-plain")
 

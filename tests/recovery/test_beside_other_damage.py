@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as command
 from kafkalog import Log, LogConfig
 from kafkalog.codec.findings import FindingCode
 from kafkalog.recovery import plan, recover
 from kafkalog.words.ways import needs_of
-from ways_taken import options_of
+from testkit.judging.ways_taken import options_of
+from testkit.running.command import kafkalog as command
 
 RECORDS = 400
 

@@ -13,11 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import damage
 import kafkalog
-import recovery_settings
-from batches import batch, fix_crc, message, patch, record
-from fixture_data import recovery_cases
 from kafkalog.codec import thresholds
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.headers import header_tables, table
@@ -35,6 +31,10 @@ from kafkalog.recovery.damage.soundness import sound_prefix
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.safe.recovery import recover_safely
+from testkit.made import damage
+from testkit.made.batches import batch, fix_crc, message, patch, record
+from testkit.recorded import recovery_settings
+from testkit.recorded.fixture_data import recovery_cases
 
 NOW_MS = 1_700_000_100_000
 DIRECTORY = "t-0"

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from batches import fix_crc
-from command import Finished, kafkalog
 from kafkalog.cluster.kraft.quorum import read_quorum
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
 from kafkalog.codec.encode.batch import build_control_batch
@@ -19,8 +17,10 @@ from kafkalog.codec.kraft import KRaftVoters, encode_kraft_value
 from kafkalog.codec.names import kraft_snapshot_file
 from kafkalog.codec.properties import parse_properties
 from kafkalog.log import open_segment
-from quorums import BROKER, METADATA, copied, flip, last_log, node, tear
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.made.batches import fix_crc
+from testkit.recorded.quorums import BROKER, METADATA, copied, flip, last_log, node, tear
+from testkit.running.command import Finished, kafkalog
 
 GONE = ("--others-are-gone", "--yes")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
 from kafkalog import Mode, plan, recover, undo, verify
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
 
 LATE = ("replication-offset-checkpoint", "cleaner-offset-checkpoint")
 BROKEN = {"zeros": bytes(64), "words": b"these are words\n", "a count that is too high": b"0\n7\nt 0 5\n",

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fixture_data import broker_case
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.compaction.cleaner_checkpoint import CleanerCheckpoint
+from testkit.recorded.fixture_data import broker_case
 
 NAME = "cleaner-offset-checkpoint"
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from compactable import CONFIG, T0, compactable, compacted, meaning
-from elsewhere import PLACES, quarantine_at
-from every_byte import Originals
-from fixture_data import RecoveryCase, broker_case, recovery_cases, recovery_families
 from kafkalog import FindingCode, RecoveryRefused, StorageError
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.pointer import POINTER
-from stopping import Failure, Stopped, beside, complete_what_began, disturbed, killed_at, take_back_all
-from trees import contents, copy_tree, first_difference, stamps
+from testkit.judging.every_byte import Originals
+from testkit.judging.trees import contents, copy_tree, first_difference, stamps
+from testkit.made.compactable import CONFIG, T0, compactable, compacted, meaning
+from testkit.recorded.fixture_data import RecoveryCase, broker_case, recovery_cases, recovery_families
+from testkit.running.command import kafkalog as command
+from testkit.running.elsewhere import PLACES, quarantine_at
+from testkit.running.stopping import Failure, Stopped, beside, complete_what_began, disturbed, killed_at, take_back_all
 
 # --- what it does ---------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ def test_a_compaction_that_was_interrupted_is_for_recover(tmp_path: Path) -> Non
 
 
 def test_records_that_cannot_be_read_are_damage(tmp_path: Path) -> None:
-    from batches import batch
+    from testkit.made.batches import batch
 
     root = compactable(tmp_path / "data")
     first = root / "t-0" / f"{0:020d}.log"

@@ -11,10 +11,6 @@ from pathlib import Path
 import pytest
 
 import kafkalog.recovery.copies.copy_walk as copy_walk
-from batches import message, record, records_batch
-from command import Finished
-from command import kafkalog as run
-from fixture_data import broker_case, replica_roles, unpack_replicas
 from kafkalog import Comparison, FindingCode, UsageError, compare
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
@@ -22,7 +18,11 @@ from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.copies.common_history import CommonPast, Lineage, common_past
 from kafkalog.recovery.copies.comparison import CopyReport
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.made.batches import message, record, records_batch
+from testkit.recorded.fixture_data import broker_case, replica_roles, unpack_replicas
+from testkit.running.command import Finished
+from testkit.running.command import kafkalog as run
 
 ROLES = replica_roles()
 OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))

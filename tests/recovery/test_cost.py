@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from counting import bytes_read, calls_of, lines_of
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.codec.names import FileKind
 from kafkalog.log.walk.summary import summarize
 from kafkalog.recovery.damage.bit_repair import Proof
-from side_file_names import PLACES, small_log_dir
+from testkit.judging.counting import bytes_read, calls_of, lines_of
+from testkit.made.side_file_names import PLACES, small_log_dir
 
 Work = Callable[[Path], object]
 MIB = 1 << 20

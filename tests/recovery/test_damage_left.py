@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import recovery_case
 from kafkalog.recovery import recover
+from testkit.recorded.fixture_data import recovery_case
+from testkit.running.command import kafkalog as command
 
 SENTENCE = "1 damaged place remains in the log, and a consumer stops there"
 

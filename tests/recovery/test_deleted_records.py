@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import kafkalog.recovery.copies.copy_walk as copy_walk
-from batches import record, records_batch
-from fixture_data import broker_case
 from kafkalog import compare, merge_directories, plan, verify
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.decide.ways import WayName
+from testkit.made.batches import record, records_batch
+from testkit.recorded.fixture_data import broker_case
 
 NAME = "invoices-25-0"
 START, END = 97, 120

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from compactable import CONFIG, T0, compactable
-from fixture_data import recovery_case
 from kafkalog.recovery import recover
-from lock_holder import held
-from recovery_settings import given
-from stopping import cut_short
-from trees import copy_tree, first_difference, stamps
+from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.made.compactable import CONFIG, T0, compactable
+from testkit.recorded.fixture_data import recovery_case
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
+from testkit.running.lock_holder import held
+from testkit.running.stopping import cut_short
 
 CASE = recovery_case("bit_flip/length")
 SETTINGS = [f"--config={name}={value}" for name, value in given(CASE)["config"].items()]

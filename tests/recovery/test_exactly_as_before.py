@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from elsewhere import PLACES, quarantine_at
-from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, recover_into
-from recovery_settings import given
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.elsewhere import PLACES, quarantine_at
 
 CASES = [recovery_cases([family])[0] for family in ("segment_set", "torn_tail", "swap_files")]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
 from kafkalog import open_partition, recover
 from kafkalog.recovery.damage.bit_repair import Proof
+from testkit.recorded.broker_dirs import brokers, own_copy
 
 CASES = ("4.1.1/groups", "4.1.1/segments", "3.9.1/segments", "2.8.2/codecs")
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from command import kafkalog
-from fixture_data import recovery_cases
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
 from kafkalog.log.disk.pointer import POINTER, Pointer
 from kafkalog.recovery import recover
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING, Journal
-from recovery_settings import given
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
 
 CASE = recovery_cases(["torn_tail"])[0]
 STATE = {"size": 1, "digest": "0" * 64,
@@ -255,7 +255,7 @@ def test_a_pointer_leads_to_nothing_new(tmp_path: Path) -> None:
 def test_a_run_of_another_machine_is_completed_only_when_named(
     values: Values, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stopping import Stopped, failing_at
+    from testkit.running.stopping import Stopped, failing_at
 
     root = CASE.unpack_before(tmp_path / "parent" / "logs")
     looked = stamps(root)

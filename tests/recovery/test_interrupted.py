@@ -17,16 +17,16 @@ from typing import Any
 
 import pytest
 
-from elsewhere import PLACES, quarantine_at
-from every_byte import Originals
-from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog import StorageError
 from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act.quarantine import Runs
-from recovery_settings import given
-from stopping import Failure, Stopped, beside, disturbed, just_before, killed_at, take_back_all
-from trees import contents, copy_tree, first_difference, stamps
+from testkit.judging.every_byte import Originals
+from testkit.judging.trees import contents, copy_tree, first_difference, stamps
+from testkit.recorded.fixture_data import RecoveryCase, recovery_cases, recovery_families
+from testkit.recorded.recovery_settings import given
+from testkit.running.elsewhere import PLACES, quarantine_at
+from testkit.running.stopping import Failure, Stopped, beside, disturbed, just_before, killed_at, take_back_all
 
 
 def scenario_cases() -> list[RecoveryCase]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import kafkalog.recovery.copies.copy_walk as copy_walk
-from batches import record, records_batch
-from fixture_data import broker_case
 from kafkalog import FindingCode, compare, merge_preview
 from kafkalog.codec.scanner import scan
+from testkit.made.batches import record, records_batch
+from testkit.recorded.fixture_data import broker_case
 
 COUNT = 6
 RECORDS = 3

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_families
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import Outcome
-from shares import EACH
-from trees import contents, first_difference, stamps
+from testkit.judging.trees import contents, first_difference, stamps
+from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases, recovery_families
+from testkit.running.shares import EACH
 
 _WRITTEN_AT_STOP = {".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "log-start-offset-checkpoint", ".lock"}
 

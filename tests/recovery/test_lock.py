@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from fixture_data import recovery_cases
 from kafkalog import Log, RecoveryRefused, UsageError, open_partition
 from kafkalog.log.disk import holders
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import BrokerLock, refuse_if_locked
-from recovery_settings import given
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.recorded.recovery_settings import given
 
 CASE = recovery_cases(["torn_tail"])[0]
 TRY = (

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy, with_raised_offset
-from command import kafkalog
-from fixture_data import recovery_cases
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, total
+from testkit.recorded.broker_dirs import brokers, own_copy, with_raised_offset
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.running.command import kafkalog
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog import verify
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 TOPIC = "sensors-0-0"
 

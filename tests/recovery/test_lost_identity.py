@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 SOURCE = "4.3.0/metadata"
 
@@ -75,3 +76,23 @@ def test_one_that_can_be_read_stays(disks: list[Path]) -> None:
 @pytest.mark.parametrize("words", [["--mode", "kafka"], ["--topic", "visits-7"]])
 def test_it_is_about_a_whole_directory_and_not_what_kafka_does(words: list[str], disks: list[Path]) -> None:
     assert kafkalog("plan", "--meta-properties", *words, *disks).code == 64
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\0" * 50])
+def test_the_plan_names_the_command_and_all_directories_that_it_needs(
+    content: bytes | None, disks: list[Path]
+) -> None:
+    lost = disks[0] / "meta.properties"
+    lost.unlink() if content is None else lost.write_bytes(content)
+    planned = kafkalog("plan", *disks)
+    (command,) = {line.strip() for line in planned.out.splitlines() if line.startswith("  kafkalog recover")}
+    (needs,) = {each for line in kafkalog("plan", "--json", *disks).objects for each in line["recommended_needs"]}
+    assert needs == "--meta-properties"
+    done = kafkalog(*shlex.split(command)[1:])
+    assert done.code == 2, done.err
+    assert kafkalog("verify", *disks).code == 0
+
+
+def test_one_that_may_be_newer_is_not_rewritten_by_recommendation(disks: list[Path]) -> None:
+    (disks[0] / "meta.properties").write_bytes(b"version=7\n")
+    assert "--meta-properties" not in kafkalog("plan", *disks).out

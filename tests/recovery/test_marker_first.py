@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from compactable import compactable, compacted
-from fixture_data import recovery_cases
 from kafkalog import Log, LogConfig, undelete, undo
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery import recover
 from kafkalog.recovery.rebuilding import rebuild_indexes
-from recovery_settings import given
-from stopping import Stopped, failing_at
-from trees import contents, copy_tree, first_difference, stamps
+from testkit.judging.trees import contents, copy_tree, first_difference, stamps
+from testkit.made.compactable import compactable, compacted
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.stopping import Stopped, failing_at
 
 CASE = recovery_cases(["torn_tail"])[0]
 MARKER = '{"version":0,"brokerEpoch":42}'

@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 import kafkalog.recovery.copies.copy_walk as copy_walk
-from batches import fix_crc, records_batch
-from batches import record as simple_record
-from command import kafkalog
-from fixture_data import recovery_case, replica_roles, unpack_replicas
-from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.merging.merge import merge_replicas
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.made.batches import fix_crc, records_batch
+from testkit.made.batches import record as simple_record
+from testkit.recorded.fixture_data import recovery_case, replica_roles, unpack_replicas
+from testkit.running.command import kafkalog
 
 ROLES = replica_roles()
 OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))

@@ -14,8 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import recovery_case, replica_roles, unpack_replicas
 from kafkalog import Log, RecoveryRefused, UsageError
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
@@ -25,8 +23,10 @@ from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
 from kafkalog.recovery.decide.ways import WayName
 from kafkalog.words.ways import needs_of
-from stopping import Stopped, failing_at
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import recovery_case, replica_roles, unpack_replicas
+from testkit.running.command import kafkalog as command
+from testkit.running.stopping import Stopped, failing_at
 
 ROLES = replica_roles()
 OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))

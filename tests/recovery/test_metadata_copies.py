@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
 from kafkalog.cluster.kraft.quorum_log import read_quorum_log
-from quorums import BROKER, METADATA, copied, last_log, tear
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.quorums import BROKER, METADATA, copied, last_log, tear
+from testkit.running.command import kafkalog
 
 
 def spoil(directory: Path) -> None:

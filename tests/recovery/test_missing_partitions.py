@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.log import open_all
 from kafkalog.log.directories.directory import open_log_dir
@@ -18,7 +16,9 @@ from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_files import finding_places, finding_rows
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 Found = list[tuple[str, str, str]]
 VICTIM = "orders-23-0"

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import STOPPED, brokers, own_copy
-from command import kafkalog
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_all
 from kafkalog.log.walk.missing import MissingOffsets
@@ -18,6 +16,8 @@ from kafkalog.recovery import plan
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_files import finding_places, finding_rows
+from testkit.recorded.broker_dirs import STOPPED, brokers, own_copy
+from testkit.running.command import kafkalog
 
 Found = list[tuple[str, str, str, int | None]]
 CODE = FindingCode.SEGMENT_MISSING

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import recovery_case
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import recovery_case
+from testkit.running.command import kafkalog
 
 PLAIN = recovery_case("undamaged/full-scan-plain")
 

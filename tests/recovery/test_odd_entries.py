@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import damage
 import kafkalog
 from kafkalog import RecoveryRefused
 from kafkalog.recovery.broker.manager import Outcome
-from offset_sequences import Sequence
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.made import damage
+from testkit.made.offset_sequences import Sequence
 
 EPOCHS = "t-0/leader-epoch-checkpoint"
 INDEX = f"t-0/{0:020d}.index"

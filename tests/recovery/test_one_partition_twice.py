@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from broker_dirs import brokers, own_copy, with_raised_offset
-from command import kafkalog
+from testkit.recorded.broker_dirs import brokers, own_copy, with_raised_offset
+from testkit.running.command import kafkalog
 
 
 def test_both_plans_say_which_of_the_two_is_sound(tmp_path: Path) -> None:

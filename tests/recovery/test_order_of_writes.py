@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from durability import Call, Watch, watching
-from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, UNDOING, UNDONE
 from kafkalog.recovery.act.quarantine import DOCUMENTS
-from recovery_settings import given
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import RecoveryCase, recovery_cases, recovery_families
+from testkit.recorded.recovery_settings import given
+from testkit.running.durability import Call, Watch, watching
 
 CASES = [
     next(case for case in recovery_cases([family]) if case.outcome == "loaded" and case.case["result"]["changed"])

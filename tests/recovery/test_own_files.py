@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 
 @pytest.fixture

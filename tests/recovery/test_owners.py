@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
-from scenes import metadata_elsewhere
+from testkit.made.scenes import metadata_elsewhere
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 COMMANDS = ("ls", "verify", "plan")

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from command import kafkalog
-from elsewhere import PLACES, quarantine_at
-from fixture_data import recovery_case, recovery_cases
 from kafkalog import RecoveryRefused, UsageError
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.act import apply, runner
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, recover_all
-from recovery_settings import given
-from stopping import Stopped, failing_at
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import recovery_case, recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
+from testkit.running.elsewhere import PLACES, quarantine_at
+from testkit.running.stopping import Stopped, failing_at
 
 CASE = recovery_cases(["torn_tail"])[0]
 SETTINGS = ("--config", "segment.index.bytes=1536", "--config", "index.interval.bytes=256", "--at", "1700000100000")

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from elsewhere import PLACES, quarantine_at
-from fixture_data import RecoveryCase, recovery_case, recovery_cases
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.recovery import recover
 from kafkalog.recovery.act import permissions, runner, space
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.preparing import prepare
-from recovery_settings import given
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.elsewhere import PLACES, quarantine_at
 
 CASE = recovery_case("bit_flip/length")
 BLOCK = 4096

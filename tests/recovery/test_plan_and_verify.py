@@ -15,8 +15,13 @@ from typing import Any
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import (
+from kafkalog.codec.findings import FindingCode
+from kafkalog.log.directories.directory import is_log_dir
+from kafkalog.recovery import plan, recover, undo
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.decide.plan import Plan
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import (
     REPLICA_VERSIONS,
     broker_case,
     broker_cases,
@@ -27,13 +32,8 @@ from fixture_data import (
     unpack_replicas,
     unpack_tiered,
 )
-from kafkalog.codec.findings import FindingCode
-from kafkalog.log.directories.directory import is_log_dir
-from kafkalog.recovery import plan, recover, undo
-from kafkalog.recovery.checks.verify import verify
-from kafkalog.recovery.decide.plan import Plan
-from recovery_settings import given
-from trees import stamps
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog as command
 
 MARKER = ".kafka_cleanshutdown"
 CACHE = "remote-log-index-cache"

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog as command
-from counted_records import FAMILIES, readable_records, strays
-from fixture_data import RecoveryCase, recovery_cases
 from kafkalog.recovery import plan
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import Measured
 from kafkalog.words.ways import needs_of
-from recovery_settings import given
-from trees import first_difference, stamps
+from testkit.judging.counted_records import FAMILIES, readable_records, strays
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog as command
 
 PRINTED = "  kafkalog recover "
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
-from command import kafkalog
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.log import open_partition
 from kafkalog.recovery.quorum.expiry import Expiry, expiry_of
-from quorums import BROKER, METADATA, copied, node
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.quorums import BROKER, METADATA, copied, node
+from testkit.running.command import kafkalog
 
 HOUR, DAY = 3_600_000, 86_400_000
 WEEK = 7 * DAY

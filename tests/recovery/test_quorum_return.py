@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import Finished, kafkalog
-from fixture_data import quorum_expected
 from json_pages import validator
 from kafkalog import runs, undo
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
@@ -22,10 +19,25 @@ from kafkalog.codec.findings import FindingCode
 from kafkalog.log import open_partition
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
-from lock_holder import held
-from quorums import BROKER, CONTROLLERS, METADATA, NAMES, copied, flip, last_log, lean, node, take_out, tear
-from stopping import Stopped, complete_what_began, disturbed, just_before, take_back_all
-from trees import contents, copy_tree, first_difference, stamps
+from testkit.judging.trees import contents, copy_tree, first_difference, stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.fixture_data import quorum_expected
+from testkit.recorded.quorums import (
+    BROKER,
+    CONTROLLERS,
+    METADATA,
+    NAMES,
+    copied,
+    flip,
+    last_log,
+    lean,
+    node,
+    take_out,
+    tear,
+)
+from testkit.running.command import Finished, kafkalog
+from testkit.running.lock_holder import held
+from testkit.running.stopping import Stopped, complete_what_began, disturbed, just_before, take_back_all
 
 AT = 1_800_000_000_000
 GONE = ("--others-are-gone", "--yes")

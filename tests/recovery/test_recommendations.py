@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import RecoveryCase, recovery_case
 from kafkalog.codec.model import CONTROL_FLAG, BatchHeader
 from kafkalog.log.reading.records import RecordReader
-from recovery_settings import given
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import RecoveryCase, recovery_case
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog as command
 
 PLAIN, GZIP, TRANSACTIONS, WRAPPERS = (
     recovery_case(f"undamaged/full-scan-{name}") for name in ("plain", "gzip", "txn", "v1")

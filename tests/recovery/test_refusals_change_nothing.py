@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import recovery_case
 from kafkalog import KafkaLogError, Log, Producer
 from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.recovery import recover, runs, undo
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.checks.verify import verify
-from recovery_cases import unpacked_cases
-from recovery_settings import given
-from stopping import cut_short
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import recovery_case
+from testkit.recorded.recovery_cases import unpacked_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
+from testkit.running.stopping import cut_short
 
 CASE = recovery_case("bit_flip/length")
 """What a mode other than kafka cannot keep all of, so that it needs consent."""

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from fixture_data import recovery_case, recovery_cases
 from kafkalog.recovery import Mode
 from kafkalog.recovery.decide.outcomes import find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
@@ -21,7 +20,8 @@ from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.run import RecoveryOptions, plan_one
 from kafkalog.recovery.safe.recovery import no_checks
-from recovery_settings import given
+from testkit.recorded.fixture_data import recovery_case, recovery_cases
+from testkit.recorded.recovery_settings import given
 
 ORDER = [
     "damaged_log", "link_in_the_way", "through_a_link", "every_partition_declined", "nobody_named", "beyond_strict",

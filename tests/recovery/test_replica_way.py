@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from fixture_data import replica_roles, unpack_replicas
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan
 from kafkalog.recovery.decide.ways import RecoveryWay
 from kafkalog.words.ways import needs_of
+from testkit.recorded.fixture_data import replica_roles, unpack_replicas
 
 ROLES = replica_roles()
 OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import TIERED_CASES, tiered_case
 from kafkalog.codec.text import decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.restoring.events import metadata_partition, rebuild_remote_metadata
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
 from kafkalog.tiers.segments import RemoteSegmentState
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import TIERED_CASES, tiered_case
+from testkit.running.command import kafkalog as command
 
 
 def as_read(name: str, directory: str) -> list[tuple[int, bytes | None]]:

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from fixture_data import RECOVERY, RecoveryCase, recovery_case, recovery_cases, recovery_families
-from kafka_oracle import KafkaOracle
 from kafkalog import RecoveryRefused
 from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan, recover, undo
@@ -24,9 +22,11 @@ from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.words.advice import in_options
-from recovery_settings import given
-from shares import EACH
-from trees import contents, first_difference, stamps
+from testkit.judging.trees import contents, first_difference, stamps
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.recorded.fixture_data import RECOVERY, RecoveryCase, recovery_case, recovery_cases, recovery_families
+from testkit.recorded.recovery_settings import given
+from testkit.running.shares import EACH
 
 INDEX: dict[str, dict[str, Any]] = {
     entry["id"]: entry for entry in json.loads((RECOVERY / "index.json").read_text())["cases"]

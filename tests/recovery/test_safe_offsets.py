@@ -10,7 +10,7 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.findings import FindingCode
-from offset_sequences import Sequence, batches_of, recorded
+from testkit.made.offset_sequences import Sequence, batches_of, recorded
 
 
 def recovered(sequence: Sequence, root: Path) -> dict[int, list[bytes]]:

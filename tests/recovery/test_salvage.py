@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from fixture_data import recovery_case
 from kafkalog import ScanResult, open_all
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode import build_batch, build_messages
@@ -19,7 +18,8 @@ from kafkalog.codec.model import BATCH, Record, TimestampType
 from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Neighbors, Proof, flipped_bit, repair_batch
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import recovery_case
 
 SETTINGS = {"segment.index.bytes": "1536", "index.interval.bytes": "256"}
 AT = 1700000100000

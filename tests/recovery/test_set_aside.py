@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import replica_roles, unpack_replicas
 from kafkalog import RecoveryRefused
 from kafkalog.codec.model import BATCH
 from kafkalog.recovery import plan, recover, undo
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import replica_roles, unpack_replicas
+from testkit.running.command import kafkalog as command
 
 ROLES = replica_roles()
 OLD, NEW, BEHIND = (ROLES[part] for part in ("old_leader", "new_leader", "behind"))

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from command import Finished, kafkalog
-from fixture_data import recovery_case
 from kafkalog import RecoveryRefused
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.run import RecoveryOptions, recover_all
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import recovery_case
+from testkit.running.command import Finished, kafkalog
 
 PLAIN = recovery_case("undamaged/full-scan-plain")
 NAMES = {"path", "broker", "partitions", "run_id", "ways", "recommended", "recommended_needs", "changed", "findings",

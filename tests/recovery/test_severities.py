@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from batches import patch, simple
-from command import kafkalog as command
-from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog.codec.findings import Finding
 from kafkalog.log import open_all
 from kafkalog.recovery import plan
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.spark.contents_files import finding_places, finding_rows
-from recovery_settings import given
+from testkit.made.batches import patch, simple
+from testkit.recorded.fixture_data import RecoveryCase, recovery_cases, recovery_families
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog as command
 
 Place = tuple[str, str | None, int | None]
 ENDS = {"torn_tail", "zero_tail", "batch_size_invalid", "crc_mismatch"}

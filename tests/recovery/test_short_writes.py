@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from fixture_data import RecoveryCase, recovery_cases
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.recovery import recover, undo
-from recovery_settings import given
-from trees import contents, copy_tree, first_difference, stamps
+from testkit.judging.trees import contents, copy_tree, first_difference, stamps
+from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
+from testkit.recorded.recovery_settings import given
 
 CALLS = ("pwrite", "ftruncate", "fsync", "rename", "link", "unlink", "mkdir", "rmdir", "utime", "fchmod")
 CASES = [

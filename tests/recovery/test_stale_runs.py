@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from elsewhere import PLACES, quarantine_at
-from every_byte import Originals
-from fixture_data import RecoveryCase, recovery_cases
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act.journal import JOURNAL, SUPERSEDED
-from recovery_settings import given
-from stopping import Stopped, failing_at
-from trees import copy_tree, first_difference, stamps
+from testkit.judging.every_byte import Originals
+from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.elsewhere import PLACES, quarantine_at
+from testkit.running.stopping import Stopped, failing_at
 
 CASES = [
     next(case for case in recovery_cases([family]) if case.outcome == "loaded" and case.case["result"]["changed"])

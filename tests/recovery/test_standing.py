@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import recovery_cases
 from kafkalog.log.disk.pointer import POINTER, Pointer
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act import quarantine
@@ -21,10 +19,12 @@ from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.act.operations import CutOff
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.words.advice import in_options
-from lock_holder import held
-from recovery_settings import given
-from stopping import Stopped
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
+from testkit.running.lock_holder import held
+from testkit.running.stopping import Stopped
 
 CASE = recovery_cases(["torn_tail"])[0]
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog.recovery import plan, recover
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 GONE = f"orders-23-0.{'0' * 32}-delete"
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import tiered_case, tiered_volumes, unpack_tiered
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.text import decode_leader_epochs, decode_offset_checkpoint, encode_offset_checkpoint
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.checks.verify import verify
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import tiered_case, tiered_volumes, unpack_tiered
+from testkit.running.command import kafkalog as command
 
 CACHE, METADATA, EVENTS = "remote-log-index-cache", "__cluster_metadata-0", "__remote_log_metadata-"
 WITHOUT = {

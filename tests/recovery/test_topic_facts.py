@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from fixture_data import broker_case, recovery_case
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.recovery import plan, recover
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, read_topic_facts
 from kafkalog.words.advice import told
+from testkit.recorded.fixture_data import broker_case, recovery_case
 
 VERSIONS = ("3.9.1", "4.1.1", "4.3.0")
 INDEXES = (".index", ".timeindex", ".log", ".snapshot")

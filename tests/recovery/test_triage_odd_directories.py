@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from command import kafkalog
-from fixture_data import unpack_replicas
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.recovery.triage.outcome import PartitionTriage
 from kafkalog.recovery.triage.run import Triage, triage
+from testkit.recorded.fixture_data import unpack_replicas
+from testkit.running.command import kafkalog
 
 NAMES = ("broker-1", "broker-2", "broker-3", "controller")
 

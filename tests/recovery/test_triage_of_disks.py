@@ -7,9 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers
-from command import kafkalog
-from fixture_data import REPLICA_VERSIONS, replica_roles, unpack_replicas
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
@@ -19,9 +16,12 @@ from kafkalog.log import open_partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.triage.outcome import PartitionTriage
 from kafkalog.recovery.triage.run import Triage, triage
-from lock_holder import held
-from quorums import node
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import REPLICA_VERSIONS, replica_roles, unpack_replicas
+from testkit.recorded.quorums import node
+from testkit.running.command import kafkalog
+from testkit.running.lock_holder import held
 
 NAMES = ("broker-1", "broker-2", "broker-3", "controller")
 

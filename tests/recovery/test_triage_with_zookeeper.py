@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import own_copy, unpacked
-from command import kafkalog
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.departures import Known
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
@@ -21,6 +19,8 @@ from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.recovery.triage.logs import BrokerDisks
 from kafkalog.recovery.triage.run import Triage, triage
 from kafkalog.recovery.triage.zookeeper import ZooKeeperMemory
+from testkit.recorded.broker_dirs import own_copy, unpacked
+from testkit.running.command import kafkalog
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_zookeeper_alone_says_whose_disks_are_needed(cluster: Path) -> None:
 
 
 def test_beside_a_kraft_controller_zookeeper_is_left_aside(cluster: Path, tmp_path: Path) -> None:
-    from fixture_data import unpack_replicas
+    from testkit.recorded.fixture_data import unpack_replicas
 
     unpack_replicas(tmp_path / "kraft")
     paths = sorted((tmp_path / "kraft").iterdir())

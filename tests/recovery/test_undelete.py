@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
-from elsewhere import PLACES, quarantine_at
 from kafkalog import RecoveryRefused, UsageError, deleted, open_partition, plan, undelete, undelete_into, undo
 from kafkalog.recovery import RemainsKind, plan_undelete, recover, runs
-from lock_holder import held
-from stopping import Stopped, failing_at
-from trees import copy_tree, first_difference, stamps
+from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
+from testkit.running.elsewhere import PLACES, quarantine_at
+from testkit.running.lock_holder import held
+from testkit.running.stopping import Stopped, failing_at
 
 SOURCE = "4.1.1/segments"
 UNIQUE = "0123456789abcdef0123456789abcdef"

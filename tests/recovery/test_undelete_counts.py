@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import recovery_case
+from testkit.recorded.fixture_data import recovery_case
+from testkit.running.command import kafkalog
 
 
 @pytest.mark.parametrize("name", ["body-middle", "length"])

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from fixture_data import RecoveryCase, recovery_cases
 from kafkalog import RecoveryRefused, open_partition, undelete
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DELETED, FileKind, parse_partition_directory
 from kafkalog.recovery import recover
-from recovery_settings import given
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
+from testkit.recorded.recovery_settings import given
 
 UNIQUE = "0" * 32
 _DELETED_WITH_ITS_LOG = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)

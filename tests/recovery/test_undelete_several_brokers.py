@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from command import kafkalog
 from kafkalog import compare
-from scenes import deleted_topic
+from testkit.made.scenes import deleted_topic
+from testkit.running.command import kafkalog
 
 
 def test_each_broker_has_its_own_copy(tmp_path: Path) -> None:

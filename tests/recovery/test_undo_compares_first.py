@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.journal import MANIFEST, UNDONE, Journal
-from recovery_settings import given
-from trees import copy_tree, first_difference, stamps
+from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.recorded.fixture_data import RecoveryCase, recovery_cases, recovery_families
+from testkit.recorded.recovery_settings import given
 
 CASES = [
     next(case for case in recovery_cases([family]) if case.outcome == "loaded" and case.case["result"]["changed"])

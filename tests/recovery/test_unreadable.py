@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
 from kafkalog import FindingCode, RecoveryRefused, verify
 from kafkalog.codec.errors import StorageError
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
 from kafkalog.spark.fleet import _recover
-from sockets import make_socket
-from trees import contents, stamps
+from testkit.judging.trees import contents, stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
+from testkit.running.sockets import make_socket
 
 VICTIM = "orders-23-0"
 DAMAGED = "clicks-42-0"

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-import damage
-from batches import batch, fix_crc, patch, record, simple
-from broker_dirs import STOPPED, brokers, own_copy
-from fixture_data import BrokerCase, recovery_case
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.recovery import plan, recover
 from kafkalog.recovery.checks.report import DirectoryReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
-from recovery_settings import given
+from testkit.made import damage
+from testkit.made.batches import batch, fix_crc, patch, record, simple
+from testkit.recorded.broker_dirs import STOPPED, brokers, own_copy
+from testkit.recorded.fixture_data import BrokerCase, recovery_case
+from testkit.recorded.recovery_settings import given
 
 PARTITION = "orders-23-0"
 TRANSACTIONS = "4.1.1/txn"

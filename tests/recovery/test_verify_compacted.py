@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from broker_dirs import brokers, own_copy
-from compactable import CONFIG as COMPACTED
-from fixture_data import broker_cases
 from kafkalog.codec import thresholds
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from testkit.made.compactable import CONFIG as COMPACTED
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.fixture_data import broker_cases
 
 FIRST = struct.Struct(">q")
 FIRST_AT = 10

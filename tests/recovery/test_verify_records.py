@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import STOPPED, brokers
-from fixture_data import BrokerCase
 from kafkalog import verify
 from kafkalog.codec import thresholds
 from kafkalog.codec.encode import build_batch
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, Codec, Record, TimestampType
 from kafkalog.recovery.checks.report import VerifyReport
-from record_bytes import batch, payload
+from testkit.made.record_bytes import batch, payload
+from testkit.recorded.broker_dirs import STOPPED, brokers
+from testkit.recorded.fixture_data import BrokerCase
 
 
 def both(*paths: Path, monkeypatch: pytest.MonkeyPatch) -> VerifyReport:

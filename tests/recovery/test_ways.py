@@ -13,9 +13,6 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as kafkalog_command
-from counted_records import FAMILIES, readable_records, strays
-from fixture_data import RecoveryCase, recovery_case, recovery_cases
 from kafkalog import RecoveryRefused
 from kafkalog.codec.encode import build_batch, build_end_transaction_marker
 from kafkalog.codec.encode.batch import ProducerState
@@ -31,9 +28,12 @@ from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.decide.ways import RecoveryWay
-from recovery_settings import given
-from trees import stamps
-from ways_taken import options_of
+from testkit.judging.counted_records import FAMILIES, readable_records, strays
+from testkit.judging.trees import stamps
+from testkit.judging.ways_taken import options_of
+from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog as kafkalog_command
 
 
 @pytest.mark.parametrize("family", FAMILIES)

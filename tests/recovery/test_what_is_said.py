@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, own_copy
-from command import kafkalog
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
 
 AFTER = "what comes after it goes"
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from command import kafkalog
-from elsewhere import PLACES, quarantine_at
-from fixture_data import recovery_case, recovery_cases
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import MANIFEST
-from recovery_settings import given
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import recovery_case, recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
+from testkit.running.elsewhere import PLACES, quarantine_at
 
 CASE = recovery_cases(["torn_tail"])[0]
 SETTINGS = ("--config", "segment.index.bytes=1536", "--config", "index.interval.bytes=256", "--at", "1700000100000")

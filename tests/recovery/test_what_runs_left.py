@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from elsewhere import PLACES, quarantine_at
-from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused, RunInfo, RunState, UsageError, runs
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.act import machine_id as machine
 from kafkalog.recovery.act import quarantine
 from kafkalog.recovery.act.journal import JOURNAL, MANIFEST, PREPARING, PURGING, SUPERSEDED, UNDOING, UNDONE
-from recovery_settings import given
-from stopping import Stopped, failing_at
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
+from testkit.running.elsewhere import PLACES, quarantine_at
+from testkit.running.stopping import Stopped, failing_at
 
 CASE = recovery_cases(["torn_tail"])[0]
 STOPS = 400

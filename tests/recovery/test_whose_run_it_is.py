@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from command import kafkalog
-from compactable import compactable, compacted
-from elsewhere import PLACES, quarantine_at
-from every_byte import Originals
-from fixture_data import recovery_case, recovery_cases
 from kafkalog import RecoveryRefused, UsageError
 from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import purge, recover, runs, undo
 from kafkalog.recovery.act.history import RunState
 from kafkalog.recovery.act.journal import JOURNAL
-from recovery_settings import given
-from stopping import Stopped, cut_short, failing_at
-from trees import copy_tree, first_difference, stamps
+from testkit.judging.every_byte import Originals
+from testkit.judging.trees import copy_tree, first_difference, stamps
+from testkit.made.compactable import compactable, compacted
+from testkit.recorded.fixture_data import recovery_case, recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
+from testkit.running.elsewhere import PLACES, quarantine_at
+from testkit.running.stopping import Stopped, cut_short, failing_at
 
 CASE = recovery_cases(["torn_tail"])[0]
 SETTINGS = ("--config", "segment.index.bytes=1536", "--config", "index.interval.bytes=256", "--at", "1700000100000")

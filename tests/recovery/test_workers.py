@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import broker_case, recovery_case
 from kafkalog.recovery import plan, recover
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts import workers
 from kafkalog.recovery.facts.workers import ProgressState, Workers, groups_of
-from recovery_settings import given
-from trees import contents, copy_tree, first_difference
+from testkit.judging.trees import contents, copy_tree, first_difference
+from testkit.recorded.fixture_data import broker_case, recovery_case
+from testkit.recorded.recovery_settings import given
+from testkit.running.command import kafkalog
 
 UNIQUE = re.compile(r"[0-9a-f]{32}")
 DIRECTORIES = [("4.1.1", "crash"), ("3.9.1", "torn"), ("2.8.2", "crash"), ("4.3.0", "txn")]
@@ -57,7 +57,7 @@ def test_what_is_done_is_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mode", ["kafka", "safe"])
 def test_every_case_with_several_directories(mode: str, tmp_path: Path) -> None:
     """Where the broker fails, its order decides which failure is told."""
-    from fixture_data import recovery_cases
+    from testkit.recorded.fixture_data import recovery_cases
 
     compared = failing = 0
     for number, case in enumerate(recovery_cases(["log_dir"])):

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from every_byte import Originals
-from fixture_data import recovery_cases
 from kafkalog import RecoveryRefused, StorageError
 from kafkalog.recovery import plan, recover
 from kafkalog.recovery.act import runner
-from recovery_settings import given
-from stopping import just_before
-from trees import copy_tree, stamps
+from testkit.judging.every_byte import Originals
+from testkit.judging.trees import copy_tree, stamps
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.recorded.recovery_settings import given
+from testkit.running.stopping import just_before
 
 CASE = recovery_cases(["torn_tail"])[0]
 

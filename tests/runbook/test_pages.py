@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kafkalog import plan, verify
-from pages import DOCS, commands_of, follow, scene_of
-from scenes import SCENES
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.made.scenes import SCENES
+from testkit.running.pages import DOCS, commands_of, follow, scene_of
 
 RUNBOOK = DOCS / "runbook"
 PAGES = sorted(path for path in RUNBOOK.glob("*.md") if path.name != "README.md")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers as directories
-from fixture_data import broker_case
 from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.server.broker import Server
 from kafkalog.server.error_codes import Code
-from raw_client import RawClient
-from serving import serving
+from testkit.recorded.broker_dirs import brokers as directories
+from testkit.recorded.fixture_data import broker_case
+from testkit.serving.raw_client import RawClient
+from testkit.serving.serving import serving
 
 CASE = broker_case("4.3.0", "metadata")
 PATH = directories("4.3.0/metadata")[0]

@@ -13,14 +13,14 @@ from typing import Any
 import confluent_kafka
 import pytest
 
-from broker_dirs import brokers, expected_offsets, expected_records
-from fixture_data import broker_case
 from kafkalog.server.broker import Complaints, Server, ServerOptions
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
-from raw_client import RawClient
-from self_signed import self_signed
-from serving import SECONDS, bootstrap, serving
+from testkit.recorded.broker_dirs import brokers, expected_offsets, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.serving.raw_client import RawClient
+from testkit.serving.self_signed import self_signed
+from testkit.serving.serving import SECONDS, bootstrap, serving
 
 TXN = brokers("4.3.0/txn")[0]
 CASE = broker_case("4.3.0", "txn")

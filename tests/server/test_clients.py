@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, expected_offsets, expected_records
-from fixture_data import broker_case
 from kafkalog import Log, LogConfig
 from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS
-from self_signed import self_signed
-from serving import CLIENTS, Given, Place, bootstrap, serving, subscribed
-from the_server import STOP_SECONDS, listening
+from testkit.recorded.broker_dirs import brokers, expected_offsets, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.serving.self_signed import self_signed
+from testkit.serving.serving import CLIENTS, Given, Place, bootstrap, serving, subscribed
+from testkit.serving.the_server import STOP_SECONDS, listening
 
 CASES = ("0.8.2.2/codecs", "0.10.2.2/segments", "2.8.2/txn", "2.8.2/codecs", "4.3.0/txn", "4.3.0/compact")
 # aiokafka refuses lz4 in messages of magic 0, whoever serves them.

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers, expected_records
-from fixture_data import broker_case
 from kafkalog.server.broker import Server
 from kafkalog.server.error_codes import Code
 from kafkalog.server.groups.consumer_group import ConsumerGroup, ConsumerMember, Wishes
-from raw_client import RawClient
-from serving import bootstrap, serving, subscribed
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.serving.raw_client import RawClient
+from testkit.serving.serving import bootstrap, serving, subscribed
 
 TXN = brokers("4.3.0/txn")[0]
 OLD = brokers("0.10.2.2/segments")[0]

@@ -13,7 +13,7 @@ from kafkalog.server.connection import Connection
 from kafkalog.server.deferring import Deferring
 from kafkalog.server.wire import Request
 from kafkalog.server.workers import Workers
-from raw_client import frame
+from testkit.serving.raw_client import frame
 
 
 def test_what_was_promised_for_who_has_left_is_forgotten() -> None:

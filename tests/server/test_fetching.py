@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-import damage
 import kafkalog
-from broker_dirs import brokers, expected_offsets, own_copy
-from fixture_data import broker_case
 from kafkalog.codec.scanner import scan
 from kafkalog.server.broker import ServerOptions
 from kafkalog.server.catalog import Catalog
 from kafkalog.server.error_codes import Code
 from kafkalog.server.served_log import ServedLog
-from raw_client import RawClient, fetching
-from serving import bootstrap, by_librdkafka, serving
+from testkit.made import damage
+from testkit.recorded.broker_dirs import brokers, expected_offsets, own_copy
+from testkit.recorded.fixture_data import broker_case
+from testkit.serving.raw_client import RawClient, fetching
+from testkit.serving.serving import bootstrap, by_librdkafka, serving
 
 TXN = brokers("4.3.0/txn")[0]
 QUICK = ServerOptions(refresh_seconds=0.05)

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers
 from kafkalog.cluster.groups.offsets import read_offsets
 from kafkalog.codec.errors import UsageError
 from kafkalog.log import open_all
@@ -21,8 +20,9 @@ from kafkalog.server.groups import group
 from kafkalog.server.groups.commits import CommitsFile
 from kafkalog.server.groups.coordinator import Coordinator
 from kafkalog.server.wire import Request
-from raw_client import RawClient, kind_of
-from serving import serving
+from testkit.recorded.broker_dirs import brokers
+from testkit.serving.raw_client import RawClient, kind_of
+from testkit.serving.serving import serving
 
 GROUPS = brokers("4.3.0/groups")[0]
 TXN = brokers("4.3.0/txn")[0]

@@ -11,17 +11,17 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from broker_dirs import brokers, expected_records
-from command import kafkalog as command
-from fixture_data import broker_case
 from kafkalog import Log, LogConfig, NewRecord, ProducerState
 from kafkalog.cluster.transactions.transactions import TransactionState
 from kafkalog.replay import ReplayOptions, ReplayPlan, plan_replay
 from kafkalog.replay.target import Target
 from kafkalog.server.broker import Server
 from kafkalog.server.catalog import Catalog
-from mock_cluster import consumed, made_in_a_mock, mock_cluster
-from raw_client import RawClient
+from testkit.kafka.mock_cluster import consumed, made_in_a_mock, mock_cluster
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
+from testkit.running.command import kafkalog as command
+from testkit.serving.raw_client import RawClient
 
 PRODUCER, OTHER = 7, 8
 

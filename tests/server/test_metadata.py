@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from broker_dirs import brokers
 from kafkalog.server.error_codes import Code
-from raw_client import RawClient
-from serving import serving
+from testkit.recorded.broker_dirs import brokers
+from testkit.serving.raw_client import RawClient
+from testkit.serving.serving import serving
 
 TXN = brokers("4.3.0/txn")[0]
 

@@ -11,16 +11,16 @@ from typing import Any
 import confluent_kafka.admin
 import pytest
 
-from answer_comparing import ASKED, Names, plausible
-from broker_dirs import brokers
-from command import kafkalog
 from kafkalog.codec.text import decode_uuid
 from kafkalog.server.broker import Server, ServerOptions
 from kafkalog.server.catalog import Catalog, Permitted
 from kafkalog.server.error_codes import Code
-from raw_client import RawClient, fetching, frame, kind_of
-from serving import serving
-from the_server import listening
+from testkit.kafka.answer_comparing import ASKED, Names, plausible
+from testkit.recorded.broker_dirs import brokers
+from testkit.running.command import kafkalog
+from testkit.serving.raw_client import RawClient, fetching, frame, kind_of
+from testkit.serving.serving import serving
+from testkit.serving.the_server import listening
 
 PATH = brokers("4.3.0/txn")[0]
 HIDDEN, SHOWN = "orders-20", "metrics-1"

@@ -14,7 +14,7 @@ from kafkalog.server.apis import Api, api, offered
 from kafkalog.server.error_codes import Code
 from kafkalog.server.handlers.refusals import READ_ONLY, refusal
 from kafkalog.server.wire import Request, encode_response
-from message_values import values
+from testkit.made.message_values import values
 
 REFUSED = [each for each in map(api, apis()) if each is not None and each.name not in SERVED]
 

@@ -16,17 +16,18 @@ import confluent_kafka
 import pyarrow.parquet as pq
 import pytest
 
-from broker_dirs import brokers, expected_records
-from command import kafkalog as command
-from fixture_data import broker_case, replica_roles, unpack_replicas
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log import open_all, open_partition
 from kafkalog.replay import ReplayOptions, plan_replay, replay
 from kafkalog.replay.groups import moved_offsets
 from kafkalog.replay.offset_map import OffsetMap, Run
+from kafkalog.replay.run import check_target
 from kafkalog.replay.target import Target, Written
-from mock_cluster import committed, consumed, made_in_a_mock, mock_cluster
+from testkit.kafka.mock_cluster import committed, consumed, made_in_a_mock, mock_cluster
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case, replica_roles, unpack_replicas
+from testkit.running.command import kafkalog as command
 
 CASES = ("2.8.2/groups", "4.1.1/txn", "4.1.1/groups")
 
@@ -156,8 +157,16 @@ def test_what_is_there_already_is_not_touched(tmp_path: Path) -> None:
         plan = plan_replay([broker], ReplayOptions())
         with pytest.raises(RecoveryRefused, match="records that this replay did not write"):
             replay(plan, bootstrap, str(tmp_path / "map.parquet"), ReplayOptions())
+        with pytest.raises(RecoveryRefused, match="or write behind them with --append"):
+            check_target(plan, bootstrap, ReplayOptions())
         assert [len(consumed(bootstrap, topic, 0)) for topic in topics] == [0] * (len(topics) - 1) + [1]
         assert list(tmp_path.iterdir()) == []
+        log = open_partition(broker / f"{topics[-1]}-0")
+        wanted = [each.value for each in log.records(isolation_level="read_committed")]
+        behind = ReplayOptions(append=True)
+        assert topics[-1] in check_target(plan, bootstrap, behind)
+        replay(plan, bootstrap, str(tmp_path / "map.parquet"), behind)
+        assert [each.value() for each in consumed(bootstrap, topics[-1], 0)] == [b"somebody's", *wanted]
 
 
 def test_a_map_that_is_somebody_elses_is_refused(tmp_path: Path) -> None:

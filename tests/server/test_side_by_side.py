@@ -8,17 +8,17 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
-from broker_dirs import brokers, expected_offsets, own_copy
-from command import kafkalog
-from fixture_data import broker_case
-from kafka_needed import kafka_needed
 from kafkalog import Log, LogConfig
 from kafkalog.words.outcome import Outcome
-from lock_holder import held
-from real_broker import RealBroker
-from serving import Given, Place, by_librdkafka, subscribed
-from the_server import STOP_SECONDS, listening
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.kafka.kafka_needed import kafka_needed
+from testkit.kafka.real_broker import RealBroker
+from testkit.recorded.broker_dirs import brokers, expected_offsets, own_copy
+from testkit.recorded.fixture_data import broker_case
+from testkit.running.command import kafkalog
+from testkit.running.lock_holder import held
+from testkit.serving.serving import Given, Place, by_librdkafka, subscribed
+from testkit.serving.the_server import STOP_SECONDS, listening
 
 CASE = "4.3.0/segments"
 

@@ -18,8 +18,8 @@ from kafkalog.server.catalog import Catalog
 from kafkalog.server.headers import Place
 from kafkalog.server.headers import places as real_places
 from kafkalog.server.waypoints import Waypoints, WaypointsOfFiles
-from raw_client import RawClient, fetching
-from serving import serving
+from testkit.serving.raw_client import RawClient, fetching
+from testkit.serving.serving import serving
 
 BATCHES = 5000
 EAGER, SLICE = 50, 400

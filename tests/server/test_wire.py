@@ -18,7 +18,7 @@ from kafkalog.server.answering import OFFERED
 from kafkalog.server.apis import API_VERSIONS, api
 from kafkalog.server.handlers.versions import api_versions
 from kafkalog.server.wire import SIZE, Request, RequestError, encode_response, parse_request
-from message_values import values
+from testkit.made.message_values import values
 
 KIND = {"Request": "request", "Response": "response"}
 

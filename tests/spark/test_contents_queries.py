@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 
-from broker_dirs import brokers, unpacked
 from kafkalog.spark.contents_schema import SCHEMAS
+from testkit.recorded.broker_dirs import brokers, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from reading_pairs import COLUMNS, LEVELS, Given, as_log, damaged_log, same
-from second_opinion import NO_END, answer
+from testkit.judging.second_opinion import NO_END, answer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

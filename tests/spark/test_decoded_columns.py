@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixture_data import expected_values, unpack_values
+from testkit.recorded.fixture_data import expected_values, unpack_values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

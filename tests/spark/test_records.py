@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from arrow_records import expected_rows, rows_of_table
-from broker_dirs import STOPPED, expected_records, unpacked
-from fixture_data import BrokerCase, broker_case
+from testkit.made.arrow_records import expected_rows, rows_of_table
+from testkit.recorded.broker_dirs import STOPPED, expected_records, unpacked
+from testkit.recorded.fixture_data import BrokerCase, broker_case
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession

@@ -14,7 +14,6 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql.datasource import DataSourceReader
 from pyspark.sql.types import StructType
 
-from broker_dirs import brokers, own_copy
 from kafkalog.codec import thresholds
 from kafkalog.codec.model import BATCH, BatchHeader
 from kafkalog.log import open_all, open_partition
@@ -24,6 +23,7 @@ from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogInputPartition, LogReader
 from kafkalog.spark.schema import SPARK_TYPES, Layout, arrow_schema, full_schema, layout_of
 from kafkalog.spark.source import KafkaLogSource
+from testkit.recorded.broker_dirs import brokers, own_copy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -13,8 +13,8 @@ from xml.etree import ElementTree
 import pytest
 
 import kafkalog
-from broker_dirs import brokers, expected_records
-from fixture_data import broker_case
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

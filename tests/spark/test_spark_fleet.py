@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import kafkalog
-from broker_dirs import brokers, own_copy
-from fixture_data import broker_case
 from kafkalog.codec.errors import UsageError
 from kafkalog.spark import recover_many, verify_many
-from trees import contents
+from testkit.judging.trees import contents
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.recorded.fixture_data import broker_case
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

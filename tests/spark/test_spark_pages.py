@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kafkalog
-from broker_dirs import brokers
-from fixture_data import broker_case
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import broker_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

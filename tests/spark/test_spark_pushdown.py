@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, InputPartition
 
-from broker_dirs import brokers
 from kafkalog.log import open_all
+from testkit.recorded.broker_dirs import brokers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 
-from broker_dirs import brokers, unpacked
-from tiny_s3 import BUCKET, KEY, SECRET, serving
+from testkit.recorded.broker_dirs import brokers, unpacked
+from testkit.serving.tiny_s3 import BUCKET, KEY, SECRET, serving
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import kafkalog
-from broker_dirs import brokers, own_copy, unpacked
 from kafkalog.log.disk.object_store import STORAGE_OPTIONS
 from kafkalog.spark.contents_schema import SCHEMAS
 from kafkalog.spark.write_options import _MEANT
-from tiny_s3 import KEY, SECRET, serving
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
+from testkit.serving.tiny_s3 import KEY, SECRET, serving
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

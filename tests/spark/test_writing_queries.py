@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 import kafkalog
-from arrow_records import expected_rows
-from broker_dirs import brokers, expected_records
-from fixture_data import broker_case
+from testkit.made.arrow_records import expected_rows
+from testkit.recorded.broker_dirs import brokers, expected_records
+from testkit.recorded.fixture_data import broker_case
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

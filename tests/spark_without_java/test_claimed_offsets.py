@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from batches import simple
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.findings import FindingCode
 from kafkalog.log.reading.slices import Damage, SliceReader
 from kafkalog.spark.discovery import plan_read
 from kafkalog.spark.options import parse_options
+from testkit.made.batches import simple
 
 
 def read(directory: Path, options: dict[str, str], *, tolerant: bool = True) -> tuple[list[int], list[str]]:

@@ -17,10 +17,7 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import IntegerType, LongType, StructType
 
-import batches
 import kafkalog
-from broker_dirs import brokers, own_copy, unpacked
-from fixture_data import broker_case
 from kafkalog.codec import thresholds
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding
@@ -29,6 +26,9 @@ from kafkalog.spark.contents_reader import ContentsReader
 from kafkalog.spark.contents_rows import arrow_batches
 from kafkalog.spark.contents_schema import SCHEMAS, chosen
 from kafkalog.spark.options import CONTENTS, RECORDS, parse_options
+from testkit.made import batches
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
+from testkit.recorded.fixture_data import broker_case
 
 Note = Callable[[str, int], None]
 Row = dict[str, Any]

@@ -15,13 +15,13 @@ import pytest
 from pyspark.sql.types import StructType
 
 import kafkalog
-from fixture_data import expected_values, unpack_values
 from kafkalog.codec import build_batch
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.spark.decoded import spark_type
 from kafkalog.spark.schema import arrow_schema
 from kafkalog.spark.source import KafkaLogSource
-from said_values import pylist, said, same
+from testkit.recorded.fixture_data import expected_values, unpack_values
+from testkit.recorded.said_values import pylist, said, same
 
 CONFLUENT = {"valueFormat": "confluent"}
 JSON = {"valueFormat": "json", "keyFormat": "json"}

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import DataSourceReader
 
-from broker_dirs import brokers, unpacked
 from kafkalog.codec.errors import KafkaLogError, StorageError, UsageError
 from kafkalog.spark.contents_reader import ContentsReader
 from kafkalog.spark.contents_schema import SCHEMAS
@@ -21,7 +20,8 @@ from kafkalog.spark.discovery import expand_paths
 from kafkalog.spark.options import RECORDS, parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import full_schema, layout_of
-from tiny_s3 import BUCKET, SECRET, TinyS3, serving
+from testkit.recorded.broker_dirs import brokers, unpacked
+from testkit.serving.tiny_s3 import BUCKET, SECRET, TinyS3, serving
 
 CASE = "4.1.1/segments"
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import kafkalog
-from command import kafkalog as command
 from kafkalog.inspect.top import top
 from kafkalog.server.catalog import Catalog
 from kafkalog.spark import followed
@@ -24,6 +23,7 @@ from kafkalog.spark.schema import Layout, full_schema, layout_of
 from kafkalog.spark.stream import LogStreamReader
 from kafkalog.spark.stream_options import parse_stream_options
 from reading_pairs import LEVELS, RandomLog, random_log
+from testkit.running.command import kafkalog as command
 
 READ_COMMITTED = LEVELS[1]
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
-from broker_dirs import brokers
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log import open_all
@@ -20,6 +19,7 @@ from kafkalog.spark.discovery import expand_paths, plan_read
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.planning import PartitionFacts, Piece, SegmentFacts, plan, target_bytes
 from kafkalog.spark.told import tell
+from testkit.recorded.broker_dirs import brokers
 
 
 def span(start: int, end: int, first_offset: int, next_offset: int) -> Span:

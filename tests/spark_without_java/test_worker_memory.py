@@ -6,11 +6,11 @@ import gc
 
 import pytest
 
-from broker_dirs import brokers
 from kafkalog.spark import worker_memory
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import full_schema, layout_of
+from testkit.recorded.broker_dirs import brokers
 
 
 @pytest.fixture

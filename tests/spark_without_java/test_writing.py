@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType, TimestampType
 
 import kafkalog
-from command import kafkalog as kafkalog_command
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.disk import fs
 from kafkalog.log.writing.column_partitions import partitions_of
@@ -34,6 +33,7 @@ from kafkalog.spark.turns import in_turn
 from kafkalog.spark.write_options import parse_write_options
 from kafkalog.spark.write_task import Prepared, write_task
 from kafkalog.spark.writer import LogArrowWriter, LogStreamArrowWriter
+from testkit.running.command import kafkalog as kafkalog_command
 
 SCHEMA = StructType().add("topic", StringType()).add("key", StringType()).add("value", StringType())
 WITH_PARTITION = StructType([*SCHEMA.fields]).add("partition", IntegerType())

@@ -49,7 +49,7 @@ def kinds_of(path: Path) -> Iterator[str]:
 
 def versions() -> list[str]:
     """Recorded versions, oldest first."""
-    from fixture_data import broker_cases
+    from testkit.recorded.fixture_data import broker_cases
 
     found = {case.path.parent.name.removeprefix("kafka-") for case in broker_cases()}
     return sorted(found, key=lambda name: ([int(part) for part in name.split("-")[0].split(".")], name))
@@ -59,8 +59,8 @@ def read_and_written(version: str) -> Counter[str]:
     """Files by kind, each of them decoded and encoded again to the same bytes."""
     import test_every_broker_file as again  # type: ignore[import-not-found]
 
-    from broker_dirs import brokers
-    from fixture_data import broker_cases
+    from testkit.recorded.broker_dirs import brokers
+    from testkit.recorded.fixture_data import broker_cases
 
     count: Counter[str] = Counter()
     for case in broker_cases():
@@ -75,8 +75,8 @@ def read_and_written(version: str) -> Counter[str]:
 
 def recovered(version: str) -> tuple[int, int, int]:
     """Logs of killed brokers that are as the version's own broker left them after ours, all of them, directories."""
-    from fixture_data import broker_cases
     from kafkalog.recovery import recover
+    from testkit.recorded.fixture_data import broker_cases
 
     same = total = directories = 0
     for case in broker_cases():

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import kafka_jars
+from testkit.kafka import kafka_jars
 
 TABLE = Path(__file__).resolve().parents[2] / "cluster" / "rules" / "schemas" / "config_defaults.json"
 RELEASES = {21: "3.9.1", 27: "4.1.0", 30: "4.3.0", 33: "4.4.0"}

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from construct import Container
 
-from broker_dirs import brokers
-from fixture_data import broker_cases
 from kafkalog.codec import LAYOUTS, build, names, parse, scan
 from kafkalog.codec.model import codec_label
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.trace import UNREAD, FieldSpan, Traced, read_spans
 from kafkalog.recovery.explain.text_fields import TEXT_FILES, text_spans
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import broker_cases
 
 SLOTS = {FileKind.OFFSET_INDEX: "offset_index", FileKind.TIME_INDEX: "time_index",
          FileKind.TRANSACTION_INDEX: "transaction_index"}  # fmt: skip

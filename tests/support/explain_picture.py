@@ -15,8 +15,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from command import kafkalog
-from fixture_data import recovery_case
+from testkit.recorded.fixture_data import recovery_case
+from testkit.running.command import kafkalog
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "explain.svg"
 WORDS = ("explain", "data/t-0/00000000000000000055.log", "--max-fields", "30")

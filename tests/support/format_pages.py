@@ -16,7 +16,6 @@ from typing import Any
 
 from construct import Container, Struct
 
-from broker_dirs import brokers
 from kafkalog.codec import BatchHeader, RecordBatch, decode_batch, derive, findings, scan
 from kafkalog.codec.batch_fields import BATCH_FIELDS, OF_RECORDS
 from kafkalog.codec.control import parse_control_key
@@ -40,6 +39,7 @@ from kafkalog.codec.model import Codec, ControlType
 from kafkalog.codec.published_spans import PublishedMessage
 from kafkalog.codec.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.whole import ENTRY, PRODUCER_SNAPSHOT, Sequence
+from testkit.recorded.broker_dirs import brokers
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = (*sorted((DOCS / "format").glob("*.md")), DOCS / "findings.md", DOCS / "spark-contents.md")

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
 
-from broker_dirs import brokers, own_copy, unpacked
-from command import kafkalog
 from kafkalog.cli.main import COMMANDS
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
+from testkit.running.command import kafkalog
 
 __all__ = ["FIXTURES", "GOLDEN", "made"]
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from hostile_vectors import FINE, MIB, vectors
 from kafkalog.codec import ControlType, FindingCode, FormatError, decode_batch, scan
 from kafkalog.codec.fetch_result import decode_message_set_send, decode_multi_message_set_send
 from kafkalog.codec.index_files import decode_producer_snapshot
@@ -26,6 +25,7 @@ from kafkalog.codec.text import (
     decode_offset_checkpoint,
     decode_partition_metadata,
 )
+from testkit.made.hostile_vectors import FINE, MIB, vectors
 
 ADDRESS_SPACE = 1 << 30
 HANGS = 10

@@ -19,11 +19,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import kafka_jars
 from kafkalog.codec.messages.field import Field
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.messages.published import schema_file
 from kafkalog.codec.messages.schema import message_of, parse_schema
+from testkit.kafka import kafka_jars
 
 SCHEMAS = kafka_jars.ROOT / "codec" / "messages" / "schemas"
 INDEX = SCHEMAS / "index.json"

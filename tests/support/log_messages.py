@@ -11,7 +11,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_jars import cache_directory
+from testkit.kafka.kafka_jars import cache_directory
 
 __all__ = ["COLUMNS", "PAGE", "Message", "has_message", "messages"]
 

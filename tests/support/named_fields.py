@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import fixture_data
 from kafkalog.codec import scan
 from kafkalog.codec.trace import FieldSpan, read_spans
 from kafkalog.codec.whole import ENTRY, PRODUCER_SNAPSHOT
 from kafkalog.recovery.explain import PartRole, explain
+from testkit.recorded import fixture_data
 
 CHANGES = ("flip", "splice")
 SUFFIXES = (".log", ".snapshot")

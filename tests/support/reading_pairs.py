@@ -24,9 +24,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-import damage
 import kafkalog
-from command import kafkalog as command
 from kafkalog.codec import Codec, Record, TimestampType, thresholds
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages
 from kafkalog.codec.errors import FormatError
@@ -36,7 +34,9 @@ from kafkalog.log.reading.consumer_view import TOLD
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import Layout
-from second_opinion import NO_END, Answer, Log, Row, answer, walked
+from testkit.judging.second_opinion import NO_END, Answer, Log, Row, answer, walked
+from testkit.made import damage
+from testkit.running.command import kafkalog as command
 
 LEVELS = ("read_uncommitted", "read_committed")
 TIME = 1_700_000_000_000

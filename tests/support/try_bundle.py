@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fixture_data import recovery_cases
-from trees import stamps
+from testkit.judging.trees import stamps
+from testkit.recorded.fixture_data import recovery_cases
 
 
 class Bundle:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker_dirs import STOPPED, unpacked
 from kafkalog.machine_code.levels import levels_here
+from testkit.recorded.broker_dirs import STOPPED, unpacked
 
 pytestmark = [pytest.mark.sweep]
 

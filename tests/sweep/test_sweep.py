@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from fixture_data import recovery_case
 from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import BATCH, MESSAGE_V0, BatchHeader
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.scanner import Scanner, scan
 from kafkalog.codec.source import BufferSource
 from kafkalog.recovery.damage.bit_repair import Neighbors, repair_batch
-from segments import KINDS, segment
+from testkit.made.segments import KINDS, segment
+from testkit.recorded.fixture_data import recovery_case
+from testkit.running.command import kafkalog
 
 SEED = int(os.environ.get("KAFKALOG_SWEEP_SEED", "1"))
 SHARE = 10 if os.environ.get("KAFKALOG_SWEEP") == "ci" else 1

@@ -14,14 +14,26 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkalog
-from broker_dirs import brokers
-from command import kafkalog as run
-from fixture_data import expected_values, unpack_values
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import Record, TimestampType
-from said_values import pylist, said, same
-from table_rows import DAY, FORMATS, START, add, iceberg, in_log, of_manifest, places, records, table, topic
+from testkit.judging.table_rows import (
+    DAY,
+    FORMATS,
+    START,
+    add,
+    iceberg,
+    in_log,
+    of_manifest,
+    places,
+    records,
+    table,
+    topic,
+)
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import expected_values, unpack_values
+from testkit.recorded.said_values import pylist, said, same
+from testkit.running.command import kafkalog as run
 
 every_format = pytest.mark.parametrize("format", FORMATS)
 parquet_first = pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 
 import exporter
 import kafkalog
-from table_rows import FORMATS, add, in_log, of_manifest, places, records, topic
+from testkit.judging.table_rows import FORMATS, add, in_log, of_manifest, places, records, topic
 
 every_format = pytest.mark.parametrize("format", FORMATS)
 

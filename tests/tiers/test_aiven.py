@@ -15,8 +15,6 @@ import pytest
 import zstandard
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import TIERED, tiered_case
 from kafkalog.codec.errors import FormatError
 from kafkalog.log.disk import remote as mounts
 from kafkalog.tiers.aiven.chunk_index import read_chunk_index
@@ -24,7 +22,9 @@ from kafkalog.tiers.aiven.layout import AivenTier
 from kafkalog.tiers.aiven.manifest import read_manifest
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
-from tiny_s3 import BUCKET, serving
+from testkit.recorded.fixture_data import TIERED, tiered_case
+from testkit.running.command import kafkalog as command
+from testkit.serving.tiny_s3 import BUCKET, serving
 
 CASE = tiered_case("aiven")
 KINDS = ("as-plain", "as-zstd-1", "as-aes", "as-both")

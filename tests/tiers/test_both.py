@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import TIERED_CASES, TieredCase, tiered_case
 from kafkalog.log import Partition
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.metadata import RemoteMetadata
 from kafkalog.tiers.reading import mounted
+from testkit.recorded.fixture_data import TIERED_CASES, TieredCase, tiered_case
+from testkit.running.command import kafkalog as command
 
 ISOLATION = ("read_uncommitted", "read_committed")
 Row = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]

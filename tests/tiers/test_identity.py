@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from fixture_data import tiered_case
 from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot
 from kafkalog.inspect.remote import inspect_remote
 from kafkalog.recovery.checks.remote import verify_remote
 from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
+from testkit.recorded.fixture_data import tiered_case
 
 
 def logs(root: Path, topic: str) -> list[Path]:

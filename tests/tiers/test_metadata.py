@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from fixture_data import tiered_case, tiered_volumes, unpack_tiered
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
 from kafkalog.tiers.segments import RemoteSegmentState
+from testkit.recorded.fixture_data import tiered_case, tiered_volumes, unpack_tiered
 
 STARTED, FINISHED = RemoteSegmentState.COPY_SEGMENT_STARTED, RemoteSegmentState.COPY_SEGMENT_FINISHED
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import kafkalog
-from command import kafkalog as command
-from fixture_data import tiered_case
 from kafkalog.log.disk import remote as mounts
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
-from many_segments import RECORDS, SEGMENTS, START, asked_for, many_segments
-from tiny_s3 import BUCKET, TinyS3, serving
+from testkit.made.many_segments import RECORDS, SEGMENTS, START, asked_for, many_segments
+from testkit.recorded.fixture_data import tiered_case
+from testkit.running.command import kafkalog as command
+from testkit.serving.tiny_s3 import BUCKET, TinyS3, serving
 
 
 @pytest.fixture(autouse=True)

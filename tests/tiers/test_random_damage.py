@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 import kafkalog
-from fixture_data import TieredCase, tiered_case
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata, encode_framed
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.inspect.remote import inspect_remote
 from kafkalog.recovery.checks.remote import verify_remote
 from kafkalog.tiers.reading import mounted
+from testkit.recorded.fixture_data import TieredCase, tiered_case
 
 VOLUMES = {"pair": "broker-1", "aiven": "broker"}
 """a recording of each layout, and the log directory that is read with it"""

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from fixture_data import TieredCase, tiered_case, tiered_volumes
 from kafkalog.spark.options import parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import full_schema, layout_of
 from kafkalog.tiers.reading import mounted
-from raw_client import RawClient
-from serving import bootstrap, by_librdkafka, serving
+from testkit.recorded.fixture_data import TieredCase, tiered_case, tiered_volumes
+from testkit.serving.raw_client import RawClient
+from testkit.serving.serving import bootstrap, by_librdkafka, serving
 
 ISOLATION = ("read_uncommitted", "read_committed")
 EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -4, -5, -6
@@ -125,7 +125,7 @@ def _plain(case: TieredCase) -> tuple[str, int]:
 
 
 def test_find_knows_them_too(tmp_path: Path) -> None:
-    from command import kafkalog as command
+    from testkit.running.command import kafkalog as command
 
     tiered_case("pair").unpack(tmp_path)
     words = ["--time", "earliest-local", "--time", "latest-tiered", "--time", "-5"]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import kafkalog
-from fixture_data import unpack_values
 from kafkalog.codec.model import Header
 from kafkalog.values.avro import AvroDecoder
 from kafkalog.values.decoding import ValueDecoder
@@ -21,6 +20,7 @@ from kafkalog.values.masking import masked
 from kafkalog.values.payloads import UndecodableError, framed, plain_text
 from kafkalog.values.protobuf import ProtobufDecoder
 from kafkalog.values.registry import Schema, SchemaReference, SchemaRegistry
+from testkit.recorded.fixture_data import unpack_values
 
 
 def zigzag(number: int) -> bytes:

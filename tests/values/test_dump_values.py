@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from command import kafkalog as run
-from fixture_data import expected_values, unpack_values
 from kafkalog.codec.findings import FindingCode
+from testkit.recorded.fixture_data import expected_values, unpack_values
+from testkit.running.command import kafkalog as run
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import kafkalog
-from command import kafkalog as run
-from fixture_data import expected_values, unpack_values
-from import_registry import ImportRegistry, RefusedError
 from kafkalog.values.export import import_calls
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry
+from testkit.kafka.import_registry import ImportRegistry, RefusedError
+from testkit.recorded.fixture_data import expected_values, unpack_values
+from testkit.running.command import kafkalog as run
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 import kafkalog
-from command import kafkalog as run
-from fixture_data import expected_values, unpack_values
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.values.export import import_calls, schema_records
 from kafkalog.values.registry import SchemaDeletion, SchemaReference
 from kafkalog.values.schema_log import SchemaLog
+from testkit.recorded.fixture_data import expected_values, unpack_values
+from testkit.running.command import kafkalog as run
 
 
 def key(kind: str, subject: str | None = None, **more: Any) -> bytes:

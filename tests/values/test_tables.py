@@ -16,12 +16,12 @@ import pytest
 import kafkalog
 import kafkalog.duckdb
 import kafkalog.polars
-from broker_dirs import brokers
-from fixture_data import unpack_values
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.writing.building import build_partitions
 from kafkalog.values.pushdown import Reach
-from said_values import pylist, said, same
+from testkit.recorded.broker_dirs import brokers
+from testkit.recorded.fixture_data import unpack_values
+from testkit.recorded.said_values import pylist, said, same
 
 TOPICS = ["references-cedar", "unions-zephyr", "plainjson-basil"]
 

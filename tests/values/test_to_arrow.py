@@ -11,14 +11,14 @@ import pyarrow as pa
 import pytest
 
 import kafkalog
-from fixture_data import expected_values, unpack_values
 from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.values import arrow_column
 from kafkalog.values.registry import Schema, SchemaRegistry
-from said_values import pylist, said, same
+from testkit.recorded.fixture_data import expected_values, unpack_values
+from testkit.recorded.said_values import pylist, said, same
 
 
 @pytest.fixture(scope="module")

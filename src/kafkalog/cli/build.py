@@ -10,6 +10,7 @@ import click
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import PARTITION, PARTITION_COUNT
+from kafkalog.cli.options.paths import partition_directories, settings_in
 from kafkalog.cli.output import LineWriter, remark
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
@@ -24,7 +25,11 @@ __all__ = ["command"]
 
 @click.command(name="build")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=str, readable=False))
-@click.option("--into", "target", required=True, metavar="DIR", help="Log directory to write the partitions into.")
+@click.option("--into", "targets", metavar="DIR", multiple=True, type=click.Path(path_type=str),
+              help="Log directory to write the partitions into; all those of a broker, or the directory they are in.",
+              )  # fmt: skip
+@click.option("--server-properties", metavar="FILE", type=click.Path(exists=True, dir_okay=False, readable=False),
+              help="The broker's server.properties: its log.dirs stand for --into.")  # fmt: skip
 @click.option("-t", "--topic", metavar="TOPIC", help="Topic of all records; overrides the topic column.")
 @click.option("-p", "--partition", type=PARTITION, help="Partition of all records [0 unless a column says].")
 @click.option("--partitions", type=PARTITION_COUNT, metavar="N",
@@ -47,7 +52,8 @@ __all__ = ["command"]
 @JSON
 def command(
     files: tuple[str, ...],
-    target: str,
+    targets: tuple[str, ...],
+    server_properties: str | None,
     topic: str | None,
     partition: int | None,
     partitions: int | None,
@@ -65,10 +71,13 @@ def command(
     FILE is a Parquet file, an Arrow file (.arrow, .feather) or stream (.arrows), or JSON lines (.jsonl) as dump --json
     prints them.  The column value is required; key, timestamp, headers, topic, partition and offset are optional.
     A record without a partition goes to partition 0.  With --partitions its key decides; records without a key are
-    spread round-robin.
+    spread round-robin.  Of a broker with several directories name all: what is there is appended to where it is, and a
+    new partition is made where the fewest are, as the broker does.
 
     Exit code 0 when all is well, 2 if --append added to partitions.
     """
+    if bool(targets) == (server_properties is not None):
+        raise UsageError("give either --into or --server-properties")
     if partitions is None and partitioner is not None:
         raise UsageError("--partitioner is the hash for --partitions, and needs it")
     with needed("build", "fast"):
@@ -78,7 +87,7 @@ def command(
     building = partial(
         build_partitions,
         chain.from_iterable(read_record_file(path, encoding=encoding) for path in files),
-        target,
+        targets or partition_directories(server_properties or "", settings_in(server_properties)),
         topic=topic,
         partition=partition,
         num_partitions=partitions,

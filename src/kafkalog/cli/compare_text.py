@@ -189,7 +189,7 @@ def _against(partition: PartitionComparison, copy: CopyReport, best: CopyReport)
             f"{subject} diverges: both have {until} in common, and after it {own}, "
             f"up to offset {copy.log_end_offset - 1}; Kafka would remove them to follow {other}.{read}"
         )
-        if copy.records_cut:
+        if copy.records_cut and not partition.topic.startswith("__"):  # what is internal goes with its own cluster
             yield f"They can be written under another name: {_replay_of(partition, copy, past.offset)}."
     elif copy.high_watermark is not None and copy.high_watermark > best.log_end_offset:
         yield (
@@ -233,7 +233,8 @@ def _replay_of(partition: PartitionComparison, copy: CopyReport, start: int) -> 
     topic = partition.topic
     return shell_line([
         "kafkalog", "replay", "--topic", topic, "--partition", str(partition.partition), "--start-offset", str(start),
-        "--rename", f"{topic}={topic}-lost", "--bootstrap-server", "HOST:PORT", os.path.dirname(copy.path) or ".",
+        "--rename", f"{topic}={topic}-lost", "--replication-factor", str(len(partition.copies)),
+        "--bootstrap-server", "HOST:PORT", os.path.dirname(copy.path) or ".",
     ])  # fmt: skip
 
 

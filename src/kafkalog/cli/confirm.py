@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import click
 
@@ -11,11 +12,15 @@ from kafkalog.codec.errors import RecoveryRefused
 __all__ = ["confirm"]
 
 
-def confirm(question: str) -> None:
-    """Ask on the terminal; `RecoveryRefused` where there is none, or where the answer is no."""
+def confirm(question: str, *, look: Callable[[], None] = lambda: None) -> None:
+    """Ask on the terminal; `RecoveryRefused` where there is none, or where the answer is no.
+
+    `look` is called before the question, to tell, or to refuse, what takes time to find out.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise RecoveryRefused(
             "Not a terminal, cannot ask for confirmation; nothing was changed. Pass --yes to proceed.", reason="confirm"
         )
+    look()
     if not click.confirm(question, default=False):
         raise RecoveryRefused("nothing was changed", reason="confirm")

@@ -24,6 +24,7 @@ from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
 from kafkalog.cluster.kraft.metadata_history import PartitionChange, partition_changes
 from kafkalog.cluster.kraft.metadata_json import partition_json, state_json
 from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
+from kafkalog.cluster.rules.access_control import named
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.configs import zookeeper_configs
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
@@ -187,8 +188,9 @@ def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
             for mechanism, users in shown["scram_credentials"].items() for user, each in users.items()
         ]),
         ("access control", ["resource", "name", "pattern", "principal", "host", "operation", "permission"], [
-            [each["resource_type"], each["resource_name"], each["pattern_type"], each["principal"], each["host"],
-             each["operation"], each["permission_type"]] for each in state.image.acls.values()
+            [named(each, "resource_type"), each["resource_name"], named(each, "pattern_type"), each["principal"],
+             each["host"], named(each, "operation"), named(each, "permission_type")]
+            for each in state.image.acls.values()
         ]),
     ):  # fmt: skip
         if found:

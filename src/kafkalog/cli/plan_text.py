@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
+from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.decide.choice import ranges_text
@@ -15,7 +16,7 @@ from kafkalog.recovery.decide.plan import BrokerForecast, PartitionPlan, Plan
 from kafkalog.recovery.decide.ways import Measured
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.advice import told
-from kafkalog.words.commands import NOTHING_GIVEN, Given
+from kafkalog.words.commands import NOTHING_GIVEN, Given, with_identity
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.order import natural_order
@@ -167,6 +168,9 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
         _write_apart(writer, plan)
         if plan.note_of_identity is not None:
             writer.write(escape_controls(plan.note_of_identity))
+            if plan.identity_in:
+                paths, words = with_identity(plan, given.words)
+                writer.write(escape_controls(f"  kafkalog recover {shell_line([*paths, *words])} --yes"))
         if plan.deleted is not None:
             writer.write(escape_controls(f"note: {plan.deleted}"))
         damage = sentence_of_damage_left(plan.choice.own)

@@ -169,8 +169,10 @@ def print_quorum(quorum: Quorum) -> None:
     with LineWriter() as writer:
         if quorum.in_force:
             writer.write("voters: " + ", ".join(map(voter_text, quorum.in_force)))
-        if quorum.missing:
-            writer.write("not given: " + ", ".join(map(voter_text, quorum.missing)))
+        for words, is_in_force in (("not given: ", True), ("were voters, and are not given: ", False)):
+            missing = [each for each in quorum.missing if each.is_in_force is is_in_force]
+            if missing:
+                writer.write(words + ", ".join(map(voter_text, missing)))
         for each in quorum.survivors:
             if each.log.refusal is not None:
                 writer.write(f"{escape_controls(each.log.root)}: {escape_controls(each.log.refusal)}")

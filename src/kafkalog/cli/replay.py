@@ -52,6 +52,8 @@ _INTERRUPTED = "interrupted; what is committed stays in the target, and the same
               help="Tells this replay from others in the target [derived from the paths].")  # fmt: skip
 @click.option("--replication-factor", metavar="N", type=Whole(1, 32_767),
               help="Replicas of the topics that are made [the cluster's default].")  # fmt: skip
+@click.option("--append", is_flag=True,
+              help="Write behind the records of others in topics that are there.")  # fmt: skip
 @click.option("--keep-retention", is_flag=True,
               help="Make topics with their old retention and compaction [nothing expires].")  # fmt: skip
 @click.option("--accept-loss", is_flag=True,
@@ -89,6 +91,7 @@ def command(
     prefix: str,
     identity: str | None,
     replication_factor: int | None,
+    append: bool,
     keep_retention: bool,
     accept_loss: bool,
     open_transactions: str,
@@ -119,7 +122,7 @@ def command(
     """
     properties_only_for(ctx)
     from kafkalog.replay.planning import ReplayOptions, plan_replay
-    from kafkalog.replay.run import replay
+    from kafkalog.replay.run import check_target, replay
 
     options = ReplayOptions(
         replica=replica,
@@ -141,6 +144,7 @@ def command(
         start_time=start_time,
         end_time=end_time,
         abort_open=open_transactions == "abort",
+        append=append,
     )
     plan = plan_replay(paths, options, jobs=job_count(None))
     report_findings((*plan.findings, *plan.damaged))
@@ -149,7 +153,12 @@ def command(
     _print_plan(plan, bootstrap_server, as_json=as_json)
     plan.refuse(options)
     if not yes:
-        confirm(f"Write this to {escape_controls(bootstrap_server)}?")
+
+        def look() -> None:
+            for name in check_target(plan, bootstrap_server, options):
+                remark(f"{name} is there already, and keeps its settings")
+
+        confirm(f"Write this to {escape_controls(bootstrap_server)}?", look=look)
     map_path = map_path or f"replay-{plan.identity}.parquet"
     with held_back(_INTERRUPTED) as check, ByteProgress("replaying", plan.size) as progress:
         result = replay(plan, bootstrap_server, map_path, options, on_bytes=progress.advance, check=check)
@@ -201,7 +210,7 @@ def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
             Column("there", if_any=True),
             "partitions",
             "of",
-            Column("bytes", Kind.BYTES),
+            Column("bytes of the logs", Kind.BYTES),
             Column("would expire", if_any=True),
             Column("compacted", if_any=True),
         ],
@@ -281,7 +290,7 @@ def _remarks(topic: PlannedTopic) -> list[str]:
             f"{name}={value}{' (the default: no value of its own is known)' * (name in settings.assumed)}"
             for name, value in settings.put_back.items()
         )
-        lines.append(f"made so that nothing expires; to put back later: {old}")
+        lines.append(f"if it is made, it is so that nothing expires; to put back later: {old}")
     if settings.left_out:
         lines.append(f"not taken over: {', '.join(settings.left_out)}")
     return lines

@@ -13,9 +13,11 @@ from kafkalog.cli.options.common import CONFIG, JSON
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
+from kafkalog.cli.output import remark
 from kafkalog.cli.settings import parse_settings
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
+from kafkalog.codec.names import DELETED, FileKind
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_all
@@ -69,6 +71,14 @@ def command(
         print_lines(each.as_dict() for each in found)
     else:
         _print(found, now)
+    logs = [each for log_dir in inventory.log_dirs for each in log_dir.partitions]
+    left = [path for each in logs if chosen.takes(each.topic, each.partition) for path in each.unfinished]
+    deleted = [path for path in left if path.endswith(f"{FileKind.LOG}{DELETED}")]
+    if deleted:
+        remark(
+            f"deleted before, and removed at the next start: {counted(len(deleted), 'segment')}, the first "
+            f"{deleted[0]}; `kafkalog undelete` lists them"
+        )
     findings = [*chosen.of_unreadable(inventory.all_unreadable), *(one for each in found for one in each.findings)]
     return finish(findings)
 

@@ -25,8 +25,9 @@ def seeks_past(findings: Iterable[Finding]) -> Iterator[str]:
             places[f"{name.topic}:{name.partition}", each.last_offset + 1] = None
     for place, offset in [*places][:_SHOWN]:
         yield (
-            f"consumers stop there; a group passes it with: kafka-consumer-groups.sh --bootstrap-server HOST:PORT "
-            f"--group GROUP --topic {shell_word(place)} --reset-offsets --to-offset {offset} --execute"
+            "consumers stop there; a group that stands there passes it with: kafka-consumer-groups.sh "
+            f"--bootstrap-server HOST:PORT --group GROUP --topic {shell_word(place)} --reset-offsets "
+            f"--to-offset {offset} --execute"
         )
     if len(places) > _SHOWN:
         yield f"and {len(places) - _SHOWN} more places where consumers stop"

@@ -61,8 +61,9 @@ def command(
 ) -> int:
     """Show what fills a log directory: records and bytes by topic, partition, key, producer or time.
 
-    Bytes are those of keys and values before compression; `ls` shows what files take.  The rate is that between the
-    first and the last record of a group.  A record of magic 0 has no time, and one without a producer id has -1.
+    Whole topics and partitions are sorted by what their log files take on the disk.  Bytes of keys, producers and times
+    are those of keys and values before compression.  The rate is that between the first and the last record of a
+    group.  A record of magic 0 has no time, and one without a producer id has -1.
 
     Exit code 0, 1 if damage ended the reading of a partition, 4 if something could not be read.
     """
@@ -95,6 +96,7 @@ def command(
                 "time": each.time,
                 "records": each.records,
                 "bytes": each.size,
+                "disk_bytes": each.disk_size,
                 "missed_bytes": found.missed_bytes,
                 "first_timestamp": each.first_timestamp,
                 "last_timestamp": each.last_timestamp,
@@ -103,18 +105,20 @@ def command(
             for each in found.groups
         )
     else:
-        title = f"{counted(found.records, 'record')}, {size_text(found.size)} of keys and values"
+        title = f"{counted(found.records, 'record')}, {size_text(found.size)} of keys and values before compression"
+        if found.disk_size is not None:
+            title += f", {size_text(found.disk_size)} of log files"
         if found.missed_bytes:
             title += f"; too many groups for memory, each figure may be too low by {size_text(found.missed_bytes)}"
         print_table(
             title,
             [Column("topic", if_any=True), Column("partition", if_any=True), Column("key", if_any=True, wraps=True),
              Column("producer id", if_any=True), Column("time", Kind.TIME, if_any=True), "records",
-             Column("bytes", Kind.BYTES), Column("share", drop=1), Column("records/min", drop=2),
-             Column("first", Kind.TIME, drop=4), Column("last", Kind.TIME, drop=3)],
+             Column("on disk", Kind.BYTES, if_any=True), Column("uncompressed", Kind.BYTES), Column("share", drop=1),
+             Column("records/min", drop=2), Column("first", Kind.TIME, drop=4), Column("last", Kind.TIME, drop=3)],
             [
-                [each.topic, each.partition, _shown(each.key), each.producer_id, each.time, each.records, each.size,
-                 f"{100 * each.size / found.size:.1f} %" if found.size else "",
+                [each.topic, each.partition, _shown(each.key), each.producer_id, each.time, each.records,
+                 each.disk_size, each.size, _share(each.size, found.size, each.disk_size, found.disk_size),
                  None if each.records_per_minute is None else f"{each.records_per_minute:.1f}",
                  each.first_timestamp, each.last_timestamp]
                 for each in found.groups
@@ -123,6 +127,12 @@ def command(
     for each in found.open_transactions:
         remark(each)
     return finish([*chosen.of_unreadable(inventory.all_unreadable), *found.findings])
+
+
+def _share(size: int, of: int, on_disk: int | None, of_disk: int | None) -> str:
+    """Of the disk, where that is known."""
+    part, whole = (size, of) if on_disk is None or of_disk is None else (on_disk, of_disk)
+    return f"{100 * part / whole:.1f} %" if whole else ""
 
 
 def _key(key: bytes | None) -> dict[str, object]:

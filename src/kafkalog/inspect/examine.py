@@ -238,6 +238,7 @@ def _kept(path: str, made: Plan) -> Planned:
         choice=made.choice,
         declined=made.declined,
         deleted=made.deleted,
+        identity_in=made.identity_in,
         asked_for=made.asked_for,
     )
 

@@ -122,6 +122,8 @@ class Planned:
     deleted: str | None = None
     asked_for: tuple[str, ...] = ()
     """partition directories, where the plan is for some alone"""
+    identity_in: tuple[str, ...] = ()
+    """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
 
     @property
     def is_choice(self) -> bool:

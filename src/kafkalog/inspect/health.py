@@ -19,7 +19,7 @@ from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike, real, unreadable
 from kafkalog.log.disk.pointer import findings_of_half_done
-from kafkalog.log.walk.behind_damage import BehindDamage, behind_first_damage, with_what_is_behind
+from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
@@ -140,11 +140,8 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
         for segment, base in zip(partition.segments, [*following, None], strict=False)
     )
     findings = [*partition.findings, *(found for each in segments for found in each.findings)]
-    behind = BehindDamage()
-    damage = behind_first_damage(partition.segments, findings, log_start=partition.log_start_offset)
-    if damage is not None:
-        finding, behind = damage
-        findings[findings.index(finding)] = with_what_is_behind(finding, behind)
+    told_of = tell_what_is_behind(findings, partition.segments, log_start=partition.log_start_offset)
+    behind = told_of or BehindDamage()
     findings += missing_from(partition, _missing(segments))
     local_start = None
     if log_dir is not None and partition.name is not None and partition.state is DirectoryState.LIVE:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -59,6 +59,8 @@ class Group:
     producer_id: int | None = None
     time: int | None = None
     """ms; where the hour or minute begins; None also for records without a timestamp"""
+    disk_size: int | None = None
+    """bytes of the log files; None where a group is not of whole partitions"""
 
     @property
     def records_per_minute(self) -> float | None:
@@ -81,6 +83,8 @@ class TopGroups:
     findings: Sequence[Finding]
     open_transactions: Sequence[str] = ()
     """where committed data ended before the end of its partition"""
+    disk_size: int | None = None
+    """bytes of the log files of all partitions; None where groups are not of whole partitions"""
 
 
 _COLUMN_OF = {
@@ -108,8 +112,9 @@ def top(
     """Group the records of partitions, and give the largest groups.
 
     `by` may name several, except hour and minute together; times are ms, the end exclusive, and records without one
-    are left out if either is given.  `order` is `bytes` or `records`; `most` None gives every group.  Damage ends the
-    reading of its partition, with a finding.  Raises `UsageError` for what makes no sense, `StorageError` for I/O.
+    are left out if either is given.  `order` is `bytes` or `records`; where groups are whole topics or partitions,
+    bytes are those of their log files.  `most` None gives every group.  Damage ends the reading of its partition, with
+    a finding.  Raises `UsageError` for what makes no sense, `StorageError` for I/O.
     """
     if not by or order not in ("bytes", "records") or {By.HOUR, By.MINUTE} <= set(by):
         raise UsageError("group by something, by the hour or by the minute, in order of bytes or records")
@@ -118,7 +123,10 @@ def top(
     findings: list[Finding] = []
     open_transactions: list[str] = []
     unit = "minute" if By.MINUTE in by else "hour"
+    disk_sizes: dict[tuple[str | None, int | None], int] = {}
     for partition in partitions:
+        place = partition.topic, partition.partition
+        disk_sizes[place] = disk_sizes.get(place, 0) + partition.size
         wanted = ["key", "value", "timestamp", *(["producerId"] if "producer" in names else [])]
         with partition.to_arrow(wanted, isolation_level=isolation_level, findings=findings, threads=threads) as reader:
             why = (reader.schema.metadata or {}).get(OPEN_TRANSACTION.encode())
@@ -126,7 +134,26 @@ def top(
                 open_transactions.append(f"{partition.name or partition.path}: {why.decode()}")
             for batch in reader:
                 counted.add(_facts(partition, batch, names, unit, start_time, end_time))
-    return replace(counted.result(order, most, findings), open_transactions=open_transactions)
+    is_whole = set(by) <= {By.TOPIC, By.PARTITION} and start_time is end_time is None
+    found = counted.result(order, None if is_whole else most, findings)
+    if is_whole:
+        found = _with_disk_sizes(found, disk_sizes, names, order, most)
+    return replace(found, open_transactions=open_transactions)
+
+
+def _with_disk_sizes(
+    found: TopGroups, sizes: Mapping[tuple[str | None, int | None], int], names: Sequence[str], order: str,
+    most: int | None,
+) -> TopGroups:  # fmt: skip
+    """Groups of whole topics or partitions with what their log files take, by which they are sorted."""
+    by_group: dict[tuple[str | None, int | None], int] = {}
+    for (topic, number), size in sizes.items():
+        key = topic, number if "partition" in names else None
+        by_group[key] = by_group.get(key, 0) + size
+    groups = [replace(each, disk_size=by_group.get((each.topic, each.partition), 0)) for each in found.groups]
+    if order == "bytes":
+        groups.sort(key=lambda each: each.disk_size or 0, reverse=True)
+    return replace(found, groups=groups[:most], disk_size=sum(sizes.values()))
 
 
 def _facts(

@@ -14,7 +14,7 @@ from kafkalog.recovery.decide.ways import RecoveryWay, WayName
 from kafkalog.words.order import natural_order
 from kafkalog.words.ways import needs_of
 
-__all__ = ["NOTHING_GIVEN", "Given", "PlannedFor", "commands_for", "paths_of"]
+__all__ = ["NOTHING_GIVEN", "Given", "PlannedFor", "commands_for", "paths_of", "with_identity"]
 
 
 class PlannedFor(Protocol):
@@ -27,6 +27,10 @@ class PlannedFor(Protocol):
     @property
     def asked_for(self) -> tuple[str, ...]:
         """Names of partition directories; none where the plan is for the whole log directory."""
+
+    @property
+    def identity_in(self) -> tuple[str, ...]:
+        """The broker's log directories, where this one has lost its `meta.properties`."""
 
     @property
     def choice(self) -> RecoveryChoice:
@@ -46,6 +50,7 @@ class Given:
 
 
 NOTHING_GIVEN: Given = Given()
+_META_PROPERTIES = "--meta-properties"
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
@@ -59,7 +64,17 @@ def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVE
         ]
     if way.how is None:
         return []
-    return [shell_line(["kafkalog", "recover", *paths_of(plan, given), *given.words, *needs_of(way), "--yes"])]
+    paths, words = paths_of(plan, given), list(given.words)
+    if paths == [plan.root] and way.way is not WayName.KAFKA:
+        paths, words = with_identity(plan, words)
+    return [shell_line(["kafkalog", "recover", *paths, *words, *needs_of(way), "--yes"])]
+
+
+def with_identity(plan: PlannedFor, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The paths and the options of a recovery of a log directory: a lost `meta.properties` comes from all of them."""
+    if not plan.identity_in:
+        return [plan.root], list(words)
+    return list(plan.identity_in), list(dict.fromkeys([*words, _META_PROPERTIES]))
 
 
 def _of_partition(plan: PlannedFor, given: Given, name: str) -> list[str]:

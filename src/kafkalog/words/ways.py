@@ -32,12 +32,15 @@ def needs_text(way: RecoveryWay) -> str:
 def with_needs(report: Mapping[str, Any]) -> dict[str, Any]:
     """What a plan reports, with `needs` in place of the values from which they follow."""
     best = report.get("recommended_way")
-    told = {name: value for name, value in report.items() if name != "recommended_way"}
+    needs = [] if best is None else needs_in(best)
+    if report.get("identity_in") and (best is None or best["way"] != "kafka"):
+        needs.append("--meta-properties")
+    told = {name: value for name, value in report.items() if name not in ("recommended_way", "identity_in")}
     told["ways"] = [_worded(way) for way in report["ways"]]
     told["partitions"] = [
         {**each, "ways": [_worded(way) for way in each["ways"]]} for each in report["partitions"]
     ]
-    return {**told, "recommended_needs": [] if best is None else needs_in(best)}
+    return {**told, "recommended_needs": needs}
 
 
 def _worded(way: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_oracle import KafkaOracle
-from nights import VERSION
-from real_broker import RealBroker
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.nights import VERSION
+from testkit.kafka.real_broker import RealBroker
 
 
 @pytest.fixture

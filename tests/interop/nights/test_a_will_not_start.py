@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_oracle import KafkaOracle
 from kafkalog import open_segment
-from nights import (
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.nights import (
     VERSION,
     mounted,
     newest_log,
@@ -27,7 +27,7 @@ from nights import (
     values_of,
     wait_for,
 )  # fmt: skip
-from real_broker import BrokerError, RealBroker
+from testkit.kafka.real_broker import BrokerError, RealBroker
 
 pytestmark = pytest.mark.interop
 COUNT, PARTITIONS = 600, 6

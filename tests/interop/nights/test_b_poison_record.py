@@ -8,12 +8,12 @@ from collections.abc import Callable
 import confluent_kafka
 import pytest
 
-import damage
-from kafka_oracle import OracleError
 from kafkalog import open_segment
-from nights import newest_log, produced, section, tools_of, values, values_of
-from pages import type_commands
-from real_broker import RealBroker
+from testkit.kafka.kafka_oracle import OracleError
+from testkit.kafka.nights import newest_log, produced, section, tools_of, values, values_of
+from testkit.kafka.real_broker import RealBroker
+from testkit.made import damage
+from testkit.running.pages import type_commands
 
 pytestmark = pytest.mark.interop
 COUNT = 300

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from command import kafkalog
-from kafka_oracle import KafkaOracle
-from nights import VERSION, produced, section, values, wait_for
-from pages import type_commands
-from real_cluster import RealCluster
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.nights import VERSION, produced, section, values, wait_for
+from testkit.kafka.real_cluster import RealCluster
+from testkit.running.command import kafkalog
+from testkit.running.pages import type_commands
 
 pytestmark = pytest.mark.interop
 BROKERS = (1, 2, 3)

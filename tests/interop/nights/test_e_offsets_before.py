@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import confluent_kafka
 import pytest
 
-from nights import produced, shell_lines, tools_of, type_page
-from real_broker import RealBroker
+from testkit.kafka.nights import produced, shell_lines, tools_of, type_page
+from testkit.kafka.real_broker import RealBroker
 
 pytestmark = pytest.mark.interop
 GROUP = "alive-68"

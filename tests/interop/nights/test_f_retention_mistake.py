@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_oracle import KafkaOracle
-from nights import VERSION, produced, shell_lines, tools_of, type_page, values, wait_for
-from real_cluster import RealCluster
+from testkit.kafka.kafka_oracle import KafkaOracle
+from testkit.kafka.nights import VERSION, produced, shell_lines, tools_of, type_page, values, wait_for
+from testkit.kafka.real_cluster import RealCluster
 
 pytestmark = pytest.mark.interop
 COUNT = 600

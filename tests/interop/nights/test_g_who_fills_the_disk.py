@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from nights import T0, produced, section, values
-from pages import Followed, type_commands
-from real_broker import RealBroker
+from testkit.kafka.nights import T0, produced, section, values
+from testkit.kafka.real_broker import RealBroker
+from testkit.running.pages import Followed, type_commands
 
 pytestmark = pytest.mark.interop
 MINUTE_MS = 60_000

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_oracle import Json
-from nights import VERSION, type_page
-from quorum_trials import Setting, Stage, Trial, run_trial
-from real_quorum import RealQuorum
+from testkit.kafka.kafka_oracle import Json
+from testkit.kafka.nights import VERSION, type_page
+from testkit.kafka.quorum_trials import Setting, Stage, Trial, run_trial
+from testkit.kafka.real_quorum import RealQuorum
 
 pytestmark = pytest.mark.interop
 ONE, TWO = Setting(VERSION, 1), Setting(VERSION, 2)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from command import kafkalog
 from kafkalog import open_segment
-from nights import newest_log, produced, values
-from real_broker import RealBroker
+from testkit.kafka.nights import newest_log, produced, values
+from testkit.kafka.real_broker import RealBroker
+from testkit.running.command import kafkalog
 
 pytestmark = pytest.mark.interop
 COUNT = 400

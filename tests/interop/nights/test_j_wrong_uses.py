@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from command import kafkalog
-from nights import mounted, produced, values, wait_for
-from real_broker import RealBroker
-from trees import first_difference, stamps
+from testkit.judging.trees import first_difference, stamps
+from testkit.kafka.nights import mounted, produced, values, wait_for
+from testkit.kafka.real_broker import RealBroker
+from testkit.running.command import kafkalog
 
 pytestmark = pytest.mark.interop
 COUNT = 200

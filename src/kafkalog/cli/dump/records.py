@@ -21,7 +21,7 @@ from kafkalog.log import Partition, RecordReader, Segment
 from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.log.reading.consumer_view import consumer_view
 from kafkalog.log.walk.batches import BatchReader
-from kafkalog.log.walk.behind_damage import behind_damage, with_what_is_behind
+from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.words.escapes import text_of
 
 __all__ = ["OfBatches", "Walk", "json_lines", "text_lines"]
@@ -124,9 +124,9 @@ class Walk:
         """Take over what was found; where damage ended the walk, with what comes after it."""
         found = list(reader.findings)
         if reader.damaged_at is not None and found and not self.everything:
-            segment, position = reader.damaged_at
-            behind = behind_damage(partition.segments, segment, position, log_start=partition.log_start_offset)
-            found[-1] = with_what_is_behind(found[-1], behind, "; --all shows them")
+            ended, start = found[-1:], partition.log_start_offset
+            tell_what_is_behind(ended, partition.segments, log_start=start, more="; --all shows them")
+            found[-1:] = ended
         self.findings.extend(found)
 
     def is_plain(self, bounds: Bounds) -> bool:

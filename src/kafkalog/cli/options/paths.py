@@ -7,7 +7,14 @@ from collections.abc import Mapping
 
 import click
 
-__all__ = ["PATHS", "SERVER_PROPERTIES", "log_directories", "properties_only_for", "settings_in"]
+__all__ = [
+    "PATHS",
+    "SERVER_PROPERTIES",
+    "log_directories",
+    "partition_directories",
+    "properties_only_for",
+    "settings_in",
+]
 
 _COMMAS = re.compile(r"\s*,\s*")
 
@@ -28,16 +35,28 @@ def settings_in(path: str | None) -> dict[str, str]:
 
 
 def log_directories(path: str, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """The directories in `log.dirs`, or else `log.dir`, and `metadata.log.dir`; split as Kafka's `Csv` splits them.
+    """The directories in `log.dirs`, or else `log.dir`, and `metadata.log.dir`.
 
     `path` is the file that they are from.  `UsageError` where it names none, or names them by a variable.
     """
+    metadata = settings.get("metadata.log.dir", "").strip()
+    return _usable(path, [*_partition_directories(settings), *([metadata] if metadata else [])])
+
+
+def partition_directories(path: str, settings: Mapping[str, str]) -> tuple[str, ...]:
+    """The directories of `log.dirs`, or `log.dir`, in which a broker makes partitions; errors as `log_directories`."""
+    return _usable(path, _partition_directories(settings))
+
+
+def _partition_directories(settings: Mapping[str, str]) -> list[str]:
+    """What `log.dirs`, or else `log.dir`, names; split as Kafka's `Csv` splits it."""
+    name = "log.dirs" if settings.get("log.dirs") is not None else "log.dir"
+    return [each for each in _COMMAS.split(settings.get(name, "").strip()) if each]
+
+
+def _usable(path: str, found: list[str]) -> tuple[str, ...]:
     from kafkalog.codec.errors import UsageError
 
-    name = "log.dirs" if settings.get("log.dirs") is not None else "log.dir"
-    found = [each for each in _COMMAS.split(settings.get(name, "").strip()) if each]
-    if metadata := settings.get("metadata.log.dir", "").strip():
-        found.append(metadata)
     if not found:
         raise UsageError(f"{path} names no log directory: it sets neither log.dirs nor log.dir; give PATH")
     if any("${" in each for each in found):

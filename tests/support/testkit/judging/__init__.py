@@ -1,0 +1,1 @@
+"""How what was made, read or changed is compared, counted and told the same."""

@@ -1,0 +1,54 @@
+"""How many records a directory holds that somebody could read, whatever became of its partitions' names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import kafkalog
+from kafkalog.codec.model import CONTROL_FLAG, BatchHeader
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
+from kafkalog.codec.rules import MAGICS
+from kafkalog.log.reading.records import RecordReader
+from testkit.recorded.fixture_data import recovery_families
+
+__all__ = ["FAMILIES", "readable_records", "strays"]
+
+FAMILIES = [name for name in recovery_families() if name not in ("bases", "crc_fixed")]
+"""Those of `crc_fixed` claim counts that their bytes do not hold, under a right checksum; headers are believed."""
+
+
+def readable_records(root: Path, strays_before: frozenset[str]) -> tuple[int, int]:
+    """Records that can be read anywhere in the live partitions, in those that recovery made strays, and in those that
+    were being moved here and have no other copy; copies once.
+
+    And how many of them a consumer passes over who reads in order, because higher ones come first.
+    """
+    count = hidden = 0
+    found = kafkalog.open(root).partitions
+    live = {(each.topic, each.partition) for each in found if each.state is DirectoryState.LIVE}
+    for partition in found:
+        is_new_stray = partition.state is DirectoryState.STRAY and Path(partition.path).name not in strays_before
+        is_only_copy = partition.state is DirectoryState.FUTURE and (partition.topic, partition.partition) not in live
+        counts = partition.state is DirectoryState.LIVE or is_new_stray or is_only_copy
+        if partition.topic == CLUSTER_METADATA_TOPIC or not counts:
+            continue
+        seen: set[tuple[int, int, int, int]] = set()
+        reached = partition.log_start_offset
+        for batch, records in RecordReader(partition, all_records=True).by_batch():
+            header = batch.header
+            control = isinstance(header, BatchHeader) and header.attributes & CONTROL_FLAG
+            misplaced = header.magic not in MAGICS or batch.last_offset < getattr(header, "base_offset", 0)
+            if misplaced:
+                continue
+            offsets = [each.offset for each in records if each.offset >= partition.log_start_offset]
+            copy = (min(offsets, default=-1), batch.last_offset, header.crc, batch.size)
+            if not control and copy not in seen:
+                count += len(offsets)
+                hidden += sum(offset < reached for offset in offsets)
+            seen.add(copy)
+            reached = max(reached, batch.last_offset + 1)
+    return count, hidden
+
+
+def strays(root: Path) -> frozenset[str]:
+    return frozenset(path.name for path in root.iterdir() if path.name.endswith("-stray"))

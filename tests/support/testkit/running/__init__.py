@@ -1,0 +1,1 @@
+"""Running commands, programs and tests."""

@@ -1,0 +1,1 @@
+"""Servers and raw clients that tests start and ask."""

@@ -1,0 +1,1 @@
+"""Spark in the versions and shapes that tests start."""
