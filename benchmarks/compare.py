@@ -44,7 +44,6 @@ CEILING = 0.85
 _AT_ONCE = 4 * MIB
 """decompressed in one call: what a processor's cache may still hold"""
 JAVA = "Java"
-ONE_THREAD = "one thread"
 
 
 class Suite:
@@ -140,21 +139,6 @@ class Suite:
         for name, one in peers.decompressors(shape.codec, most).items():
             runs[name] = timed(lambda one=one: [one(each) for each in payloads] and records)
         yield self._row(title, shape, log, runs, "records", goals=dict.fromkeys(list(runs)[1:], goal))
-
-    def both_cores(self, shape: Shape) -> Iterator[Row]:
-        """Two threads beside one."""
-        title = "decode to Arrow, two threads"
-        if self._leaves_out(title, shape):
-            return
-        directory, log = self.corpus(shape)
-        opened = open_partition(directory)
-        runs: dict[str, Run] = {
-            name: timed(
-                lambda threads=threads: sum(each.num_rows for each in opened.to_arrow(COLUMNS, threads=threads))
-            )
-            for name, threads in ((OURS, 2), (ONE_THREAD, 1))
-        }
-        yield self._row(title, shape, log, runs, "records", goals={ONE_THREAD: 1.8})
 
     def loop(self, shape: Shape) -> Iterator[Row]:
         """What most people begin with: a loop over records as objects."""
@@ -353,8 +337,6 @@ class Suite:
             yield from self.decode(shape, COPY_GOALS[shape.codec])
         for kind in KINDS:
             yield from self.decompress(Shape(writer=KAFKA, kind=kind, codec=Codec.SNAPPY), 1.0)
-        for codec in (Codec.NONE, *codecs):
-            yield from self.both_cores(Shape(writer=KAFKA, kind="json", codec=codec))
 
     def _others(self) -> Iterator[Row]:
         for shape in (

@@ -23,28 +23,31 @@ many bytes: so it adds no more than them to what is in use when most is."""
 _LARGE = 64 * KIB
 """Blocks from here on are rounded up to multiples of it, so that they may serve again; smaller ones are not kept."""
 
+_LONG_SECONDS = 0.1
+"""What takes somebody microseconds has taken longer: nobody is there any more."""
+
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 class _Pool:
-    """Memory of all threads.  What comes back may come at any moment, also in the middle of `take`, and never waits."""
+    """Memory of all threads.  What comes back may come at any moment, also in the middle of `take`, and never waits.
+
+    Whoever finds somebody else at it does without: in a forked child nobody might ever let go of it.
+    """
 
     def __init__(self) -> None:
-        self._free: list[Bytes] = []  # what one call does to it is atomic
-        self._taking = threading.Lock()
-
-    @property
-    def _bytes(self) -> int:
-        return sum(each.size for each in self._free.copy())
+        self._free: list[Bytes] = []
+        self._bytes = 0
+        self._guard = threading.Lock()
 
     def take(self, size: int) -> Bytes:
         """At least `size` bytes, and not much more."""
         memory = None
-        if self._taking.acquire(blocking=False):  # never waits: in a forked child nobody might let go of it
+        if self._guard.acquire(blocking=False):
             try:
                 memory = self._used_again(size)
             finally:
-                self._taking.release()
+                self._guard.release()
         return np.frombuffer(own_pages(size, is_filled=True), np.uint8) if memory is None else memory
 
     def _used_again(self, size: int) -> Bytes | None:
@@ -52,20 +55,30 @@ class _Pool:
         free = self._free
         for number in range(len(free) - 1, -1, -1):
             if size <= free[number].size <= 2 * size:
+                self._bytes -= free[number].size
                 return free.pop(number)
         dropped = 0
         while free and dropped < size and self._bytes > _UNFIT_BYTES:
+            self._bytes -= free[0].size
             dropped += free.pop(0).size
         return None
 
     def give_back(self, memory: Bytes) -> None:
         """Keep it for the next block, or let the system have it."""
-        if self._bytes + memory.size <= FREE_BYTES:
-            self._free.append(memory)
+        if self._guard.acquire(blocking=False):
+            try:
+                if self._bytes + memory.size <= FREE_BYTES:
+                    self._bytes += memory.size
+                    self._free.append(memory)
+            finally:
+                self._guard.release()
 
     def clear(self) -> None:
         """Let the system have what is free."""
-        self._free.clear()
+        if self._guard.acquire(timeout=_LONG_SECONDS):
+            free, self._free, self._bytes = self._free, [], 0
+            self._guard.release()
+            del free
 
 
 _pool = _Pool()

@@ -131,8 +131,8 @@ class Continuity:
         """of the segment, where that is known"""
         self.next_segment = next_segment
         """base offset of the segment after this one"""
-        self.last_offset: int | None = None
-        """of the batch before"""
+        self.last_offset = None if expected is None else expected - 1
+        """of the batch before, None if nobody knows"""
         self.leader_epoch = NO_PARTITION_LEADER_EPOCH
         """the highest so far"""
         self.expected = base_offset if begins and expected is None else expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, cast
 
 from kafkalog.codec.arguments import byte_view
@@ -14,9 +13,7 @@ __all__ = [
     "ReadsInto",
     "Source",
     "Window",
-    "lent",
     "next_data",
-    "prefers_reading",
     "reads_into",
     "used_end",
     "zeros_end",
@@ -51,25 +48,6 @@ class ReadsInto(Protocol):
 def reads_into(source: Source) -> ReadsInto | None:
     """The source as one that can fill memory; None if it cannot."""
     return cast(ReadsInto, source) if hasattr(source, "read_into") else None
-
-
-def lent(source: Source, position: int, length: int) -> AbstractContextManager[memoryview | None]:
-    """`length` bytes from `position` where they are, not to be touched after the context; None if they must be read.
-
-    Sources that can lend have a method of this name.
-    """
-    method = getattr(source, "lent", None)
-    found: AbstractContextManager[memoryview | None] = nullcontext() if method is None else method(position, length)
-    return found
-
-
-def prefers_reading(source: Source, position: int) -> bool:
-    """Whether reading a source from a position on, into memory that is used again, takes less time than `lent`.
-
-    Sources that know have a method of this name.
-    """
-    method = getattr(source, "prefers_reading", None)
-    return method is not None and bool(method(position))
 
 
 def next_data(source: Source, position: int, end: int) -> int:

@@ -44,7 +44,7 @@ class OpenLog:
     """The log file of a segment, open; closed with the last reference to it."""
 
     def __init__(self, path: str, on_close: Callable[[], None] = lambda: None) -> None:
-        self.source = FileSource(path, may_lend=False)
+        self.source = FileSource(path)
         self.path = path
         self.inode = self.source.identity
         self._finalizer = weakref.finalize(self, _close, self.source, on_close)
@@ -69,7 +69,7 @@ class OpenLog:
         """The offset index beside it, opened once; None if there is none."""
         if self._index is None and path is not None:
             try:
-                self._index = FileSource(path, may_lend=False)
+                self._index = FileSource(path)
             except StorageError:
                 return None
             weakref.finalize(self, self._index.close)

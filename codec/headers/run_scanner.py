@@ -7,7 +7,6 @@ batches as one run, whose headers are columns.  Needs numba and numpy; see `code
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
@@ -17,11 +16,11 @@ from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import HeaderColumn, empty_table
+from kafkalog.codec.kernels.tables import HeaderColumn, Table, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, RecordBatch
 from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source, lent, prefers_reading, reads_into
+from kafkalog.codec.source import Source, reads_into
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.message_runs import MessageRun
@@ -31,9 +30,8 @@ __all__ = ["RunScanner", "WindowDecoder"]
 _scan_batches = Kernel("scan_batches", "scan_batches")
 
 _SMALLEST_WINDOW, _LARGEST_WINDOW = 2 * MIB, 8 * MIB
-_LENT_WINDOW = 8 * MIB
 _WINDOW_BEHIND = 64 * KIB
-"""Bytes offered to a decoder at a time where the source lends them."""
+"""Bytes read, at least, behind what is likely to be wanted."""
 _MOST_PATIENCE = 31
 """Runs at most before a decoder that took little is asked again."""
 _BATCHES_OF_A_RUN = 8 * KIB
@@ -67,14 +65,13 @@ class RunScanner:
         """a window that was read and not taken whole, and where it begins: it need not be read again"""
         self._decoder: WindowDecoder | None = None
         self._runs_before_offer = self._patience = 0
-        self._lends = True
         self._reads_into = reads_into(source)
         self._with_message_runs = False
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
         self._limits = limits
         self._window_bytes = _SMALLEST_WINDOW
-        self._headers = empty_table(HeaderColumn, _BATCHES_OF_A_RUN + _UNALIKE)
+        self._headers: Table | None = None
         self.valid_bytes = position
         self.is_large_next = False
         """set where `not_decoded_by` gives None because a batch comes next that is larger than a window"""
@@ -89,17 +86,13 @@ class RunScanner:
         self._with_message_runs = True
         return cast("Iterator[BatchRun | MessageRun | RecordBatch]", self._walk())
 
-    def not_decoded_by(
-        self, decoder: WindowDecoder, *, keeps: bool = False
-    ) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
+    def not_decoded_by(self, decoder: WindowDecoder) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
         """What a decoder of windows leaves, which is offered them first; None where it has decoded something.
 
-        One that `keeps` windows gets none that is lent.
         So is None before a large batch is read, see `is_large_next`: what was decoded can be given out before.
         """
         self._with_message_runs = True
         self._decoder = decoder
-        self._lends = not keeps
         return self._walk()
 
     def _walk(self) -> Iterator[BatchRun | MessageRun | RecordBatch | None]:
@@ -110,6 +103,9 @@ class RunScanner:
                 yield from self._offered(self._decoder)
                 if self._rest is not None:
                     (window, start), self._rest = self._rest, None
+                if self.valid_bytes == self._end:
+                    self.stop = StopReason.END
+                    return
             position = self.valid_bytes
             at = position - start
             if at + self._wanted(window, at) > len(window) and start + len(window) < self._end:
@@ -153,15 +149,12 @@ class RunScanner:
             return
         while self._end - self.valid_bytes >= BATCH.size:
             position, self._rest = self.valid_bytes, None
-            size = self._size(_LENT_WINDOW, position)
-            lends = self._lends and not prefers_reading(self._source, position)
-            with lent(self._source, position, size) if lends else nullcontext() as part:
-                window = self._read(position) if part is None else part
-                size = len(window)
-                taken, enough = decoder(window, position)
-                if part is None and taken < size:
-                    self._rest = window, position
-                del window  # what is lent must not be held any longer
+            window = self._read(position)
+            size = len(window)
+            taken, enough = decoder(window, position)
+            if taken < size:
+                self._rest = window, position
+            del window  # its memory serves for the next one
             self.valid_bytes += taken
             if taken:
                 yield None
@@ -200,6 +193,8 @@ class RunScanner:
             rest = memoryview(window)[position - start : position - start + size]
             return message_run(rest, position, largest=self._limits.batch_bytes, check=self._check_crc)
         address = np.frombuffer(window, np.uint8).ctypes.data + (position - start)
+        if self._headers is None:  # which takes a megabyte, and is not needed where a decoder takes everything
+            self._headers = empty_table(HeaderColumn, _BATCHES_OF_A_RUN + _UNALIKE)
         found = _scan_batches(address, size, self._limits.batch_bytes, self._check_crc, self._headers)
         if found == 0:
             return None

@@ -32,7 +32,7 @@ from kafkalog.codec.model import (
     RecordBatch,
 )
 from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import BufferSource, Source, lent, prefers_reading, reads_into
+from kafkalog.codec.source import BufferSource, ReadsInto, Source, reads_into
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,11 +42,9 @@ __all__ = ["HeaderRun", "HeaderTable", "MemoryBudget"]
 _scan_batches = Kernel("scan_batches", "scan_batches")
 
 _WINDOW = 512 * KIB
-"""Bytes read at a time: few enough to be still near the processor when the checksum reads them."""
-_LENT_WINDOW = 8 * MIB
-"""Bytes examined at a time where the source lends them."""
+"""Bytes read at a time from a source that gives memory of its own."""
 _READ_WINDOW = 2 * MIB
-"""Bytes read at a time where that takes less time than lending."""
+"""Bytes read at a time into memory that is used again: few enough to be near the processor for the checksum."""
 _BATCHES_OF_A_RUN = 16 * KIB
 
 
@@ -73,6 +71,15 @@ class HeaderRun(BatchRun):
 
     def __init__(self, table: Table) -> None:
         super().__init__(table, b"", 0)
+
+    @classmethod
+    def of(cls, run: BatchRun) -> HeaderRun:
+        """The headers of a run, with positions in the file."""
+        if isinstance(run, HeaderRun):
+            return run
+        table = run.table.copy()
+        table[HeaderColumn.POSITION] += run.window_start
+        return cls(table)
 
     @property
     def positions(self) -> npt.NDArray[np.int64]:
@@ -182,9 +189,10 @@ class HeaderTable:
         count = 0
         scratch = empty_table(HeaderColumn, _WINDOW // BATCH.size)
         size = min(self.size, source.size)
-        memory = Block(_READ_WINDOW).buffer if prefers_reading(source, position) else None
+        filling = reads_into(source)
+        memory = Block(0 if filling is None else max(min(_READ_WINDOW, size - position), 0)).buffer
         while position < size:
-            found = _next_pieces(source, position, size, scratch, memory)
+            found = _next_pieces(source, filling, position, size, scratch, memory)
             if not found:
                 break
             pieces += found
@@ -197,22 +205,15 @@ class HeaderTable:
             yield HeaderRun(np.concatenate(pieces, axis=1))
 
 
-def _next_pieces(source: Source, position: int, end: int, scratch: Table, memory: memoryview | None) -> list[Table]:
-    """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound.
-
-    Where there is `memory`, bytes are read into it rather than lent.
-    """
-    filling = None if memory is None else reads_into(source)
-    if memory is not None and filling is not None:
+def _next_pieces(
+    source: Source, filling: ReadsInto | None, position: int, end: int, scratch: Table, memory: memoryview
+) -> list[Table]:
+    """The sound batches from a position on, of some of the bytes up to `end`; none if the first is not sound."""
+    if filling is not None:
         target = memory[: min(len(memory), end - position)]
         found = _pieces(target[: filling.read_into(position, target)], position, scratch)
-        return found or _pieces(_window(source, position, end), position, scratch)
-    with lent(source, position, min(_LENT_WINDOW, end - position)) as window:
-        # older messages are examined one by one, which takes longer than anything should be lent
-        is_v2 = window is not None and len(window) > MAGIC_POSITION and window[MAGIC_POSITION] == BATCH_MAGIC
-        found = _pieces(window, position, scratch) if window is not None and is_v2 else []
-    if found:
-        return found
+        if found:
+            return found
     return _pieces(_window(source, position, end), position, scratch)
 
 

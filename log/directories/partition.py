@@ -188,7 +188,7 @@ class Partition:
         codecs: Codecs = None,
         transactional: bool | None = None,
         batch_rows: int = 65_536,
-        batch_bytes: int = 16 * MIB,
+        batch_bytes: int = 8 * MIB,
         findings: list[Finding] | None = None,
         threads: int = 1,
         layout: str = "copy",

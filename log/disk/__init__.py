@@ -1,1 +1,1 @@
-"""Files of a log directory: opened and read without trust, lent as memory, changed, locked."""
+"""Files of a log directory: opened and read without trust, changed, locked."""

@@ -11,16 +11,13 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from kafkalog.codec.errors import LimitExceeded, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import MIB
-from kafkalog.log.disk.lending import lent
-from kafkalog.log.disk.lending_cost import reading_takes_less
-from kafkalog.log.disk.process import OwnProcess
 from kafkalog.log.disk.remote import RemoteEntry, RemoteFile, storage_of
 
 __all__ = [
@@ -128,12 +125,9 @@ class FileSource:
         *,
         held: int | None = None,
         on_close: Callable[[int], None] = os.close,
-        may_lend: bool = True,
     ) -> None:
         self.path = os.fspath(path)
         self._descriptor = -1
-        self._process = OwnProcess(self.path)
-        self._may_lend = may_lend
         self._on_close = on_close
         self._remote: RemoteFile | None = None
         storage = storage_of(self.path)
@@ -222,32 +216,13 @@ class FileSource:
             # nothing but a hole is left of what there is now; file systems without holes answer something else
             return max(position, min(end, self.size_now())) if error.errno == errno.ENXIO else position
 
-    def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
-        """`length` bytes from `position` where they are, for a short time, or None; see `lending`."""
-        # a lease is given back for parent and child at once
-        if self._remote is not None or not self._may_lend or not self._process.is_here:
-            return nullcontext()
-        return lent(self._descriptor, position, length)
-
-    def prefers_reading(self, position: int) -> bool:
-        """Whether `read_into` memory that is there takes less time than `lent`, see `lending_cost`."""
-        can_lend = self._remote is None and self._may_lend and self._process.is_here
-        return can_lend and reading_takes_less(self._descriptor, position)
-
     @classmethod
     def again(cls, held: int, path: str) -> Self:
-        """A file that is open as `held` once more, whatever became of its name.
-
-        What a lease is taken of is the opening, and two descriptors of one opening would give up each other's: where
-        the system does not open it again, nothing of it is lent.
-        """
+        """A file that is open as `held` once more, whatever became of its name."""
         try:
-            return cls(path, held=os.open(f"/proc/self/fd/{held}", _FLAGS & ~os.O_NOFOLLOW))
-        except OSError:
-            try:
-                return cls(path, held=os.dup(held), may_lend=False)
-            except OSError as error:
-                raise StorageError(error.errno, f"cannot open the file: {error.strerror}", path) from error
+            return cls(path, held=os.dup(held))
+        except OSError as error:
+            raise StorageError(error.errno, f"cannot open the file: {error.strerror}", path) from error
 
     def _unreadable(self, error: OSError, position: int) -> StorageError:
         return StorageError(error.errno, f"cannot read at byte {position}: {error.strerror}", self.path)

@@ -15,7 +15,6 @@ from collections.abc import Iterator
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.names import TEMPORARY
-from kafkalog.log.disk.lending import open_for_writing, withdrawn
 from kafkalog.log.disk.process import OwnProcess
 
 __all__ = [
@@ -71,7 +70,7 @@ class AppendFile:
         self._process = OwnProcess(path)
         flags = os.O_RDWR | _FLAGS | (os.O_CREAT | os.O_EXCL if create else 0)
         with _wrapped("create the file" if create else "open the file", path):
-            self._descriptor = os.open(path, flags, mode) if create else open_for_writing(path, flags)
+            self._descriptor = os.open(path, flags, mode)
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode) or (not create and status.st_nlink > 1):
             os.close(self._descriptor)
@@ -110,7 +109,7 @@ class AppendFile:
     def truncate(self, size: int) -> None:
         """Cut the content at `size`."""
         self._process.require()
-        with _wrapped("cut the file", self.path), withdrawn(self.path):
+        with _wrapped("cut the file", self.path):
             os.ftruncate(self._descriptor, size)
         self.size = self._reserved = size
 

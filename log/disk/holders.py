@@ -17,7 +17,6 @@ from kafkalog.codec.names import LOCK_FILE
 
 __all__ = [
     "TAKING",
-    "held_by_others",
     "held_by_us",
     "is_under_its_name",
     "note_given_back",
@@ -85,11 +84,6 @@ def is_under_its_name(descriptor: int, path: str) -> bool:
         return False
     opened = os.fstat(descriptor)
     return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
-
-
-def held_by_others(root: str) -> bool:
-    """Whether anybody but this process holds the lock of the log directory `root`; True if unknown."""
-    return told_held_by_others(root) is not False
 
 
 def told_held_by_others(root: str) -> bool | None:

@@ -189,7 +189,7 @@ class SliceReader:
         # what a filter leaves out is not decoded, so batches are not taken straight on then
         if not self._selection.takes_windows:
             return iter(scanner.all_runs())
-        return scanner.not_decoded_by(self._window, keeps=self._assembler.has_views)
+        return scanner.not_decoded_by(self._window)
 
     def _window(self, window: bytes | memoryview, position: int) -> tuple[int, bool]:
         """Take what a kernel decodes of a window, see `WindowDecoder`.  What it completes waits for `_taken`."""

@@ -26,23 +26,24 @@ from kafkalog.log.reading.in_order import InOrder
 from kafkalog.log.reading.readable import ReadablePartition
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 from kafkalog.log.walk.batch_filter import BatchFilter
-from kafkalog.log.walk.header_walk import Span, joined_spans
+from kafkalog.log.walk.header_walk import Span
 from kafkalog.log.walk.segment import Segment, index_of
+from kafkalog.log.walk.spans import likely_spans
 
 __all__ = ["OPEN_TRANSACTION", "partition_to_arrow"]
 
 OPEN_TRANSACTION = "open_transaction"
 """In the metadata of a reader's schema: what `RecordReader.open_transaction` says."""
 
-_PART_BYTES = 4 * MIB
+_PART_BYTES = 8 * MIB
 """How much of a segment a thread reads at a time, at most."""
 _BEHIND = 32 * KIB
 """Bytes behind the last batch that an index names below an offset, in which that offset is likely to come."""
-_SHARED_BYTES = 8 * MIB
+_SHARED_BYTES = 16 * MIB
 """What all threads together read at a time, and as much do they fill; the more threads, the less for each."""
 _LEAST_BYTES = MIB
 """What a thread reads at a time, at least: below, beginning takes longer than reading."""
-_WAITING_BYTES = 8 * MIB
+_WAITING_BYTES = 12 * MIB
 """Of Arrow batches that wait for whoever reads them."""
 _DEFAULT_ROWS, _MOST_ROWS = 65_536, 16 * 1024 * 1024
 """Of one Arrow batch, if nothing else is asked for, and whatever is asked for."""
@@ -63,7 +64,7 @@ def partition_to_arrow(
     isolation_level: str,
     batches: BatchFilter | None = None,
     batch_rows: int = _DEFAULT_ROWS,
-    batch_bytes: int = 16 * MIB,
+    batch_bytes: int = 8 * MIB,
     findings: list[Finding] | None = None,
     threads: int = 1,
     layout: str = COPY,
@@ -101,7 +102,7 @@ def partition_to_arrow(
     reading = _Reading(assembler, view, files, limits)
     if in_threads:
         every = min(_PART_BYTES, share)
-        parts = _parts(_slices(wanted, view, files, limits), every, files)
+        parts = _parts(_slices(wanted, view, files, limits), every, rows, files)
         pieces = reading.in_threads(parts, min(threads, work_bytes // every + 1), every)
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
@@ -158,29 +159,33 @@ def _slices(
         )  # fmt: skip
 
 
-def _parts(slices: Iterable[tuple[Segment, Slice]], every: int, files: HeldFiles) -> Iterator[Slice]:
-    """In pieces that threads can share, each cut off when it is its turn.
+def _parts(
+    slices: Iterable[tuple[Segment, Slice]], every: int, rows: int, files: HeldFiles
+) -> Iterator[tuple[Slice, Slice]]:
+    """Pieces that threads can share, each cut off when it is its turn, and the slice that each is of.
 
-    Headers say only where to cut and what should come there; what is wrong with them is for whoever reads to find.
+    The index and headers say only where to cut and what should come there; what is wrong with them is for whoever reads
+    to find.
     """
     next_offset = -1
     for segment, whole in slices:
-        for span in _spans(segment, whole, every, files):
+        for span in _spans(segment, whole, every, rows, files):
             start_offset = max(next_offset, whole.start_offset)
             if start_offset >= whole.end_offset:
                 return
             is_last = whole.is_last and span.end == whole.end
-            yield replace(
-                whole, start=span.start, end=span.end, start_offset=start_offset, is_last=is_last,
-                expected=None if span.start == whole.start else span.expected,
-            )  # fmt: skip
+            expected = None if span.start == whole.start else span.expected
+            part = replace(
+                whole, start=span.start, end=span.end, start_offset=start_offset, is_last=is_last, expected=expected
+            )
+            yield part, whole
             next_offset = max(next_offset, span.next_offset)
 
 
-def _spans(segment: Segment, whole: Slice, every: int, files: HeldFiles) -> Iterator[Span]:
+def _spans(segment: Segment, whole: Slice, every: int, rows: int, files: HeldFiles) -> Iterator[Span]:
     """All bytes of the slice, those included that the file has no longer: whoever reads says so."""
     last = Span(whole.start, whole.start, segment.base_offset, segment.base_offset, segment.base_offset)
-    for span in _spans_of_file(segment, whole, every, files):
+    for span in _spans_of_file(segment, whole, every, rows, files):
         if last.size:
             yield last
         last = span
@@ -188,7 +193,7 @@ def _spans(segment: Segment, whole: Slice, every: int, files: HeldFiles) -> Iter
         yield replace(last, end=whole.end)
 
 
-def _spans_of_file(segment: Segment, whole: Slice, every: int, files: HeldFiles) -> Iterator[Span]:
+def _spans_of_file(segment: Segment, whole: Slice, every: int, rows: int, files: HeldFiles) -> Iterator[Span]:
     with files.open(segment.path) as source:
         size = min(source.size, whole.end) - whole.start
         head = source.read(whole.start, BATCH.size)
@@ -199,9 +204,7 @@ def _spans_of_file(segment: Segment, whole: Slice, every: int, files: HeldFiles)
             if len(head) == BATCH.size and PLAIN.batch_header(head, 0).codec != Codec.NONE:
                 every //= _UNPACKED
             step = size // -(-size // every)
-            yield from joined_spans(
-                source, segment.base_offset, whole.start + size, step, position=whole.start, next_base=whole.next_base
-            )
+            yield from likely_spans(source, segment, whole.start, whole.start + size, step, rows, whole.next_base)
 
 
 class _End(NamedTuple):
@@ -228,6 +231,8 @@ class _Reading:
         self._files = files
         self._limits = limits
         self._idle: list[ArrowAssembler] = []
+        self._undivided: Slice | None = None
+        """one that was read to its end without regard to where it is cut"""
 
     def _reader(self, part: Slice, next_offset: int, assembler: ArrowAssembler) -> SliceReader:
         view = self._view
@@ -269,38 +274,74 @@ class _Reading:
             next_offset = reader.next_offset
             self._files.passed(part.path)
 
-    def in_threads(self, slices: Iterable[Slice], threads: int, every: int) -> Iterator[pa.RecordBatch | Damage]:
-        """The rows of slices that several threads read.
+    def in_threads(
+        self, parts: Iterable[tuple[Slice, Slice]], threads: int, every: int
+    ) -> Iterator[pa.RecordBatch | Damage]:
+        """The rows of slices that several threads read in parts.
 
-        A slice that began with another offset than the one it should is read again.
+        A part that began with another offset than the one it should is read again.  So is one with damage, together
+        with all that comes behind it in the slice: where to cut was a guess.
 
-        `every` is how large a slice is that holds no large batch, about.
+        `every` is how large a part is that holds no large batch, about.
         """
-        works = ((part, partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part in slices)
+        works = (
+            ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts
+        )
         next_offset, path, expected = -1, None, None
         with InOrder(works, threads, size_of=_held_bytes, room=_WAITING_BYTES) as under_way:
-            for part, pieces in under_way:
+            for (part, whole), pieces in under_way:
                 start_offset = max(next_offset, self._view.start_offset)
                 if start_offset >= part.end_offset:
                     return
+                if whole is self._undivided:
+                    _pass_over(pieces)
+                    continue
                 if path is not None and path != part.path:
                     self._files.passed(path)
                 path = part.path
                 if start_offset != part.start_offset or part.expected not in (None, expected):
-                    for _ in pieces:
-                        pass
-                    pieces = self._part(replace(part, expected=part.expected and expected), next_offset)
-                for piece in pieces:
+                    _pass_over(pieces)
+                    part = replace(part, expected=part.expected and expected)
+                    pieces = self._part(part, next_offset)
+                for piece in self._undamaged(pieces, part, whole):
                     if isinstance(piece, _End):
                         next_offset, expected = piece.next_offset, piece.expected
                     else:
                         yield piece
                     del piece
 
+    def _undamaged(
+        self, pieces: Iterable[pa.RecordBatch | Damage | _End], part: Slice, whole: Slice
+    ) -> Iterator[pa.RecordBatch | Damage | _End]:
+        """The pieces of a part; from damage on, those of the slice that it is a part of, read as one."""
+        damage: Damage | None = None
+        next_offset = -1
+        for piece in pieces:
+            if isinstance(piece, Damage) and not piece.goes_on and part.end < whole.end:
+                damage = piece
+            elif isinstance(piece, _End) and damage is not None:
+                next_offset = piece.next_offset
+            else:
+                yield piece
+            del piece
+        if damage is None:
+            return
+        self._undivided = whole
+        for piece in self._part(replace(part, end=whole.end, is_last=whole.is_last), next_offset):
+            was_told = isinstance(piece, Damage) and piece.goes_on and piece.start < damage.start
+            if not was_told:
+                yield piece
+            del piece
+
     def _in_thread(
         self, part: Slice, is_large: bool, await_turn: Callable[[], None]
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
         return self._part(part, await_turn=await_turn, is_large=is_large)
+
+
+def _pass_over(pieces: Iterable[object]) -> None:
+    for _ in pieces:
+        pass
 
 
 def _held_bytes(piece: pa.RecordBatch | Damage | _End) -> int:

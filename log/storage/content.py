@@ -7,10 +7,9 @@ see.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from kafkalog.codec.source import Source, lent, next_data, prefers_reading, reads_into
+from kafkalog.codec.source import Source, next_data, reads_into
 
 __all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Zeros", "join", "same_bytes"]
 
@@ -159,18 +158,6 @@ class ContentSource:
                 break
             start = behind
         return end
-
-    def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
-        """Read where the bytes are those of one file that lends them."""
-        if isinstance(self._only, Slice) and position + length <= self._size:
-            return lent(self._origin(self._only.origin), self._only.start + position, length)
-        return nullcontext()
-
-    def prefers_reading(self, position: int) -> bool:
-        """Whether `read_into` takes less time than `lent`, where the bytes are those of one file."""
-        return isinstance(self._only, Slice) and prefers_reading(
-            self._origin(self._only.origin), self._only.start + position
-        )
 
     def read_into(self, position: int, target: memoryview) -> int:
         """Fill `target` with the bytes from `position`; how many there were."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, MutableMapping
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 from kafkalog.codec.source import Source
@@ -219,14 +218,6 @@ class VirtualLog:
     def next_data(self, position: int, end: int) -> int:
         """The first position from `position` on that is in no hole."""
         return self._content.next_data(position, end)
-
-    def lent(self, position: int, length: int) -> AbstractContextManager[memoryview | None]:
-        """Read where the bytes are those of one file that lends them."""
-        return self._content.lent(position, length)
-
-    def prefers_reading(self, position: int) -> bool:
-        """Whether `read_into` takes less time than `lent`."""
-        return self._content.prefers_reading(position)
 
     def read_into(self, position: int, target: memoryview) -> int:
         """Fill `target` with the bytes from `position`; how many there were."""

@@ -1,34 +1,38 @@
 """Where a segment can be cut: positions at which batches begin, and the offsets that lie between them.
 
 The offset index names positions, and each is proved by a valid batch there; without a usable index the headers of all
-batches are walked over (`header_walk`).
+batches are walked over (`header_walk`).  Who can read on as if there were no cuts (`likely_spans`) needs no proof.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
 
-from kafkalog.codec.framing import BATCH_MAGIC
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.index_files import OFFSET_ENTRY, OffsetEntry
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
-from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader
 from kafkalog.codec.names import FileKind
+from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.walk.header_walk import Span, joined_spans, walk_headers
 from kafkalog.log.walk.segment import Segment
 
-__all__ = ["spans"]
+__all__ = ["likely_spans", "spans"]
 
 _PROBE_BYTES = 64 * KIB
 _TRIES = 4
 """Index entries examined for one cut before the index is given up."""
 _INDEX_BYTES = MIB
 """Read at once of an index; further entries are read one by one."""
+_MOST_INDEX_BYTES = 16 * MIB
+"""Of an index, as many as a broker's largest has by default and more."""
 _PAGE_BYTES = 4096
 """Read before it is known how many entries there are: most of what a live broker reserves holds none."""
 _NOTHING = OffsetEntry(0, 0)
@@ -49,6 +53,73 @@ def spans(segment: Segment, every: int, next_base: int | None = None, *, limits:
     starts = [(0, segment.base_offset), *cuts]
     ends = [*cuts, (size, next_offset)]
     return [Span(at, end, low, high, low) for (at, low), (end, high) in zip(starts, ends, strict=True)]
+
+
+def likely_spans(
+    source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None = None
+) -> Iterator[Span]:
+    """Spans from a batch at `position` on, each found when it is asked for, whose ends may be wrong where the index is.
+
+    They have about `step` bytes, or fewer so that they have no more than `rows` offsets.  The headers of a few batches
+    are read for each.  What the index does not tell is walked over (`joined_spans`).
+    """
+    offset = segment.base_offset
+    for cut, expected in _likely_cuts(source, segment, position, end, step, rows, next_base):
+        yield Span(position, cut, offset, expected, offset)
+        position, offset = cut, expected
+    yield from joined_spans(source, offset, end, step, position=position, next_base=next_base)
+
+
+def _likely_cuts(
+    source: FileSource, segment: Segment, position: int, end: int, step: int, rows: int, next_base: int | None
+) -> Iterator[tuple[int, int]]:
+    """Positions at which batches begin, and the offset that should come at each, as far as the index tells."""
+    import numpy as np
+
+    path = segment.files.get(FileKind.OFFSET_INDEX)
+    if path is None:
+        return
+    try:
+        with FileSource(path) as index:
+            entries = _Slots(index)
+            data = index.read(0, min(len(entries) * OFFSET_ENTRY.size, _MOST_INDEX_BYTES))
+    except StorageError:
+        return
+    table = np.frombuffer(data, ">i4", len(data) // OFFSET_ENTRY.size * 2).reshape(-1, 2).astype(np.int64)
+    last_offsets, positions = table[:, 0] + segment.base_offset, np.ascontiguousarray(table[:, 1])
+    offset = segment.base_offset
+    while end - position > step and len(table) > 1:
+        before = int(positions.searchsorted(position, "right"))
+        by_rows = int(last_offsets.searchsorted(offset + rows))
+        number = max(min(int(positions.searchsorted(position + step, "right")), by_rows) - 1, before, 1)
+        if number >= len(table):
+            return
+        two = [OffsetEntry(int(last_offsets[each]), int(positions[each])) for each in (number - 1, number)]
+        cut = _likely_cut(source, two[0], two[1], next_base)
+        if cut is None or not position < cut[0] < end:
+            return
+        yield cut
+        position, offset = cut
+
+
+def _likely_cut(
+    source: FileSource, before: OffsetEntry, entry: OffsetEntry, next_base: int | None
+) -> tuple[int, int] | None:
+    """Where a batch begins by an entry, whose offsets are not relative, and the offset that should come there."""
+    heads = [source.read(each.position, BATCH.size) for each in (before, entry)]
+    if any(len(head) < BATCH.size or head[MAGIC_POSITION] != BATCH_MAGIC for head in heads):
+        return None
+    first, second = (PLAIN.batch_header(head, 0) for head in heads)
+    if second.last_offset != entry.relative_offset or before.position >= entry.position:
+        return None
+    behind = before.position + LOG_OVERHEAD.size + first.batch_length
+    if behind == entry.position:
+        return behind, first.next_offset
+    size = entry.position - before.position
+    between = joined_spans(
+        source, first.base_offset, entry.position, size, position=before.position, next_base=next_base
+    )
+    return entry.position, max(span.next_offset for span in between)
 
 
 class _Slots(Sequence[OffsetEntry]):

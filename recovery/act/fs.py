@@ -19,7 +19,6 @@ from typing import Self
 
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.log.disk.lending import open_for_writing, withdrawn
 from kafkalog.recovery.act.descriptors import (
     DIRECTORY_FLAGS,
     extended_attributes,
@@ -336,26 +335,24 @@ class FileSystem:
         """Cut a file and flush it; `RecoveryRefused` if it is not the expected one any more."""
         with self._wrapped("cut the file", path):
             parent, name = self._at(path)
-            with withdrawn(name, directory=parent):
-                descriptor = open_for_writing(name, os.O_WRONLY | _FILE, directory=parent)
-                try:
-                    self._refuse_other(path, os.fstat(descriptor), expected)
-                    os.ftruncate(descriptor, size)
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+            descriptor = os.open(name, os.O_WRONLY | _FILE, dir_fd=parent)
+            try:
+                self._refuse_other(path, os.fstat(descriptor), expected)
+                os.ftruncate(descriptor, size)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def write_tail(self, path: str, position: int, pieces: Iterable[Piece], size: int) -> None:
         """Put `size` bytes after `position`, where the file then ends, and flush it."""
         with self._wrapped("write the file", path):
             parent, name = self._at(path)
-            with withdrawn(name, directory=parent):
-                descriptor = open_for_writing(name, os.O_WRONLY | _FILE, directory=parent)
-                try:
-                    os.ftruncate(descriptor, position)
-                    write_pieces(descriptor, position, pieces, size)
-                finally:
-                    os.close(descriptor)
+            descriptor = os.open(name, os.O_WRONLY | _FILE, dir_fd=parent)
+            try:
+                os.ftruncate(descriptor, position)
+                write_pieces(descriptor, position, pieces, size)
+            finally:
+                os.close(descriptor)
 
     def replace(self, path: str, target: str, expected: Facts | None = None) -> None:
         """Rename over a file; `RecoveryRefused` if that is not the expected one any more."""

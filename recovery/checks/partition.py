@@ -1,6 +1,6 @@
 """The checks of one partition directory: its log, records, indexes, snapshots and epochs.
 
-One walk over the batches feeds them all; where only headers matter, it goes by stretches of many batches.
+One walk over the batches feeds them all; it goes by stretches of many batches that continue each other.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
@@ -26,6 +26,7 @@ from kafkalog.codec.rules import Verdict
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
+from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.directory import Offsets
 from kafkalog.log.directories.missing_segments import missing_segments
@@ -44,7 +45,8 @@ from kafkalog.recovery.checks.report import PartitionReport
 from kafkalog.tiers.tiering import NO_TIERING, LocalStart, Tiering, tier_gap
 
 if TYPE_CHECKING:
-    from kafkalog.codec.headers.table import HeaderRun
+    from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["Beside", "header_tables", "verify_beside", "verify_partition"]
 
@@ -166,6 +168,7 @@ class _PartitionVerifier:
         self._repeat: RecordBatch | None = None
         """the batch that was seen last, if what it holds was there before"""
         self._repeats = Repeats()
+        self._records_of_runs: RecordsOfRuns | None = None
         self._deleted_batches = 0
         self._deleted_records = 0
 
@@ -284,17 +287,31 @@ class _PartitionVerifier:
         self._repeat = batch if not is_displaced and batch.last_offset < last_offset else None
         return max(last_offset, cursor.next_offset - 1 if is_displaced else batch.last_offset)
 
-    def _parts(self, segment: Segment, source: Source, cursor: Cursor) -> Iterator[HeaderRun | RecordBatch]:
-        """Stretches of batches of which only headers matter and that continue each other, and what lies between."""
-        table = None
-        if not self.deep and self.limits == DEFAULT_LIMITS and segment.base_offset < _LARGE_OFFSET:
-            table = self._tables.of(real(segment.path), source.size)
-        for run in () if table is None else table.runs(source, source.size):
-            for part in cursor.parts(run, gaps=False):
-                yield part if isinstance(part, RecordBatch) else cast("HeaderRun", part)
+    def _parts(self, segment: Segment, source: Source, cursor: Cursor) -> Iterator[BatchRun | RecordBatch]:
+        """Stretches of batches that continue each other, and what lies between; none where that is not worth it."""
+        if self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
+            return
+        for found in self._runs(segment, source):
+            yield from cursor.parts(found, gaps=False)
 
-    def _walked_run(self, run: HeaderRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
+    def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch]:
+        """With their records, if these are to be examined."""
+        if not self.deep:
+            table = self._tables.of(real(segment.path), source.size)
+            return () if table is None else table.runs(source, source.size)
+        if not kernel_is_worth_it(source.size):
+            return ()  # a scanner gives batches one by one
+        from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
+        from kafkalog.codec.headers.run_scanner import RunScanner
+
+        self._records_of_runs = self._records_of_runs or RecordsOfRuns(self.limits)
+        return RunScanner(source, limits=self.limits)
+
+    def _walked_run(self, found: BatchRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
         """The walk has come to batches that continue each other; gives the largest offset up to there."""
+        from kafkalog.codec.headers.table import HeaderRun
+
+        run, told = HeaderRun.of(found), len(self.report.findings)
         self._repeat = None
         self.report.batches += len(run)
         if self.on_read is not None:
@@ -310,6 +327,9 @@ class _PartitionVerifier:
         self._largest_epoch = max(self._largest_epoch, int(run["partition_leader_epoch"].max()))
         for number in self._epochs.disagreeing(run):
             self._epoch(run.v2_header(number), int(run.positions[number]), file)
+        if self._records_of_runs is not None:
+            self._records_of(found, self._records_of_runs, file)
+            self.report.findings[told:] = sorted(self.report.findings[told:], key=lambda each: each.position or 0)
         return max(last_offset, int(last_offsets[-1]))
 
     def _of_each(self, checks: list[_IndexCheck], step: Callable[[_IndexCheck], None]) -> None:
@@ -367,8 +387,19 @@ class _PartitionVerifier:
             self._largest_epoch = max(self._largest_epoch, header.partition_leader_epoch)
             self._epoch(header, batch.position, file)
             self._has_markers = self._has_markers or (header.is_control and header.has_producer_id)
-        if not self.deep:
-            return
+        if self.deep:
+            self._records(batch, file)
+
+    def _records_of(self, run: BatchRun, examined: RecordsOfRuns, file: str) -> None:
+        """Look into the batches of a run; those are opened one by one that are doubtful or reach below the log."""
+        below = int((run["base_offset"] < self.partition.log_start_offset).sum())
+        alone = [*range(below), *(below + number for number in examined.doubtful(run.part(below, len(run))))]
+        self.report.records += int(run["records_count"].sum() - run["records_count"][alone].sum())
+        for number in alone:
+            self._records(run.batch(number), file)
+
+    def _records(self, batch: RecordBatch, file: str) -> None:
+        header = batch.header
         decoded = decode_batch(batch, limits=self.limits)
         self.report.insides = max(self.report.insides, insides_of(decoded), key=lambda each: each.rank)
         self.report.records += len(decoded.records)
@@ -380,16 +411,8 @@ class _PartitionVerifier:
             largest = max(record.timestamp for record in decoded.records)
             if header.timestamp_type is TimestampType.CREATE_TIME and largest != header.max_timestamp:
                 detail = f"the header says {header.max_timestamp}, the records {largest}"
-                self.report.findings.append(
-                    Finding(
-                        FindingCode.MAX_TIMESTAMP_MISMATCH,
-                        Severity.WARNING,
-                        batch.position,
-                        header.base_offset,
-                        detail,
-                        file,
-                    )
-                )
+                code, offset = FindingCode.MAX_TIMESTAMP_MISMATCH, header.base_offset
+                self.report.findings.append(Finding(code, Severity.WARNING, batch.position, offset, detail, file))
 
     def _epoch(self, header: BatchHeader, position: int, file: str) -> None:
         expected = self._epochs.at(header.base_offset)
@@ -460,7 +483,7 @@ class _Epochs:
         found = bisect.bisect_right(self._starts, offset) - 1
         return None if found < 0 else self._entries[found].epoch
 
-    def disagreeing(self, run: HeaderRun) -> Iterator[int]:
+    def disagreeing(self, run: BatchRun) -> Iterator[int]:
         """Numbers of batches, their offsets increasing, that have a leader epoch which is neither that nor unknown."""
         offsets, epochs = run["base_offset"], run["partition_leader_epoch"]
         first = max(bisect.bisect_right(self._starts, int(offsets[0])) - 1, 0)

@@ -20,7 +20,6 @@ ALLOWED = {
     "recovery/act/lock.py": "the broker's lock, which is locked; of it a note of ours is read, of 64 bytes at most",
     "recovery/act/machine_id.py": "the name of the machine, which the kernel tells",
     "log/disk/holders.py": "the broker's lock, which is examined and never read, and the kernel's list of locks",
-    "log/disk/lending.py": "the kernel's list of mounts; the file itself was opened by `log/disk/files.py`",
     "src/kafkalog/machine_code/stored.py": "the program's own compiled code; a regular file of whom it may trust",
     "src/kafkalog/cli/main.py": "the null device, to write to where the reader of a pipe went away",
     "log/writing/record_files.py": "records that a user gives `build` to write, not a directory under examination",
@@ -57,3 +56,16 @@ def test_one_module_opens_what_is_read() -> None:
     assert set(modules) >= set(ALLOWED)
     assert [call for name, path in modules.items() if name not in ALLOWED for call in opening_calls(path)] == []
     assert all(opening_calls(modules[name]) for name in ALLOWED), "the search finds what it looks for"
+
+
+def test_no_file_is_mapped() -> None:
+    """A process that reads a mapped file ends where somebody else cuts it (ADR 23)."""
+    importing, mapped = [], []
+    for path in (path for room in ROOMS for path in (ROOT / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import) and any(name.name == "mmap" for name in node.names):
+                importing.append(path.name)
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("mmap.mmap", "mmap"):
+                mapped.append(ast.unparse(node.args[0]))
+    assert set(importing) == {"memory.py"}
+    assert set(mapped) == {"-1"}, "memory that belongs to no file"

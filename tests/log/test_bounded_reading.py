@@ -59,7 +59,6 @@ def test_what_is_not_wanted_is_not_read(
 
     monkeypatch.setattr(FileSource, "read", counting)
     monkeypatch.setattr(FileSource, "read_into", counting_into)
-    monkeypatch.setattr(FileSource, "prefers_reading", lambda _source, _position: True)  # what is lent nobody counts
     table = opened.to_arrow(["offset", "value"], threads=1, **bounds).read_all()
     low = bounds.get("start_offset", 30_050)
     high = bounds.get("end_offset", 31_070 if "end_timestamp" in bounds else RECORDS)

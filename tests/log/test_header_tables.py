@@ -1,4 +1,4 @@
-"""The headers of a log are the same whether its bytes are read into memory that is there, lent, or neither."""
+"""The headers of a log are the same whether its bytes are read into memory that is there or not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from kafkalog.codec.headers import table
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.source import Source, reads_into
 from kafkalog.log import open_all
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.content import Content, ContentSource, Slice
@@ -35,7 +35,7 @@ def contents(case_id: str) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("window", [100, 3_000, 1 << 20])
 @pytest.mark.parametrize("case_id", CASES)
-def test_reading_and_lending_give_the_same_headers(
+def test_reading_into_memory_gives_the_same_headers(
     case_id: str, window: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "00000000000000000000.log"
@@ -50,7 +50,7 @@ def test_reading_and_lending_give_the_same_headers(
             virtual = ContentSource(Content((Slice("log", 0, size),)), origins.__getitem__)
             for source in (file, virtual):
                 for reads in (True, False):
-                    monkeypatch.setattr(table, "prefers_reading", lambda *_, reads=reads: reads)
+                    monkeypatch.setattr(table, "reads_into", reads_into if reads else lambda _source: None)
                     runs = HeaderTable(size, MemoryBudget(0)).runs(source, size)
                     found = [(batch.position, batch.header) for run in runs for batch in run]
                     assert found == expected[: len(found)]

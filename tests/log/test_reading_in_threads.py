@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import struct
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ from kafkalog.log import open_all, open_partition
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading import to_arrow
 from kafkalog.log.reading.in_order import InOrder
+from kafkalog.log.walk.spans import likely_spans
 from testkit.made.arrow_records import expected_rows, rows_of_table
 from testkit.made.record_bytes import Fields, batch, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers, expected_records
@@ -97,6 +99,74 @@ def test_damage_anywhere_is_the_same_damage(tmp_path: Path) -> None:
         assert read(partition, 1, start_offset=low, end_offset=high) == read(
             partition, 3, start_offset=low, end_offset=high
         )
+
+
+def index_of(entries: Iterable[tuple[int, int]]) -> bytes:
+    return b"".join(struct.pack(">ii", *entry) for entry in entries)
+
+
+@pytest.mark.parametrize("layout", ["none", "true", "few", "foreign", "between", "random"])
+def test_what_an_index_says_changes_no_row_and_no_finding(layout: str, tmp_path: Path) -> None:
+    """It only says where to cut: gaps, offsets that go back, damage and torn ends are what they are without it."""
+    source = random.Random(layout)
+    cut = 0
+    for number in range(40):
+        bases, offset = [], 0
+        for _ in range(40):
+            offset += source.choice((0, 0, 0, 0, 3, 70, -5))
+            bases.append(max(offset, 0))
+            offset = max(offset, 0) + 5
+        batches = [some(base) for base in bases]
+        positions = [sum(map(len, batches[:at])) for at in range(len(batches))]
+        entries = [(base + 4, position) for base, position in zip(bases, positions, strict=True)][1:]
+        if layout == "few":
+            entries = sorted(source.sample(entries, 9), key=lambda entry: entry[1])[:7]
+        elif layout == "foreign":
+            entries = [(entry[0], position + 300) for entry, position in zip(entries, positions, strict=False)]
+        elif layout == "between":
+            entries = [(offset, position + source.choice((0, 0, 9))) for offset, position in entries]
+        elif layout == "random":
+            entries = [(source.randrange(300), source.randrange(9000)) for _ in entries]
+        data = bytearray(b"".join(batches))
+        if number % 4 == 1:
+            data[source.randrange(len(data))] ^= 1 << source.randrange(8)
+        elif number % 4 == 2:
+            del data[source.randrange(len(data)) :]
+        elif number % 4 == 3:
+            at = source.choice(positions)
+            data[at + 8 : at + 12] = struct.pack(">i", source.choice((300, 3000, 100_000)))
+        partition = log_of(tmp_path / str(number) / "t-0", {0: [bytes(data)]})
+        path = Path(partition.path) / f"{0:020}.index"
+        if layout != "none":
+            path.write_bytes(index_of(entries))
+        partition = open_partition(partition.path)
+        cut += sum(1 for _ in likely_spans(partition.segments[0].open(), partition.segments[0], 0, len(data), 700, 90))
+        low, high = sorted(source.sample(range(350), 2))
+        assert read(partition, 1) == read(partition, 3), number
+        assert read(partition, 1, start_offset=low, end_offset=high) == read(
+            partition, 3, start_offset=low, end_offset=high
+        ), number
+    assert cut > 300
+
+
+def test_a_log_inside_of_a_value_that_an_index_points_into_is_no_log(tmp_path: Path) -> None:
+    """What stands there is sound, in order, and has the offsets that the index says: only who reads all of it knows."""
+    inner = b"".join(some(base) for base in range(500, 800, 5))
+    record: list[Fields] = [(0, 0, 0, b"outer", inner, [])]
+    before = b"".join(some(base) for base in range(0, 100, 5))
+    outer = batch(payload(record), 1, base_offset=100)
+    behind = [some(base) for base in range(101, 400, 5)]
+    partition = log_of(tmp_path / "t-0", {0: [before, outer, *behind]})
+    inside = len(before) + outer.index(inner)
+    size = len(some(500))
+    entries = [(504 + 5 * at, inside + size * at) for at in range(60)]
+    (Path(partition.path) / f"{0:020}.index").write_bytes(index_of(entries))
+    partition = open_partition(partition.path)
+    one, three = read(partition, 1), read(partition, 3)
+    assert one == three
+    assert one[0].num_rows == 401
+    found = likely_spans(partition.segments[0].open(), partition.segments[0], 0, partition.size, 700, 10_000)
+    assert any(inside <= span.start < inside + len(inner) for span in found)
 
 
 def test_damage_is_raised_where_it_is_reached_and_no_thread_stays(tmp_path: Path) -> None:
@@ -242,8 +312,7 @@ def test_what_a_file_loses_while_it_is_read_is_missed(
     """Where it is the last one nothing follows, and what is left looks like the end of a log."""
     monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
     monkeypatch.setattr(to_arrow, "_WAITING_BYTES", 1)
-    for name in ("_LENT_WINDOW", "_SMALLEST_WINDOW"):
-        monkeypatch.setattr(run_scanner, name, 4096)
+    monkeypatch.setattr(run_scanner, "_SMALLEST_WINDOW", 4096)
     limits = Limits(read_window_bytes=2000)
     partition = log_of(tmp_path / "t-0", {0: [some(base) for base in range(0, 5000, 5)]})
     (segment,) = partition.segments

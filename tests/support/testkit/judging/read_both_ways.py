@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from kafkalog.codec import thresholds
 from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds
@@ -21,15 +19,6 @@ from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 
 SCHEMAS = {layout: record_schema(TYPES, layout) for layout in (COPY, VIEW)}
 Read = tuple[list[object], list[tuple[int, Finding]], int]
-
-
-def read_copied(
-    path: Path, *, tolerant: bool = False, low: int = 0, high: int = NO_END, bounds: Bounds | None = None
-) -> Read:
-    """As `read` by the kernels, where the system lends no files."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kafkalog.log.disk.files.lent", lambda *_: nullcontext())
-        return read(path, kernel=True, tolerant=tolerant, low=low, high=high, bounds=bounds)
 
 
 def read(

@@ -1,0 +1,64 @@
+"""The records of many batches examined by compiled code, which tells only which batches somebody has to open.
+
+Needs numba, numpy and pyarrow; see `codec.thresholds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafkalog.codec.columnar.run_decoder import RunDecoder
+from kafkalog.codec.columnar.schema import record_schema
+from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
+from kafkalog.codec.limits import MIB, Limits
+from kafkalog.codec.model import MICROSECONDS, TIMESTAMP_TYPE_FLAG
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.runs import BatchRun
+
+__all__ = ["RecordsOfRuns"]
+
+_ROWS, _BYTES = 64 * 1024, 4 * MIB
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+
+
+class RecordsOfRuns:
+    """Decodes the records of runs, of which it keeps nothing."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._decoder = RunDecoder(record_schema(["timestamp"]), None, None, limits, _ROWS, _BYTES)
+
+    def doubtful(self, run: BatchRun) -> Iterator[int]:
+        """Numbers of the batches, in order, that have a fault in a record or whose records are not as new as it says.
+
+        Of all others every record can be read.
+        """
+        begin = 0
+        for handed in self._decoder.decode_run(run, np.full(len(run), _LOWEST), _HIGHEST):
+            if handed is None:
+                yield from self._unlike(run, begin, self._decoder.reached)
+                begin = self._decoder.reached
+            else:
+                yield from self._unlike(run, begin, handed.start)
+                yield from handed
+                begin = handed.stop
+        yield from self._unlike(run, begin, len(run))
+
+    def _unlike(self, run: BatchRun, begin: int, end: int) -> Iterator[int]:
+        """Which of the batches from number `begin` up to `end`, whose records were decoded, have other timestamps."""
+        buffers, rows = self._decoder.builder.buffers, self._decoder.builder.rows
+        numbers = begin + np.flatnonzero(run["records_count"][begin:end])
+        if rows:
+            of_header = run["max_timestamp"][numbers]
+            is_alike = run["attributes"][numbers] & TIMESTAMP_TYPE_FLAG != 0
+            if buffers.count(Filled.TIMESTAMP_NULLS) == 0:
+                counts = run["records_count"][numbers]
+                times = buffers.view(ArrowBuffer.TIMESTAMP, np.int64, rows)
+                newest = np.maximum.reduceat(times, np.cumsum(counts) - counts)
+                is_alike |= newest // MICROSECONDS == of_header
+            # a null timestamp is a number that Arrow cannot hold
+            yield from numbers[~is_alike].tolist()
+        self._decoder.drop()
