@@ -47,9 +47,9 @@ def faulty(base: int, source: random.Random) -> bytes:
     """A batch with a checksum that is right, and something wrong in it."""
     match source.randrange(4):
         case 0:  # a value that is longer than its record
-            content = bytearray(payload([(0, 0, number, b"k", bytes(20), []) for number in range(5)]))
-            content[source.randrange(len(content))] = 0xFF
-            return batch(bytes(content), 5, base_offset=base, last_offset_delta=4)
+            spoilt = bytearray(payload([(0, 0, number, b"k", bytes(20), []) for number in range(5)]))
+            spoilt[source.randrange(len(spoilt))] = 0xFF
+            return batch(bytes(spoilt), 5, base_offset=base, last_offset_delta=4)
         case 1:  # more records than there are
             return batch(payload([(0, 0, 0, b"k", b"v", [])]), 5, base_offset=base, last_offset_delta=4)
         case 2:  # no record at all
