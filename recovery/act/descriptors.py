@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ctypes
 import errno
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from kafkalog.recovery.act.digest import BLOCK, Piece, without_zeros
 
 __all__ = [
-    "DIRECTORY_FLAGS", "extended_attributes", "is_kept_attribute", "make_directories", "mount_of", "ranges_with_data",
-    "read_all", "set_extended_attributes", "write_pieces",
+    "DIRECTORY_FLAGS", "extended_attributes", "flush_file_system", "is_kept_attribute", "make_directories", "mount_of",
+    "ranges_with_data", "read_all", "set_extended_attributes", "write_pieces",
 ]  # fmt: skip
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """How a directory is opened."""
+_FLUSHED_WHOLE = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
+"""ext2 to ext4, XFS, Btrfs, F2FS, tmpfs: a flush of all that they hold waits until it is on disk.
+
+Not so FUSE, and what lies on other file systems is asked for each file.
+"""
+_FIRST_THAT_REPORTS = 5, 8
+"""the first release of Linux in which `syncfs` reports what could not be written"""
+_BYTES_OF_STATFS = 256
 
 
 def ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -49,7 +59,7 @@ def read_all(descriptor: int, position: int, length: int) -> bytes:
 
 
 def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int) -> None:
-    """Write pieces, holes as holes, from `start` on; then the file ends `size` bytes behind it, and is flushed."""
+    """Write pieces, holes as holes, from `start` on; then the file ends `size` bytes behind it."""
     for position, data in pieces:
         for at, part in without_zeros(position, data):
             view = memoryview(part)
@@ -60,7 +70,26 @@ def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int
                     raise OSError(errno.EIO, "nothing was written")
                 written += count
     os.ftruncate(descriptor, start + size)
-    os.fsync(descriptor)
+
+
+def flush_file_system(descriptor: int) -> bool:
+    """Flush the whole file system that a descriptor is on, at once; `OSError` if something could not be written since
+    the descriptor was opened.
+
+    False where that would not be certain: nothing was done.
+    """
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if release is None or (int(release[1]), int(release[2])) < _FIRST_THAT_REPORTS:
+        return False
+    system = ctypes.CDLL(None, use_errno=True)
+    flush, examine = getattr(system, "syncfs", None), getattr(system, "fstatfs", None)
+    found = (ctypes.c_long * (_BYTES_OF_STATFS // ctypes.sizeof(ctypes.c_long)))()
+    if flush is None or examine is None or examine(descriptor, found) != 0 or found[0] not in _FLUSHED_WHOLE:
+        return False
+    if flush(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return True
 
 
 def mount_of(descriptor: int) -> str:

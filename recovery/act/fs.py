@@ -1,8 +1,8 @@
 """The only module of recovery that changes anything on disk: a dozen operations below one root.
 
 Every path is relative to the root and is reached component by component through directory descriptors that do not
-follow links, so that nothing swapped in meanwhile can lead elsewhere.  A failed fsync is never tried again: the caller
-must stop.
+follow links, so that nothing swapped in meanwhile can lead elsewhere.  What is changed is flushed at once or, within
+`flushed_together`, at its end.  A failed flush is never tried again: the caller must stop.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kafkalog.log.disk.lending import open_for_writing, withdrawn
 from kafkalog.recovery.act.descriptors import (
     DIRECTORY_FLAGS,
     extended_attributes,
+    flush_file_system,
     make_directories,
     mount_of,
     ranges_with_data,
@@ -40,6 +41,8 @@ PIECE = 1 << 20
 _MOST_DEPTH = 100
 _MOST_OPEN = 128
 """directories whose descriptors are kept; more than any one operation needs"""
+FEW = 16
+"""Files and directories that are flushed one by one sooner than the whole file system."""
 
 
 Owner = tuple[int, int, int]
@@ -89,6 +92,8 @@ class FileSystem:
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
         self._directories: OrderedDict[str, int] = OrderedDict()
+        self._unflushed: dict[str, None] | None = None
+        """paths of what is to be flushed together; None: each at once"""
         with self._wrapped("open the directory", ""):
             self._directories[""] = os.open(self.root, DIRECTORY_FLAGS)
         self.owner = os.fstat(self._directories[""])
@@ -136,6 +141,47 @@ class FileSystem:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @contextlib.contextmanager
+    def flushed_together(self) -> Iterator[None]:
+        """Within, nothing is flushed; at the end everything is that was changed, unless the caller has to stop."""
+        unflushed = self._unflushed = {}
+        is_over = True
+        try:
+            yield
+        except RecoveryRefused:
+            raise
+        except BaseException:
+            is_over = False
+            raise
+        finally:
+            self._unflushed = None
+            if is_over:
+                self._flush_all(unflushed)
+
+    def _flush_all(self, paths: Iterable[str]) -> None:
+        waiting = list(paths)
+        with self._wrapped("flush the files", ""):
+            if len(waiting) > FEW and flush_file_system(self._directory("")):
+                return
+        for path in waiting:
+            with self._wrapped("flush the file", path):
+                descriptor = self._open_any(path)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def _flush(self, descriptor: int, path: str) -> None:
+        if self._unflushed is None:
+            os.fsync(descriptor)
+        else:
+            self._unflushed[path] = None
+
+    def unsure(self, path: str) -> None:
+        """Flush a file or directory too, if it is there: who changed it may have been stopped before it was flushed."""
+        if self._unflushed is not None and self.status(path) is not None:
+            self._unflushed[path] = None
 
     def open_or_create(self, path: str, content: Callable[[], bytes]) -> tuple[int, bool]:
         """A descriptor of a file for reading and writing, and whether it was created; then it holds `content`."""
@@ -291,8 +337,9 @@ class FileSystem:
             try:
                 os.mkdir(name, mode, dir_fd=parent)
             except FileExistsError:
-                return
-            os.fsync(parent)
+                if self._unflushed is None:
+                    return
+            self._flush(parent, path.rpartition("/")[0])
 
     def write_new(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> None:
         """Create a file that is not there yet, of `size` bytes, and flush it; `sync_directory` makes its name durable.
@@ -309,6 +356,7 @@ class FileSystem:
                         os.fchown(descriptor, uid, gid)
                     os.fchmod(descriptor, mode)
                 write_pieces(descriptor, 0, pieces, size)
+                self._flush(descriptor, path)
             finally:
                 os.close(descriptor)
 
@@ -328,7 +376,7 @@ class FileSystem:
                 set_extended_attributes(descriptor, attributes.extended)
                 os.fchmod(descriptor, attributes.mode)
                 os.utime(descriptor, ns=(attributes.mtime_ns, attributes.mtime_ns))
-                os.fsync(descriptor)
+                self._flush(descriptor, path)
             finally:
                 os.close(descriptor)
 
@@ -341,7 +389,7 @@ class FileSystem:
                 try:
                     self._refuse_other(path, os.fstat(descriptor), expected)
                     os.ftruncate(descriptor, size)
-                    os.fsync(descriptor)
+                    self._flush(descriptor, path)
                 finally:
                     os.close(descriptor)
 
@@ -354,6 +402,7 @@ class FileSystem:
                 try:
                     os.ftruncate(descriptor, position)
                     write_pieces(descriptor, position, pieces, size)
+                    self._flush(descriptor, path)
                 finally:
                     os.close(descriptor)
 
@@ -384,6 +433,10 @@ class FileSystem:
             from_directory, name = self._at(path)
             to_directory, target_name = (other or self)._at(target)  # noqa: SLF001 - the same class
             os.rename(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+        waiting = (other or self)._unflushed  # noqa: SLF001
+        if waiting is not None and path in (self._unflushed or {}):  # a directory is never renamed while files wait
+            (self._unflushed or {}).pop(path)
+            waiting[target] = None
 
     def link(self, path: str, target: str, other: FileSystem) -> None:
         """Give a file a second name in another root."""
@@ -398,6 +451,7 @@ class FileSystem:
         with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
             parent, name = self._at(path)
             os.unlink(name, dir_fd=parent)
+            (self._unflushed or {}).pop(path, None)
 
     def remove_unseen(self, path: str, mtime_ns: int) -> None:
         """Remove a file and give its directory the time that it had before the file was there."""
@@ -412,11 +466,12 @@ class FileSystem:
             self._forget(path)
             parent, name = self._at(path)
             os.rmdir(name, dir_fd=parent)
+            (self._unflushed or {}).pop(path, None)
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
         with self._wrapped("flush the directory", path):
-            os.fsync(self._directory(path))
+            self._flush(self._directory(path), path)
 
     def set_mtime(self, path: str, mtime_ns: int) -> None:
         """Set the modification time of a file or directory."""
