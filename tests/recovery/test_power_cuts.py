@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,16 @@ from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog import RecoveryRefused
 from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.act import fs
+from kafkalog.recovery.act import fs, runner
 from lost_writes import Recorded, recording
 from recovery_settings import given
-from stopping import beside
+from stopping import Stopped, beside, disturbed, just_before
 from trees import contents, first_difference, stamps
 
 COPIES = 4
 """Partition directories that need the same: what is done to one does not wait for what is done to another."""
 EVERY_MOMENT = 10**9
+Cut = tuple[str, Path, dict[str, Any], Originals]
 FAMILIES = ("torn_tail", "bit_flip", "swap_files", "overflow", "segment_set", "clean_marker")
 
 
@@ -151,6 +152,40 @@ def test_a_power_cut_of_an_undo(
         assert first_difference(there(cut), before) == "", where
     assert tried > 3
     measured("states that a power cut of an undo may leave, taken back", tried)
+
+
+def cuts_after_a_stop(case: RecoveryCase, number: int, tmp_path: Path, patch: pytest.MonkeyPatch) -> Iterator[Cut]:
+    """Trees that a cut may leave of a run that was stopped before its n-th change and completed by the next process."""
+    shutil.rmtree(tmp_path / "world", ignore_errors=True)
+    shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+    root = world_of(case, tmp_path / "world")
+    before, originals = there(root), Originals(root)
+    with recording(tmp_path / "world", tmp_path / "copy", patch) as recorded:
+        patch.setattr(fs, "flush_file_system", lambda descriptor: False)  # else any flush is one of everything
+        assert disturbed(lambda: run(root, case), number, Stopped, patch)
+        stopped = len(recorded.moments)
+        complete(root, case)
+    recorded.moments = recorded.moments[stopped : stopped + 60]
+    for where, cut in states(recorded, 20, 2, case.id, tmp_path / "world"):
+        yield f"stopped before {number}, {where}", cut, before, originals
+
+
+@pytest.mark.parametrize("further", [(20,), pytest.param(range(60), marks=pytest.mark.sweep)])
+def test_a_power_cut_while_a_run_is_completed_that_was_stopped(
+    further: Iterable[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the stopped process had not flushed is flushed before anything relies on it."""
+    (case,) = (each for each in USUAL if each.family == "bit_flip")
+    begun: list[int] = []
+    forward: Any = runner.roll_forward
+    with just_before(0, lambda: None, monkeypatch) as count, monkeypatch.context() as patch:
+        patch.setattr(runner, "roll_forward", lambda *given: (begun.append(count[0]), forward(*given))[1])
+        run(world_of(case, tmp_path / "counted"), case)
+    for number in (begun[0] + each for each in further):
+        for where, cut, before, originals in cuts_after_a_stop(case, number, tmp_path, monkeypatch):
+            assert originals.missing(cut, beside(cut)) == [], where
+            take_back(cut)
+            assert first_difference(there(cut), before) == "", where
 
 
 def test_without_its_barriers_a_recovery_would_lose_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
