@@ -19,7 +19,7 @@ from fixture_data import RecoveryCase, recovery_cases, recovery_families
 from kafkalog import RecoveryRefused
 from kafkalog.log.disk.pointer import POINTER
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.act import fs, runner
+from kafkalog.recovery.act import apply, fs, runner
 from lost_writes import Recorded, recording
 from recovery_settings import given
 from stopping import Stopped, beside, disturbed, just_before
@@ -177,9 +177,14 @@ def test_a_power_cut_while_a_run_is_completed_that_was_stopped(
     """What the stopped process had not flushed is flushed before anything relies on it."""
     (case,) = (each for each in USUAL if each.family == "bit_flip")
     begun: list[int] = []
-    forward: Any = runner.roll_forward
+    forward: Any = apply.roll_forward
+
+    def noted(*given: Any) -> object:
+        begun.append(count[0])
+        return forward(*given)
+
     with just_before(0, lambda: None, monkeypatch) as count, monkeypatch.context() as patch:
-        patch.setattr(runner, "roll_forward", lambda *given: (begun.append(count[0]), forward(*given))[1])
+        patch.setattr(runner, "roll_forward", noted)
         run(world_of(case, tmp_path / "counted"), case)
     for number in (begun[0] + each for each in further):
         for where, cut, before, originals in cuts_after_a_stop(case, number, tmp_path, monkeypatch):
