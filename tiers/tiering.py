@@ -81,6 +81,12 @@ class Tiering:
     """of those topics, those of `SETTINGS_OF_TOPICS` that are set"""
     seen: frozenset[str] = frozenset()
     """topics of which only the logs themselves and the checkpoint say so"""
+    _is_likely: bool = field(init=False, repr=False, compare=False)
+    """Something in the log directory is there only where logs are tiered; found once, for as many logs as there are."""
+
+    def __post_init__(self) -> None:
+        likely = REMOTE_INDEX_CACHE in self.directories or 0 in self.log_starts.values()
+        object.__setattr__(self, "_is_likely", likely or any(map(_is_remote_metadata, self.directories)))
 
     def with_checkpoint(self, directories: Iterable[str], log_starts: Mapping[Key, int]) -> Tiering:
         """The same knowledge, with the names and the checkpoint of one log directory."""
@@ -130,8 +136,7 @@ class Tiering:
             return ()
         start = self.log_starts.get(key)
         has_cache = REMOTE_INDEX_CACHE in self.directories
-        is_likely = has_cache or 0 in self.log_starts.values() or any(map(_is_remote_metadata, self.directories))
-        if start is not None and start < begins and min(epochs, default=begins) <= start and (found or is_likely):
+        if start is not None and start < begins and min(epochs, default=begins) <= start and (found or self._is_likely):
             found.append(CHECKPOINT)
         if has_cache and not self.log_starts and not found and self.configured is None:
             found.append(CACHE)  # nothing tells which
@@ -153,9 +158,6 @@ class Tiering:
         return (gone, False) if is_under_way else ((reached, begins - 1), True)
 
 
-NO_TIERING = Tiering()
-
-
 def tier_gap(directory: str, found: LocalStart) -> Finding:
     """The finding that a tiered log has lost offsets between its tiers."""
     first, last = found.lost or (found.log_start, found.local_log_start - 1)
@@ -169,3 +171,6 @@ def tier_gap(directory: str, found: LocalStart) -> Finding:
 def _is_remote_metadata(directory: str) -> bool:
     name = parse_partition_directory(directory)
     return name is not None and name.topic == REMOTE_LOG_METADATA_TOPIC
+
+
+NO_TIERING = Tiering()

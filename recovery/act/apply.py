@@ -6,10 +6,12 @@ acted on, in either direction, and the refusal leaves every byte and every time 
 
 from __future__ import annotations
 
+import bisect
 import errno
 import stat
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
@@ -38,11 +40,29 @@ _SECTOR = 512
 
 @dataclass(frozen=True)
 class Located:
-    """A run that fits what is in the directory: its operations, and how many of them are done."""
+    """A run that fits what is in the directory: its operations, and which of them are done.
+
+    Done are those before `position`, and in some groups of places (`Script.group`) those before a position of their
+    own, which is further.
+    """
 
     journal: Journal
     script: Script
     position: int
+    further: Mapping[str, int] = field(default_factory=dict)
+
+    def state(self, place: Place) -> State:
+        """What is in a place."""
+        return self.script.timeline.at(place, self.further.get(self.script.group(place), self.position))
+
+    @property
+    def done(self) -> set[int]:
+        """Numbers of the operations that are done."""
+        last = max(self.further.values(), default=self.position)
+        partitions = self.script.partitions
+        further = {number for number in range(self.position, last)
+                   if number < self.further.get(partitions[number] or "", self.position)}  # fmt: skip
+        return set(range(self.position)) | further
 
 
 class _Looker:
@@ -126,7 +146,10 @@ class _Looker:
         return True
 
 
-def _overlap(spans: list[tuple[int, int]], others: list[tuple[int, int]]) -> list[tuple[int, int]]:
+_Spans = list[tuple[int, int]]
+
+
+def _overlap(spans: _Spans, others: _Spans) -> _Spans:
     both = [(max(low, first), min(high, last)) for low, high in spans for first, last in others]
     return [(low, high) for low, high in both if low <= high]
 
@@ -141,33 +164,77 @@ def locate(disks: Disks, journal: Journal, name: str, *, to_undo: bool = False) 
     script = describe(journal, f"{disks.quarantine.root}/{disks.run_id}/{name}")
     timeline = script.timeline
     looker = _Looker(disks, to_undo=to_undo, undoing=name == UNDOING)
-    done = len(script.operations)
-    possible = [(done, done)] if name == MANIFEST else [(0, done)]
+    end = len(script.operations)
+    marks = _Marks(script)
+    whole = [(end, end)] if name == MANIFEST else [(0, end)]
+    common = marks.of(whole)
+    possible: dict[str, _Spans] = {}
     for place in timeline.places():
-        spans = [(low, high) for low, high, state in timeline.spans(place) if _is_open(low, high, possible)
-                 and looker.fits(place, state)]  # fmt: skip
-        possible = _overlap(possible, spans)
-        if not possible:
+        group = script.group(place)
+        before = possible.get(group, whole)
+        spans = [(low, high) for low, high, state in timeline.spans(place) if _is_open(low, high, before)
+                 and _is_open(*marks.of([(low, high)])[0], common) and looker.fits(place, state)]  # fmt: skip
+        possible[group] = _overlap(before, spans)
+        common = _overlap(common, marks.of(possible[group]))
+        if not common:
             status = disks.at(place)[0].status(disks.at(place)[1])
             raise Unexpected(place, "is not there" if status is None else "was changed")
-    position = possible[-1][1] if to_undo else possible[0][0]
-    refuse_newcomers(disks, script, position)
-    return Located(journal, script, position)
+    first, last = marks.positions(common[-1][1] if to_undo else common[0][0])
+    further = {}
+    for group, found in possible.items():
+        here = _overlap(found, [(first, last)])
+        reached = here[-1][1] if to_undo else here[0][0]
+        if reached > first:
+            further[group] = reached
+    located = Located(journal, script, first, further)
+    refuse_newcomers(disks, located)
+    return located
 
 
-def _is_open(low: int, high: int, possible: list[tuple[int, int]]) -> bool:
+class _Marks:
+    """Positions before, between and after operations; those within a stretch, and around it, have one mark.
+
+    How far each directory by itself has come in a stretch, its mark does not tell.
+    """
+
+    def __init__(self, script: Script) -> None:
+        self._ranges = [(0, 0)]
+        for first, end in script.stretches:
+            if script.partitions[first] is None:
+                self._ranges.append((end, end))
+            else:
+                self._ranges[-1] = (self._ranges[-1][0], end)
+        self._firsts = [first for first, _last in self._ranges]
+
+    def of(self, spans: _Spans) -> _Spans:
+        """Spans of positions, in order, as spans of marks; those that meet in one mark are one."""
+        found: _Spans = []
+        for low, high in spans:
+            first, last = (bisect.bisect_right(self._firsts, each) - 1 for each in (low, high))
+            if found and first <= found[-1][1]:
+                found[-1] = (found[-1][0], last)
+            else:
+                found.append((first, last))
+        return found
+
+    def positions(self, mark: int) -> tuple[int, int]:
+        """The first and the last position that a mark stands for."""
+        return self._ranges[mark]
+
+
+def _is_open(low: int, high: int, possible: _Spans) -> bool:
     return any(low <= last and first <= high for first, last in possible)
 
 
-def refuse_newcomers(disks: Disks, script: Script, position: int) -> None:
+def refuse_newcomers(disks: Disks, located: Located) -> None:
     """Raise `Unexpected` if anything new is in the directories that the run touches."""
-    timeline = script.timeline
+    timeline = located.script.timeline
     for place in timeline.places():
-        if place.in_run or timeline.at(place, position) != A_DIRECTORY:
+        if place.in_run or located.state(place) != A_DIRECTORY:
             continue
         for name in disks.root.names(place.path):
             inside = Place(False, f"{place.path}/{name}")
-            known = timeline.knows(inside) and timeline.at(inside, position) != ABSENT
+            known = timeline.knows(inside) and located.state(inside) != ABSENT
             if not known and not name.endswith(disks.temporary("")):
                 raise Unexpected(inside, "was not there")
 
@@ -188,8 +255,10 @@ def roll_forward(
     journal, script = located.journal, located.script
     marker = _marker_begins(script, journal)
     withheld = None
-    for number in range(located.position, len(script.operations)):
-        if number == marker:
+    done = located.done
+    _flush_done(disks, located)
+    for wave in script.waves(frozenset(done)):
+        if wave[0] == marker:
             withheld = withhold_marker()
             if withheld is not None:
                 journal = replace(journal, steps=journal.steps[:-1])
@@ -197,11 +266,14 @@ def roll_forward(
                 script = describe(journal, disks.run_id)
                 break
         try:
-            script.operations[number].do(disks)
+            with _together(disks, script, wave):
+                for number in wave:
+                    script.operations[number].do(disks)
+                    done.add(number)
+                    on_step()
         except RecoveryRefused as refused:
-            _take_back_unless_changed(disks, journal, script, number, forget, refused)
+            _take_back_unless_changed(disks, _having_done(journal, script, done), forget, refused)
             raise
-        on_step()
     _remove_temporaries(disks, script)
     if withheld is None:  # else somebody else was here meanwhile
         _verify(disks, script)
@@ -210,25 +282,65 @@ def roll_forward(
     return journal, withheld
 
 
+def _having_done(journal: Journal, script: Script, done: set[int]) -> Located:
+    """A run of which these operations are done."""
+    for first, end in script.stretches:
+        here = [number for number in range(first, end) if number in done]
+        if len(here) < end - first:
+            return Located(journal, script, first, {script.partitions[number] or "": number + 1 for number in here})
+    return Located(journal, script, len(script.operations))
+
+
+@contextmanager
+def _together(disks: Disks, script: Script, wave: Sequence[int]) -> Iterator[None]:
+    """Flush at the end, at once, what a wave of operations changes; the directories that it moves files to are there
+    before it begins.
+    """
+    if len(wave) == 1:
+        yield
+        return
+    with disks.flushed_together():
+        for number in wave:
+            for place in script.operations[number].places():
+                if place.in_run:
+                    disks.make_parents(place)
+    with disks.flushed_together():
+        yield
+
+
+def _flush_done(disks: Disks, located: Located) -> None:
+    """Flush what was done last by somebody who was stopped, perhaps before it was on disk."""
+    done = located.done
+    if not done:
+        return
+    first = next(first for first, _end in reversed(located.script.stretches) if first <= max(done))
+    with disks.flushed_together():
+        disks.quarantine.unsure(disks.run_id)
+        for number in sorted(number for number in done if number >= first):
+            for place in located.script.operations[number].places():
+                for each in (place, place.parent):
+                    fs, path = disks.at(each)
+                    fs.unsure(path.rstrip("/"))
+
+
 def _take_back_unless_changed(
-    disks: Disks, journal: Journal, script: Script, done: int, forget: Callable[[], None], refused: RecoveryRefused
+    disks: Disks, located: Located, forget: Callable[[], None], refused: RecoveryRefused
 ) -> None:
     """Take back what a run has done that cannot go on, where nobody has changed that since.
 
     Else the run stays as it is: what somebody else wrote to a file that was cut must not be written over.
     """
     looker = _Looker(disks, to_undo=True, undoing=False)
-    timeline = script.timeline
-    touched = {place for operation in script.operations[:done] for place in operation.places()}
+    touched = {place for number in located.done for place in located.script.operations[number].places()}
     for place in sorted(touched):
-        if not looker.fits(place, timeline.at(place, done)):
+        if not looker.fits(place, located.state(place)):
             what = (
                 f"{refused}; and so was a file that this run had changed already, so what was done stays: all that was "
                 f"removed is in {disks.quarantine.root}/{disks.run_id}"
             )
             raise StorageError(errno.EBUSY, what, disks.full(place)) from refused
     finish_document(disks, JOURNAL, UNDOING)
-    _take_back(disks, Located(journal, script, done), UNDOING, forget)
+    _take_back(disks, located, UNDOING, forget)
     disks.quarantine.remove_tree(disks.run_id)
 
 
@@ -273,16 +385,21 @@ def roll_back(disks: Disks, located: Located, name: str, forget: Callable[[], No
 
 def _take_back(disks: Disks, located: Located, name: str, forget: Callable[[], None]) -> None:
     journal, script = located.journal, located.script
-    for operation in reversed(script.operations[: located.position]):
-        operation.take_back(disks)
+    _flush_done(disks, located)
+    for wave in script.waves(located.done, back=True):
+        with _together(disks, script, wave):
+            for number in wave:
+                script.operations[number].take_back(disks)
     _remove_temporaries(disks, script)
     if not journal.same_mount:
         _restore_directories(disks, journal)
     if name != CLOSING:
         finish_document(disks, name, CLOSING)
     forget()
-    for path, mtime_ns in sorted(journal.directories.items(), reverse=True):
-        disks.root.set_mtime(path, mtime_ns)
+    with disks.flushed_together():
+        for path, mtime_ns in sorted(journal.directories.items(), reverse=True):
+            disks.root.set_mtime(path, mtime_ns)
+            disks.root.sync_directory(path)
     finish_document(disks, CLOSING, UNDONE)
     for saved in (STAGED, FILES):
         disks.quarantine.remove_tree(f"{disks.run_id}/{saved}")

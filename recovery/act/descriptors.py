@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import base64
 import binascii
+import ctypes
 import errno
 import os
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
 
+from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.recovery.act.digest import BLOCK, Piece, without_zeros
 
 __all__ = [
-    "DIRECTORY_FLAGS", "extended_attributes", "is_kept_attribute", "make_directories", "mount_of", "ranges_with_data",
-    "read_all", "set_extended_attributes", "write_pieces",
+    "DIRECTORY_FLAGS", "FEW", "Flushing", "Wrapped", "extended_attributes", "flush_file_system", "is_kept_attribute",
+    "make_directories", "mount_of", "ranges_with_data", "read_all", "set_extended_attributes", "write_pieces",
 ]  # fmt: skip
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """How a directory is opened."""
+FEW = 16
+"""Files and directories that are flushed one by one sooner than the whole file system."""
+_FLUSHED_WHOLE = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
+"""ext2 to ext4, XFS, Btrfs, F2FS, tmpfs: a flush of all that they hold waits until it is on disk.
+
+Not so FUSE, and what lies on other file systems is asked for each file.
+"""
+_FIRST_THAT_REPORTS = 5, 8
+"""the first release of Linux in which `syncfs` reports what could not be written"""
+_BYTES_OF_STATFS = 256
 
 
 def ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -49,7 +65,7 @@ def read_all(descriptor: int, position: int, length: int) -> bytes:
 
 
 def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int) -> None:
-    """Write pieces, holes as holes, from `start` on; then the file ends `size` bytes behind it, and is flushed."""
+    """Write pieces, holes as holes, from `start` on; then the file ends `size` bytes behind it."""
     for position, data in pieces:
         for at, part in without_zeros(position, data):
             view = memoryview(part)
@@ -60,7 +76,26 @@ def write_pieces(descriptor: int, start: int, pieces: Iterable[Piece], size: int
                     raise OSError(errno.EIO, "nothing was written")
                 written += count
     os.ftruncate(descriptor, start + size)
-    os.fsync(descriptor)
+
+
+def flush_file_system(descriptor: int) -> bool:
+    """Flush the whole file system that a descriptor is on, at once; `OSError` if something could not be written since
+    the descriptor was opened.
+
+    False where that would not be certain: nothing was done.
+    """
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if release is None or (int(release[1]), int(release[2])) < _FIRST_THAT_REPORTS:
+        return False
+    system = ctypes.CDLL(None, use_errno=True)
+    flush, examine = getattr(system, "syncfs", None), getattr(system, "fstatfs", None)
+    found = (ctypes.c_long * (_BYTES_OF_STATFS // ctypes.sizeof(ctypes.c_long)))()
+    if flush is None or examine is None or examine(descriptor, found) != 0 or found[0] not in _FLUSHED_WHOLE:
+        return False
+    if flush(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return True
 
 
 def mount_of(descriptor: int) -> str:
@@ -120,3 +155,89 @@ def make_directories(path: str) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class Wrapped:
+    """While something is done to a file, an error of the operating system is one that says so.
+
+    A class, because every look at a file is one of these.
+    """
+
+    __slots__ = ("_doing", "_path", "_root")
+
+    def __init__(self, root: str, doing: str, path: str) -> None:
+        self._root = root
+        self._doing = doing
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) and not isinstance(error, StorageError):
+            error.filename = os.path.join(self._root, self._path)
+            raise StorageError.wrap(error, f"cannot {self._doing}") from error
+
+
+class Flushing(ABC):
+    """A root below which what is changed is flushed at once or, within `flushed_together`, at its end."""
+
+    def __init__(self) -> None:
+        self._unflushed: dict[str, None] | None = None
+        """paths of what is to be flushed together; None: each at once"""
+
+    @abstractmethod
+    def _wrapped(self, doing: str, path: str) -> Wrapped: ...
+
+    @abstractmethod
+    def _directory(self, path: str) -> int: ...
+
+    @abstractmethod
+    def _open_any(self, path: str) -> int: ...
+
+    @abstractmethod
+    def status(self, path: str) -> os.stat_result | None:
+        """What is under a path; None if nothing is."""
+
+    @contextmanager
+    def flushed_together(self) -> Iterator[None]:
+        """Within, nothing is flushed; at the end everything is that was changed, unless the caller has to stop."""
+        unflushed = self._unflushed = {}
+        is_over = True
+        try:
+            yield
+        except RecoveryRefused:
+            raise
+        except BaseException:
+            is_over = False
+            raise
+        finally:
+            self._unflushed = None
+            if is_over:
+                self._flush_all(unflushed)
+
+    def _flush_all(self, paths: Iterable[str]) -> None:
+        waiting = list(paths)
+        with self._wrapped("flush the files", ""):
+            if len(waiting) > FEW and flush_file_system(self._directory("")):
+                return
+        for path in waiting:
+            with self._wrapped("flush the file", path):
+                descriptor = self._open_any(path)
+                try:
+                    os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
+
+    def _flush(self, descriptor: int, path: str) -> None:
+        if self._unflushed is None:
+            os.fsync(descriptor)
+        else:
+            self._unflushed[path] = None
+
+    def unsure(self, path: str) -> None:
+        """Flush a file or directory too, if it is there: who changed it may have been stopped before it was flushed."""
+        if self._unflushed is not None and self.status(path) is not None:
+            self._unflushed[path] = None

@@ -1,8 +1,8 @@
 """The only module of recovery that changes anything on disk: a dozen operations below one root.
 
 Every path is relative to the root and is reached component by component through directory descriptors that do not
-follow links, so that nothing swapped in meanwhile can lead elsewhere.  A failed fsync is never tried again: the caller
-must stop.
+follow links, so that nothing swapped in meanwhile can lead elsewhere.  What is changed is flushed at once or, within
+`flushed_together`, at its end.  A failed flush is never tried again: the caller must stop.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.recovery.act.descriptors import (
     DIRECTORY_FLAGS,
+    Flushing,
+    Wrapped,
     extended_attributes,
     make_directories,
     mount_of,
@@ -58,36 +60,13 @@ class Attributes:
     extended: Mapping[str, str] = field(default_factory=dict)
 
 
-class _Wrapped:
-    """While something is done to a file, an error of the operating system is one that says so.
-
-    A class, because every look at a file is one of these.
-    """
-
-    __slots__ = ("_doing", "_path", "_root")
-
-    def __init__(self, root: str, doing: str, path: str) -> None:
-        self._root = root
-        self._doing = doing
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, OSError) and not isinstance(error, StorageError):
-            error.filename = os.path.join(self._root, self._path)
-            raise StorageError.wrap(error, f"cannot {self._doing}") from error
-
-
-class FileSystem:
+class FileSystem(Flushing):
     """Operations on files below `root`; all raise `StorageError` with errno and path."""
 
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
         self._directories: OrderedDict[str, int] = OrderedDict()
+        super().__init__()
         with self._wrapped("open the directory", ""):
             self._directories[""] = os.open(self.root, DIRECTORY_FLAGS)
         self.owner = os.fstat(self._directories[""])
@@ -161,8 +140,8 @@ class FileSystem:
         while self._directories:
             os.close(self._directories.popitem()[1])
 
-    def _wrapped(self, doing: str, path: str) -> _Wrapped:
-        return _Wrapped(self.root, doing, path)
+    def _wrapped(self, doing: str, path: str) -> Wrapped:
+        return Wrapped(self.root, doing, path)
 
     def _directory(self, path: str) -> int:
         known = self._directories.get(path)
@@ -290,8 +269,9 @@ class FileSystem:
             try:
                 os.mkdir(name, mode, dir_fd=parent)
             except FileExistsError:
-                return
-            os.fsync(parent)
+                if self._unflushed is None:
+                    return
+            self._flush(parent, path.rpartition("/")[0])
 
     def write_new(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> None:
         """Create a file that is not there yet, of `size` bytes, and flush it; `sync_directory` makes its name durable.
@@ -308,6 +288,7 @@ class FileSystem:
                         os.fchown(descriptor, uid, gid)
                     os.fchmod(descriptor, mode)
                 write_pieces(descriptor, 0, pieces, size)
+                self._flush(descriptor, path)
             finally:
                 os.close(descriptor)
 
@@ -327,7 +308,7 @@ class FileSystem:
                 set_extended_attributes(descriptor, attributes.extended)
                 os.fchmod(descriptor, attributes.mode)
                 os.utime(descriptor, ns=(attributes.mtime_ns, attributes.mtime_ns))
-                os.fsync(descriptor)
+                self._flush(descriptor, path)
             finally:
                 os.close(descriptor)
 
@@ -339,7 +320,7 @@ class FileSystem:
             try:
                 self._refuse_other(path, os.fstat(descriptor), expected)
                 os.ftruncate(descriptor, size)
-                os.fsync(descriptor)
+                self._flush(descriptor, path)
             finally:
                 os.close(descriptor)
 
@@ -351,6 +332,7 @@ class FileSystem:
             try:
                 os.ftruncate(descriptor, position)
                 write_pieces(descriptor, position, pieces, size)
+                self._flush(descriptor, path)
             finally:
                 os.close(descriptor)
 
@@ -381,6 +363,10 @@ class FileSystem:
             from_directory, name = self._at(path)
             to_directory, target_name = (other or self)._at(target)  # noqa: SLF001 - the same class
             os.rename(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+        waiting = (other or self)._unflushed  # noqa: SLF001
+        if waiting is not None and path in (self._unflushed or {}):  # a directory is never renamed while files wait
+            (self._unflushed or {}).pop(path)
+            waiting[target] = None
 
     def link(self, path: str, target: str, other: FileSystem) -> None:
         """Give a file a second name in another root."""
@@ -395,6 +381,7 @@ class FileSystem:
         with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
             parent, name = self._at(path)
             os.unlink(name, dir_fd=parent)
+            (self._unflushed or {}).pop(path, None)
 
     def remove_unseen(self, path: str, mtime_ns: int) -> None:
         """Remove a file and give its directory the time that it had before the file was there."""
@@ -409,11 +396,12 @@ class FileSystem:
             self._forget(path)
             parent, name = self._at(path)
             os.rmdir(name, dir_fd=parent)
+            (self._unflushed or {}).pop(path, None)
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
         with self._wrapped("flush the directory", path):
-            os.fsync(self._directory(path))
+            self._flush(self._directory(path), path)
 
     def set_mtime(self, path: str, mtime_ns: int) -> None:
         """Set the modification time of a file or directory."""

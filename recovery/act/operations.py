@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import RecoveryRefused
@@ -39,6 +40,8 @@ class Disks:
         self.expected = expected or {}
         self._own: set[str] = set()
         """paths where this run has changed what is there"""
+        self._made: set[str] = set()
+        """directories of the run that are there"""
 
     def changed(self, *places: Place) -> None:
         """The run has put something in a place, or taken it away: what is there now the plan did not see."""
@@ -63,12 +66,22 @@ class Disks:
             fs, path = self.at(parent)
             fs.sync_directory(path.rstrip("/"))
 
+    @contextmanager
+    def flushed_together(self) -> Iterator[None]:
+        """Within, nothing is flushed; at the end everything is that was changed, the quarantine's first."""
+        with self.root.flushed_together(), self.quarantine.flushed_together():
+            yield
+
     def make_parents(self, place: Place) -> None:
         """Make the directories above a place in the run's directory."""
         fs, path = self.at(place)
-        parts = path.split("/")[:-1]
+        parent = path.rpartition("/")[0]
+        if parent in self._made:
+            return
+        parts = parent.split("/")
         for depth in range(len(parts)):
             fs.make_directory("/".join(parts[: depth + 1]))
+        self._made.add(parent)
 
     def facts(self, place: Place) -> Facts | None:
         """What a file that is about to be changed must still be known by; None if it was compared otherwise."""
@@ -124,13 +137,25 @@ class Operation(ABC):
         """What it changes."""
         return tuple(
             place
-            for name in ("source", "target", "path", "saved")
+            for name in ("source", "target", "path", "saved", "staged")
             if isinstance(place := getattr(self, name, None), Place)
         )
+
+    def partition(self) -> str | None:
+        """The one partition directory in which it changes files; None if it changes more, or something else."""
+        return None
 
     def written_beside(self) -> Place | None:
         """The file beside which a copy is written first, so that one cut short may have been left there."""
         return None
+
+
+class _OnFiles(Operation):
+    """An operation that renames, links or cuts a file, and has nothing to flush before it is over."""
+
+    def partition(self) -> str | None:
+        found = {place.path.partition("/")[:2] for place in self.places() if not place.in_run}
+        return next(name if separator else None for name, separator in found) if len(found) == 1 else None
 
 
 def need(holds: bool) -> None:
@@ -140,7 +165,7 @@ def need(holds: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Move(Operation):
+class Move(_OnFiles):
     """Rename a file, within the log directory or into the quarantine."""
 
     source: Place
@@ -202,7 +227,7 @@ class MoveDirectory(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class Link(Operation):
+class Link(_OnFiles):
     """Give a file that is about to be replaced a second name in the quarantine."""
 
     path: Place
@@ -227,7 +252,7 @@ class Link(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class Replace(Operation):
+class Replace(_OnFiles):
     """Rename new content into its place; what stood there is linked to `saved`, or there was nothing."""
 
     staged: Place
@@ -359,7 +384,7 @@ class MakeDirectory(Operation):
 
 
 @dataclass(frozen=True, slots=True)
-class CutOff(Operation):
+class CutOff(_OnFiles):
     """Cut a file whose tail is in `tail`."""
 
     path: Place

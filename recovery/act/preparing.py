@@ -67,7 +67,8 @@ def prepare(
     disks.quarantine.make_directory(disks.run_id)
     try:
         write_document(disks, empty, PREPARING)
-        journal = _Preparation(disks, empty, origin).journal(actions, on_step)
+        with disks.flushed_together():
+            journal = _Preparation(disks, empty, origin).journal(actions, on_step)
         refuse_changed()
         write_document(disks, journal, PREPARING)
         begin()

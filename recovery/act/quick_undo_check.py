@@ -9,7 +9,7 @@ import os
 import stat
 
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
-from kafkalog.recovery.act.apply import refuse_newcomers
+from kafkalog.recovery.act.apply import Located, refuse_newcomers
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import MANIFEST, EntryKind
 from kafkalog.recovery.act.operations import STAGED, Disks
@@ -54,14 +54,14 @@ def why_not_undoable(runs: Runs, run: KeptRun) -> str | None:
 def _compare(disks: Disks, run: KeptRun) -> None:
     """Raise `Unexpected` for the first place that is visibly not as the run left it."""
     script = describe(run.journal, os.path.join(run.directory, run.name))
-    end = len(script.operations)
+    ended = Located(run.journal, script, len(script.operations))
     for place in script.timeline.places():
         if place.in_run and place.path.startswith(STAGED + "/"):
             continue  # not needed any more
         status = disks.at(place)[0].status(disks.at(place)[1])
-        if not _seems(place, status, script.timeline.at(place, end)):
+        if not _seems(place, status, ended.state(place)):
             raise Unexpected(place, "is not there" if status is None else "was changed")
-    refuse_newcomers(disks, script, end)
+    refuse_newcomers(disks, ended)
 
 
 def _seems(place: Place, status: os.stat_result | None, state: State) -> bool:

@@ -127,7 +127,7 @@ def _as_before(root: FileSystem, run: KeptRun) -> Located | None:
             located = _locate(Disks(root, quarantine, run.run_id), run, to_undo=True)
         except Unexpected:
             return None
-        return located if located.position == 0 else None
+        return None if located.done else located
 
 
 def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
@@ -167,12 +167,12 @@ def complete(
             disks = Disks(root, quarantine, run.run_id)
             runs.begin(root, run.run_id, run.place)
             if run.name == JOURNAL:
-                left = len(located.script.operations) - located.position
+                left = len(located.script.operations) - len(located.done)
                 _, why = roll_forward(disks, located, withhold_marker, _forgetting(root, runs, run.run_id))
                 runs.end(root, run.run_id, stands=True)
                 withheld = why or withheld
             else:
-                left = located.position
+                left = len(located.done)
                 roll_back(disks, located, run.name, _forgetting(root, runs, run.run_id))
             completed[run.run_id] = left
     if completed:

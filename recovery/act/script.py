@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.names import READ_BY_A_BROKER
@@ -32,11 +32,50 @@ __all__ = ["Script", "describe"]
 
 @dataclass(frozen=True)
 class Script:
-    """A journal's operations and the timeline they make; `ends` is how many operations the steps up to each take."""
+    """A journal's operations and the timeline they make; `ends` is how many operations the steps up to each take.
+
+    A broker recovers each partition by itself.  So the operations on files of one partition directory are done in their
+    order, but what is done in one directory does not wait for another.
+    """
 
     operations: list[Operation]
     timeline: Timeline
     ends: list[int]
+    stretches: list[tuple[int, int]]
+    """Numbers of the first operation, and of the one after the last, of those that are in order only within each
+    directory; an operation that is in order with all others is a stretch of its own."""
+    partitions: list[str | None]
+    """The partition directory in which each operation changes files; None: it is in order with all others."""
+    _of_saved: dict[Place, str] = field(default_factory=dict)
+
+    def group(self, place: Place) -> str:
+        """The entry of the log directory in which a place is; of what the run keeps that to which it belongs, or ''."""
+        return self._of_saved.get(place, "") if place.in_run else place.path.partition("/")[0]
+
+    def waves(self, done: Collection[int], *, back: bool = False) -> Iterator[list[int]]:
+        """Numbers of the operations that are still to be done, or with `back` of those that are to be taken back.
+
+        What is in one wave may be flushed together: each operation of it is in another directory.
+        """
+        for first, end in reversed(self.stretches) if back else self.stretches:
+            chains: dict[str | None, list[int]] = {}
+            for number in range(first, end):
+                if (number in done) is back:
+                    chains.setdefault(self.partitions[number], []).append(number)
+            left = [chain if back else chain[::-1] for chain in chains.values()]
+            while left:
+                yield [chain.pop() for chain in left]
+                left = [chain for chain in left if chain]
+
+
+def _in_stretches(partitions: list[str | None]) -> list[tuple[int, int]]:
+    stretches: list[tuple[int, int]] = []
+    for number, partition in enumerate(partitions):
+        if stretches and partition is not None and partitions[number - 1] is not None:
+            stretches[-1] = (stretches[-1][0], number + 1)
+        else:
+            stretches.append((number, number + 1))
+    return stretches
 
 
 class _Writer:
@@ -166,4 +205,12 @@ def describe(journal: Journal, source: str) -> Script:
     for name in READ_BY_A_BROKER:
         if not writer.timeline.knows(Place(False, name)):
             writer.timeline.begin(Place(False, name), ABSENT)
-    return Script(writer.operations, writer.timeline, ends)
+    partitions = [each.partition() if journal.same_mount else None for each in writer.operations]
+    of_saved = {
+        place: partition
+        for operation, partition in zip(writer.operations, partitions, strict=True)
+        if partition is not None
+        for place in operation.places()
+        if place.in_run
+    }
+    return Script(writer.operations, writer.timeline, ends, _in_stretches(partitions), partitions, of_saved)

@@ -72,21 +72,19 @@ def verify_partition(
 class Beside:
     """What is beside a partition in its log directory."""
 
-    directories: Iterable[str] = ()
-    """the names there"""
     log_starts: Offsets = field(default_factory=dict)
     high_watermarks: Offsets = field(default_factory=dict)
     tiering: Tiering = NO_TIERING
+    """with the names and the checkpoint of the log directory"""
 
     def local_start(self, partition: Partition, end: int) -> LocalStart | None:
         """Where the local part of a live partition's log begins, which ends at `end`; None without a segment."""
         name = partition.name
         if name is None or not partition.segments:
             return None
-        tiering = self.tiering.with_checkpoint(self.directories, self.log_starts)
         names = [entry.name for entry in scan_directory(partition.path)]
         epochs = [each.start_offset for each in partition.leader_epochs]
-        return tiering.of((name.topic, name.partition), names, partition.segments[0].base_offset, epochs, end)
+        return self.tiering.of((name.topic, name.partition), names, partition.segments[0].base_offset, epochs, end)
 
     def findings(self, partition: Partition, log_end_offset: int, found: LocalStart | None) -> Iterator[Finding]:
         """The findings about a live partition, whose log begins as found."""

@@ -52,7 +52,8 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
     if begin_late and facts is None:
         facts = read_topic_facts(brothers_of(log_dir.path, [each.path for each in log_dirs]))
     tiering = facts.tiering if begin_late and facts is not None else NO_TIERING
-    return Beside(names, log_dir.log_start_offsets, log_dir.high_watermarks, tiering)
+    tiering = tiering.with_checkpoint(names, log_dir.log_start_offsets)
+    return Beside(log_dir.log_start_offsets, log_dir.high_watermarks, tiering)
 
 
 def broker_start(

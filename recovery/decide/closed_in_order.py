@@ -44,7 +44,8 @@ class _Checks:
         tree = found.tree()
         self._found = found
         self._log_starts = Checkpoints.read(tree).log_starts
-        self._beside: Beside = Beside(tree.directories, self._log_starts, read_high_watermarks(tree), tiering)
+        tiering = tiering.with_checkpoint(tree.directories, self._log_starts)
+        self._beside: Beside = Beside(self._log_starts, read_high_watermarks(tree), tiering)
         logs = (facts.size for path, facts in found.files.items() if path.endswith(FileKind.LOG.value))
         self.reads_all = are_counted(logs)
 

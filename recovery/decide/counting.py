@@ -79,6 +79,8 @@ class Units:
         self._points, self._watermarks = Checkpoints.read(tree), read_high_watermarks(tree)
         self._tiering = rules.facts.tiering.with_checkpoint(tree.directories, self._points.log_starts)
         self._directories: dict[tuple[str, int, str], list[str]] = {}
+        self._keys: dict[str, tuple[str, int, str]] = {}
+        """directory -> the unit it belongs to, as a key of `_directories`"""
         found = partitions_of(tree, rules.cluster_metadata)
         live = {(name.topic, name.partition) for _directory, name in found if name.state is DirectoryState.LIVE}
         for directory, name in found:
@@ -87,6 +89,8 @@ class Units:
                 self._directories.setdefault((*topic_partition, ""), []).append(directory)
             elif state is DirectoryState.STRAY or (state is DirectoryState.FUTURE and topic_partition not in live):
                 self._directories[*topic_partition, directory] = [directory]
+        for key, directories in self._directories.items():
+            self._keys.update(dict.fromkeys(directories, key))
 
     def all(self, tree: Tree) -> list[Unit]:
         """All units of a tree."""
@@ -94,8 +98,8 @@ class Units:
 
     def among(self, tree: Tree, directories: Iterable[str]) -> list[Unit]:
         """The units of some directories, in a tree that may hold nothing else."""
-        names = set(directories)
-        return [self._unit(tree, key) for key, found in self._directories.items() if not names.isdisjoint(found)]
+        keys = dict.fromkeys(self._keys[each] for each in directories if each in self._keys)
+        return [self._unit(tree, key) for key in keys]
 
     def in_order(self, units: Iterable[Unit]) -> list[Unit]:
         """Units in the order that `all` has."""
