@@ -46,6 +46,8 @@ class BehindDamage:
     records: int = 0
     by_segment: dict[str, tuple[int, int]] = field(default_factory=dict)
     """path of a log file -> (batches, records) of it"""
+    next_offset: int = 0
+    """after the last of them; 0 where there is none"""
 
     def of(self, segment: Segment) -> tuple[int, int]:
         """Batches and records of one segment."""
@@ -119,10 +121,11 @@ class _Count:
         if out_of_place(header.magic, first, last, segment.base_offset) is not None:
             return  # nobody reads it
         self._around.met(segment, batch, batch)
-        if is_behind:
-            self._add(segment, 1, self._records(batch, first))
+        records = self._records(batch, first) if is_behind else 0
         if last - segment.base_offset <= MAX_RELATIVE_OFFSET:  # else lower ones may follow, which are new all the same
             self._next_offset = max(self._next_offset, last + 1)
+        if is_behind:
+            self._add(segment, 1, records)
 
     def _records(self, batch: RecordBatch, first: int) -> int:
         header = batch.header
@@ -145,15 +148,16 @@ class _Count:
                 self.take(batch, segment, is_behind=is_behind)
             return
         self._around.met(segment, next(iter(run)), next(iter(run.part(len(run) - 1, len(run)))))
+        self._next_offset = max(self._next_offset, run.next_offset)
         if is_behind:
             data = run["attributes"] & CONTROL_FLAG == 0
             self._add(segment, len(run), int(run["records_count"][data].sum()))
-        self._next_offset = max(self._next_offset, run.next_offset)
 
     def _add(self, segment: Segment, batches: int, records: int) -> None:
         found = self.found
         found.batches += batches
         found.records += records
+        found.next_offset = max(found.next_offset, self._next_offset)
         before = found.of(segment)
         found.by_segment[segment.path] = (before[0] + batches, before[1] + records)
 

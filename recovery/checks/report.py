@@ -32,6 +32,8 @@ class PartitionReport:
     """that no consumer reaches: they come after the first damage, in the same segment or in later ones"""
     sound_records_behind_damage: int = 0
     """that a consumer would see of those"""
+    end_behind_damage: int = 0
+    """the offset after the last of those; 0 where there is none"""
     insides: Insides = Insides.NOT_EXAMINED
     """whether the records of all batches up to the damage can be read"""
     findings: list[Finding] = field(default_factory=list)
