@@ -16,8 +16,9 @@ def checkpoint_findings(
     """Findings of a live partition; `log_end_offset` is after the last offset before any damage.
 
     `end_behind` is after the last sound batch behind damage (0 without one): what damage took between sound batches is
-    not missing at the end, and its own finding says so.  `log_start` is that of log-start-offset-checkpoint (0 without an entry), `high_watermark` that of
-    replication-offset-checkpoint (None without one).  A broker deletes a log that ends below its start (`LogLoader`).
+    not missing at the end, and its own finding says so.  `log_start` is that of log-start-offset-checkpoint (0 without
+    an entry), `high_watermark` that of replication-offset-checkpoint (None without one).  A broker deletes a log that
+    ends below its start (`LogLoader`).
     """
     if partition.segments and max(log_end_offset, partition.segments[-1].base_offset) < log_start:
         detail = f"the log ends at {log_end_offset}, its start is {log_start}: a broker would delete all of it"

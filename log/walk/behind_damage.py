@@ -19,7 +19,6 @@ from kafkalog.codec.wording import counted
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment
-from kafkalog.log.walk.summary import first_timestamp
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
@@ -80,7 +79,7 @@ class _Around:
         if (number, first.position) in self._damages:
             return  # what is wrong there is a batch with a valid checksum
         if self._passed < len(self._damages) and self._damages[self._passed] < (number, first.position):
-            self._close((first_offset_of(first, self._limits), first_timestamp(first)))
+            self._close((first_offset_of(first, self._limits), first.header.first_timestamp))
             while self._passed < len(self._damages) and self._damages[self._passed] < (number, first.position):
                 self._passed += 1
         self._before = number, last.last_offset, last.header.max_timestamp

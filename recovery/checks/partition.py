@@ -373,9 +373,11 @@ class _PartitionVerifier:
             return
         decoded = decode_batch(batch, limits=self.limits)
         self.report.insides = max(self.report.insides, insides_of(decoded), key=lambda each: each.rank)
-        self.report.records += len(decoded.records)
-        if first_offset_of(batch, self.limits) < self.partition.log_start_offset:
-            self._deleted_records += sum(record.offset < self.partition.log_start_offset for record in decoded.records)
+        if not header.is_control:  # what it holds, no consumer sees
+            start = self.partition.log_start_offset
+            self.report.records += len(decoded.records)
+            if first_offset_of(batch, self.limits) < start:
+                self._deleted_records += sum(record.offset < start for record in decoded.records)
         if decoded.finding is not None:
             self.report.findings.append(decoded.finding.in_file(file))
         elif decoded.records and isinstance(header, BatchHeader):

@@ -24,7 +24,7 @@ class PartitionReport:
     segments: int = 0
     batches: int = 0
     records: int = 0
-    """from the log start on, markers of transactions included"""
+    """from the log start on, that a consumer would see: markers of transactions and other control records are none"""
     log_bytes: int = 0
     valid_bytes: int = 0
     """up to the first damage of each segment"""

@@ -72,10 +72,10 @@ def _lost(found: Measured) -> tuple[int, int]:
     return found.out_of_reach or 0, found.markers_out_of_reach
 
 
-def ranges_text(lost: Sequence[LostRange], most: int = 3) -> str:
-    """Ranges of offsets for a sentence; with their partitions where those are several."""
-    several = len({each.partition for each in lost}) > 1
-    words = [(f"{each.partition}: " if several else "") + _range(each) for each in lost[:most]]
+def ranges_text(lost: Sequence[LostRange], most: int = 3, *, named: bool = False) -> str:
+    """Ranges of offsets for a sentence; with their partitions where those are several, or are `named` anyway."""
+    is_named = named or len({each.partition for each in lost}) > 1
+    words = [(f"{each.partition}: " if is_named else "") + _range(each) for each in lost[:most]]
     more = len(lost) - most
     return ", ".join(words) + (f" and {counted(more, 'more range')}" if more > 0 else "")
 
