@@ -21,7 +21,6 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, MESSAGE_V0
 from kafkalog.codec.wording import moment_text
-from kafkalog.reporting.wording import seconds_text
 from kafkalog.words.escapes import escape_controls
 from testkit.judging.trees import stamps
 from testkit.made.batches import simple

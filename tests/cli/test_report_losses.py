@@ -1,4 +1,4 @@
-"""What `report` says is lost: for good, by a simple start, and by recoveries before; one count, and one time for each."""
+"""What `report` says is lost: for good, by a simple start, and by recoveries before; one count, one time for each."""
 
 from __future__ import annotations
 
