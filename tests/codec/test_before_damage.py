@@ -1,4 +1,4 @@
-"""What comes out of a stream before it breaks: a part of the content, as long as it can be, and never more than allowed."""
+"""What comes out of a stream before it breaks: a part of the content, and never more than is allowed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def test_of_a_stream_that_breaks_it_is_what_came_before(codec: Codec) -> None:
     place = len(stream) * 9 // 10
     stream[place : place + 60] = b"\xff" * 60
     got = decompress_before_damage(codec, bytes(stream), DEFAULT_LIMITS)
-    right = next((number for number, (one, other) in enumerate(zip(got, LARGE, strict=False)) if one != other), len(got))
+    pairs = enumerate(zip(got, LARGE, strict=False))
+    right = next((number for number, (one, other) in pairs if one != other), len(got))
     block = {Codec.ZSTD: 128 * 1024}.get(codec, 2_000)
     assert right >= len(LARGE) * 9 // 10 - max(block, len(LARGE) // 50)
 

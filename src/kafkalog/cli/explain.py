@@ -25,7 +25,10 @@ __all__ = ["command"]
 Line = dict[str, Any]
 _SHOWN_BYTES = 8
 _DEFAULT_FIELDS = 400
-_PLACE = ("topic", "partition")
+_OF_RECORD = frozenset({
+    "offset", "timestamp", "timestampType", "key", "key_b64", "value", "value_b64", "headers", "headers_b64",
+    "leaderEpoch",
+})  # fmt: skip
 _HEADINGS = {
     PartRole.ASKED: "",
     PartRole.BEFORE: "before the damage, ",
@@ -117,7 +120,7 @@ def _record_lines(found: Explanation) -> Iterator[Line]:
         if part.records.batch is not None:
             for record in part.records.records:
                 values = json.loads(put(part.records.batch, record))
-                yield {**about, **{name: value for name, value in values.items() if name not in _PLACE}}
+                yield {**about, **{name: value for name, value in values.items() if name in _OF_RECORD}}
 
 
 def _lines(found: Explanation) -> Iterator[Line]:
