@@ -63,6 +63,8 @@ _MOST_PARTS = 2
 """a file of the log directory, or of a directory in it"""
 _MOST_PARTS_INSIDE = 100
 _INT64 = 1 << 63
+_ANY = 1 << 66
+"""Offsets that damaged headers claim, and differences of them, may be beyond those of Kafka."""
 
 
 class EntryKind:
@@ -340,7 +342,7 @@ class _Reader:
             self.refuse("a loss does not have the fields it should have")
         return LossOfRun(
             self.path(partition, 1),
-            self.optional(records, self.number, "a count of records"),
+            self.optional(records, self.number, "a count of records", 0, _ANY),
             is_exact,
             [self.range(each) for each in ranges],
         )
@@ -348,8 +350,8 @@ class _Reader:
     def range(self, value: Any) -> tuple[int, int | None]:
         if not isinstance(value, list) or len(value) != 2:
             self.refuse("a range of offsets is not what it should be")
-        first = self.number(value[0], "an offset")
-        return first, self.optional(value[1], self.number, "an offset", first)
+        first = self.number(value[0], "an offset", -_ANY, _ANY)
+        return first, self.optional(value[1], self.number, "an offset", first, _ANY)
 
     def journal(self, values: dict[str, Any]) -> Journal:
         names = (

@@ -382,8 +382,8 @@ def _facts(found: BatchRun | RecordBatch, limits: Limits) -> Iterator[BatchFacts
         else:
             records = max(header.last_offset - first + 1, 0)
         codec = header.attributes & CODEC_MASK
-        times = header.max_timestamp, header.first_timestamp
-        yield BatchFacts(found.position, found.size, first, header.last_offset, records, times[0], codec, times[1])
+        last, times = header.last_offset, (header.first_timestamp, header.max_timestamp)
+        yield BatchFacts(found.position, found.size, first, last, records, times[1], codec, begins=times[0])
         return
     columns = (
         found.positions,
@@ -398,4 +398,4 @@ def _facts(found: BatchRun | RecordBatch, limits: Limits) -> Iterator[BatchFacts
     rows = zip(*(each.tolist() for each in columns), strict=True)
     for position, size, first, last, count, time, attributes, begins in rows:
         records = 0 if attributes & CONTROL_FLAG else max(count, 0)
-        yield BatchFacts(position, size, first, last, records, time, attributes & CODEC_MASK, begins)
+        yield BatchFacts(position, size, first, last, records, time, attributes & CODEC_MASK, begins=begins)
