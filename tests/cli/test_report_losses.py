@@ -1,4 +1,4 @@
-"""What `report` says is lost: for good, by a simple start, and by recoveries before; one count, one time for each."""
+"""What `report` says is lost: permanently, by a simple start, and by recoveries before; one count, one time for each."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def test_what_is_lost_is_told_with_partition_offsets_and_times_once(volumes: lis
     first, last = "between 2020-09-13 12:28:40Z and 2020-09-13 14:26:40Z", "after 2020-09-13 12:28:40Z"
     later, end = "between 2020-09-13 14:28:40Z and 2020-09-13 16:26:40Z", "after 2020-09-13 14:28:40Z"
     rows = [
-        f"| orders-0 in {one} | for good | offsets 3 to 5 | 3 | {first} |",
+        f"| orders-0 in {one} | permanently | offsets 3 to 5 | 3 | {first} |",
         f"| orders-0 in {one} | by a simple start | offsets 3 to 14 | 12 | {last} |",
-        f"| bills-0 in {two} | for good | offsets 9 to 11 | 3 | {later} |",
+        f"| bills-0 in {two} | permanently | offsets 9 to 11 | 3 | {later} |",
         f"| bills-0 in {two} | by a simple start | offsets 9 to 14 | 6 | {end} |",
     ]
     assert [line for line in text.splitlines() if "-0 in " in line and line.startswith("| ")] == rows

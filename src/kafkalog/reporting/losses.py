@@ -1,6 +1,6 @@
-"""What is lost for good, what a simple start would lose, and what earlier recoveries have lost: counted once, for all.
+"""What is lost permanently, what a simple start would lose, and what earlier recoveries have lost: counted once, for all.
 
-What is lost for good is what the recommended way loses: nothing that is known gives it back.  The times of lost offsets
+What is lost permanently is what the recommended way loses: nothing that is known gives it back.  The times of lost offsets
 are those of the sound batches around them, and come from `verify` where it has a finding about them.
 """
 
@@ -129,7 +129,7 @@ def _rows(facts: ReportFacts) -> Iterator[LossRow]:
     by_start = total_by_start(facts)
     for planned in facts.planned:
         where = f" in {planned.path}" if several else ""
-        yield from _of(_for_good(planned), "for good", where, planned.root, facts)
+        yield from _of(_for_good(planned), "permanently", where, planned.root, facts)
         if by_start is not None:
             yield from _of(planned.choice.kafka_by_partition, "by a simple start", where, planned.root, facts)
     for root, run in runs_that_lost(facts):

@@ -96,7 +96,7 @@ def _are(count: int) -> str:
 
 
 def _start(facts: ReportFacts) -> str:
-    """What is lost for good, and what a broker would make of it."""
+    """What is lost permanently, and what a broker would make of it."""
     for_good = total_for_good(facts)
     gone = records_text(for_good)
     refused = [each.root for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)]
