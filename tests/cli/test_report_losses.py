@@ -1,4 +1,4 @@
-"""What `report` says is lost: permanently, by a simple start, and by recoveries before; one count, one time for each."""
+"""What `report` says is lost: permanently, by a simple start, and by recoveries before; one count, one time each."""
 
 from __future__ import annotations
 

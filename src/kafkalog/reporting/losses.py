@@ -1,7 +1,7 @@
-"""What is lost permanently, what a simple start would lose, and what earlier recoveries have lost: counted once, for all.
+"""What is lost permanently, what a simple start would lose, what earlier recoveries have lost: counted once, for all.
 
-What is lost permanently is what the recommended way loses: nothing that is known gives it back.  The times of lost offsets
-are those of the sound batches around them, and come from `verify` where it has a finding about them.
+What is lost permanently is what the recommended way loses: nothing that is known gives it back.  The times of lost
+offsets are those of the sound batches around them, and come from `verify` where it has a finding about them.
 """
 
 from __future__ import annotations
