@@ -32,6 +32,7 @@ from kafkalog.log.directories.missing_partitions import missing_directories
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.disk.files import is_directory, read_small, scan_directory
+from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
 
 __all__ = ["CoordinatorLogs", "coordinator_logs"]
 
@@ -107,7 +108,7 @@ def coordinator_logs(
     """
     of_topic = [each for each in partitions if each.topic == topic and each.partition is not None]
     for partition in of_topic:
-        findings += _short(partition, limits)
+        findings += [*_short(partition, findings, limits)]
     read = {each.partition or 0: _why(each, findings) for each in of_topic}
     roots = dict.fromkeys(os.path.dirname(each.path) for each in partitions if is_directory(each.path))
     count, lost = None, dict[int, str]()
@@ -121,15 +122,16 @@ def coordinator_logs(
     return CoordinatorLogs(topic, count, read, lost, watermarked)
 
 
-def _short(partition: Partition, limits: Limits) -> Iterable[Finding]:
-    """What a live partition's log lacks at its beginning and at its end."""
+def _short(partition: Partition, found: Sequence[Finding], limits: Limits) -> Iterable[Finding]:
+    """What a live partition's log lacks at its beginning and at its end; `found` has the damage of its segments."""
     name = partition.name
     if name is None or name.state is not DirectoryState.LIVE or not is_directory(partition.path):
         return
     root, key = os.path.dirname(partition.path), (name.topic, name.partition)
     start = (checkpoint_in(root, LOG_START_OFFSET_CHECKPOINT) or {}).get(key, 0)
     end = partition.log_end_offset(limits=limits)
-    yield from checkpoint_findings(partition, end, start, _watermark(partition))
+    behind = tell_what_is_behind([*found], partition.segments, log_start=start, limits=limits) or BehindDamage()
+    yield from checkpoint_findings(partition, end, start, _watermark(partition), end_behind=behind.next_offset)
     if partition.segments:
         # a compacted log keeps its first segment, so without epochs, which follow the start, it is 0 or checkpointed
         epochs = [each.start_offset for each in partition.leader_epochs] or [start]

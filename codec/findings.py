@@ -6,12 +6,13 @@ A reader never raises for bad data; it reports findings.  Codes are part of the 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
+from kafkalog.codec.model import AnyHeader, LegacyHeader
 from kafkalog.codec.names import SWAP, FileKind
-from kafkalog.codec.wording import moment_text
+from kafkalog.codec.wording import counted, moment_text
 
-__all__ = ["Finding", "FindingCode", "Severity", "StopReason", "Unread", "severity_of_unfinished"]
+__all__ = ["BatchOutline", "Finding", "FindingCode", "Severity", "StopReason", "Unread", "severity_of_unfinished"]
 
 
 class Severity(enum.StrEnum):
@@ -281,6 +282,50 @@ class Unread:
         return [offsets] if after is None else [offsets, f"before {after}"]
 
 
+@dataclass(frozen=True, slots=True)
+class BatchOutline:
+    """What the header of a batch says: a claim where its checksum cannot be compared, because the batch is torn."""
+
+    first_offset: int
+    last_offset: int
+    records: int | None
+    """None of compressed messages before v2, whose header does not tell"""
+    first_timestamp: int | None
+    """in ms; None without one"""
+    last_timestamp: int | None
+    """the largest, in ms; None without one"""
+
+    @classmethod
+    def of(cls, header: AnyHeader) -> BatchOutline:
+        """The outline of a batch by its header."""
+        first, last = (each if each >= 0 else None for each in (header.first_timestamp, header.max_timestamp))
+        if isinstance(header, LegacyHeader):
+            return cls(header.first_offset, header.last_offset, None if header.codec else 1, first, last)
+        return cls(header.first_offset, header.last_offset, header.records_count, first, last)
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @property
+    def claimed(self) -> str:
+        """The end of a sentence about a batch that is torn."""
+        return f"; its header claims {self}"
+
+    @property
+    def times(self) -> str:
+        """From when to when, in words; empty where no time is known."""
+        first, last = self.first_timestamp, self.last_timestamp
+        if first is None or last is None:
+            return ""
+        from_, to = moment_text(first), moment_text(last)
+        return from_ if from_ == to else f"{from_} to {to}"
+
+    def __str__(self) -> str:
+        records = "" if self.records is None else counted(self.records, "record")
+        return ", ".join(filter(None, [_offsets(self.first_offset, self.last_offset), records, self.times]))
+
+
 def _offsets(first: int, last: int | None) -> str:
     if last is None:
         return f"from offset {first} on"
@@ -304,6 +349,8 @@ class Finding:
     """of a batch inside of which something is wrong, so that consumers stop at `offset` and read on behind this one"""
     unread: Unread | None = None
     """of damage between sound batches: which offsets nobody reads, and from when to when"""
+    batch: BatchOutline | None = None
+    """of a batch that is torn, or inside of which something is wrong: what its header says"""
 
     def in_file(self, file: str) -> Finding:
         """The same finding with its file named."""
@@ -320,6 +367,7 @@ class Finding:
             "offset": self.offset,
             **last,
             **({} if self.unread is None else {"unread": self.unread.as_dict()}),
+            **({} if self.batch is None else {"batch": self.batch.as_dict()}),
             "detail": self.detail,
         }
 
@@ -336,7 +384,9 @@ class Finding:
             return self.unread.parts
         if self.offset is None:
             return []
-        return [_offsets(self.offset, self.offset if self.last_offset is None else self.last_offset)]
+        times = "" if self.batch is None else self.batch.times
+        offsets = _offsets(self.offset, self.offset if self.last_offset is None else self.last_offset)
+        return [offsets, times] if times else [offsets]
 
 
 def severity_of_unfinished(path: str) -> Severity:

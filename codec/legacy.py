@@ -10,7 +10,7 @@ from __future__ import annotations
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, PortableError
 from kafkalog.codec.execution import Execution, MessageContent, RecordFault
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity
 from kafkalog.codec.framing import SMALLEST_MESSAGE
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import (
@@ -124,9 +124,9 @@ def read_legacy(batch: RecordBatch, limits: Limits, execution: Execution) -> tup
             _check_plain(message)
             records.append(_record(execution, message, data, base + message.offset, header))
     except _InvalidMessageError as error:
-        finding = Finding(
-            error.code, Severity.ERROR, batch.position, header.offset, error.detail, last_offset=header.offset
-        )
+        offset, outline = header.offset, BatchOutline.of(header)
+        place = batch.position, offset
+        finding = Finding(error.code, Severity.ERROR, *place, error.detail, last_offset=offset, batch=outline)
         return tuple(records), finding
     return tuple(records), None
 

@@ -200,6 +200,12 @@ class BatchHeader:
         return self.base_timestamp if self.attributes & DELETE_HORIZON_FLAG else None
 
     @property
+    def first_timestamp(self) -> int:
+        """The timestamp that the batch begins with, in ms; its largest where the header does not tell; -1: none."""
+        is_told = self.timestamp_type is TimestampType.CREATE_TIME and self.delete_horizon_ms is None
+        return self.base_timestamp if is_told and self.base_timestamp >= 0 else self.max_timestamp
+
+    @property
     def has_producer_id(self) -> bool:
         """Written by an idempotent or transactional producer, or a marker for one."""
         return self.producer_id > NO_PRODUCER_ID
@@ -259,6 +265,11 @@ class LegacyHeader:
     def max_timestamp(self) -> int:
         """The message's or wrapper's timestamp; -1 in v0."""
         return self.timestamp if self.magic > 0 else NO_TIMESTAMP
+
+    @property
+    def first_timestamp(self) -> int:
+        """The same: those of inner messages are inside."""
+        return self.max_timestamp
 
     @property
     def partition_leader_epoch(self) -> int:

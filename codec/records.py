@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.execution import Execution, RawRecord, RecordFault
-from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity
 from kafkalog.codec.legacy import read_legacy
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
@@ -122,7 +122,8 @@ def record_finding(batch: RecordBatch, done: int, problem: RecordFault) -> Findi
 
 def _inside(batch: RecordBatch, code: FindingCode, position: int, detail: str) -> Finding:
     header = batch.header
-    return Finding(code, Severity.ERROR, position, header.first_offset, detail, last_offset=header.last_offset)
+    first, last, outline = header.first_offset, header.last_offset, BatchOutline.of(header)
+    return Finding(code, Severity.ERROR, position, first, detail, last_offset=last, batch=outline)
 
 
 def _headers(stored: tuple[tuple[bytes, bytes | None], ...]) -> tuple[Header, ...]:

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.execution import Execution
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import (
     BATCH_CRC_START,
+    BATCH_MAGIC,
     LEGACY_CRC_START,
     MAGIC_END,
     MAGIC_POSITION,
@@ -23,7 +24,7 @@ from kafkalog.codec.framing import (
     entry_size,
 )
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1, AnyHeader, RecordBatch
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1, NO_END, AnyHeader, RecordBatch
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.source import BufferSource, Source, Window, zeros_end
@@ -96,7 +97,7 @@ class Scanner:
             self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a size field of {size - LOG_OVERHEAD.size}")
             return None
         if size > left:
-            self._tail(position, FindingCode.TORN_TAIL, f"a batch of {size} bytes with {left} bytes left")
+            self._torn(position, size, left)
             return None
         if size > self._limits.batch_bytes:
             self.stop = StopReason.LIMIT
@@ -128,7 +129,33 @@ class Scanner:
             return None
         return RecordBatch(header, position, data)
 
-    def _tail(self, position: int, code: FindingCode, detail: str, offset: int | None = None) -> None:
+    def _torn(self, position: int, size: int, left: int) -> None:
+        """End the walk in a batch that ends behind the file; its header claims what was in it, if it is whole."""
+        claim = self._claim(position, left)
+        detail = f"a batch of {size} bytes with {left} bytes left{'' if claim is None else claim.claimed}"
+        self._tail(position, FindingCode.TORN_TAIL, detail, batch=claim)
+
+    def _claim(self, position: int, left: int) -> BatchOutline | None:
+        """What the header says of a batch whose checksum cannot be compared; None if it is cut, or no broker's."""
+        head = self._window.view(position, min(left, BATCH.size))
+        magic = head[MAGIC_POSITION] if len(head) > MAGIC_POSITION else -1
+        sizes = {0: MESSAGE_V0.size, 1: MESSAGE_V1.size, BATCH_MAGIC: BATCH.size}
+        if magic not in sizes or len(head) < sizes[magic]:
+            return None
+        read = self._execution.batch_header if magic == BATCH_MAGIC else self._execution.legacy_header
+        claim = BatchOutline.of(read(head, 0))
+        span = claim.last_offset - claim.first_offset + 1
+        is_possible = 0 <= claim.first_offset <= claim.last_offset <= NO_END and 0 < (claim.records or 1) <= span
+        return claim if is_possible else None
+
+    def _tail(
+        self,
+        position: int,
+        code: FindingCode,
+        detail: str,
+        offset: int | None = None,
+        batch: BatchOutline | None = None,
+    ) -> None:
         """End the walk: what follows `position` is not a valid batch."""
         if self._all_zero(position):
             zeros = self._end - position
@@ -136,7 +163,7 @@ class Scanner:
             self._found(FindingCode.ZERO_TAIL, position, f"{zeros} zero bytes to the end", severity=Severity.WARNING)
         elif code is FindingCode.TORN_TAIL:
             self.stop = StopReason.TORN_TAIL
-            self._found(code, position, detail, severity=Severity.WARNING)
+            self._found(code, position, detail, severity=Severity.WARNING, batch=batch)
         else:
             self.stop = StopReason.CORRUPT
             self._found(code, position, detail, offset=offset)
@@ -154,8 +181,9 @@ class Scanner:
         *,
         offset: int | None = None,
         severity: Severity = Severity.ERROR,
+        batch: BatchOutline | None = None,
     ) -> None:
-        self.findings.append(Finding(code, severity, position, offset, detail))
+        self.findings.append(Finding(code, severity, position, offset, detail, batch=batch))
 
 
 def offset_behind(source: Source, end: int, next_segment: int | None = None) -> int | None:

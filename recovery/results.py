@@ -8,11 +8,12 @@ from typing import Any
 
 from kafkalog.codec.advice import Advice
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.recovery.act.journal import LossOfRun
 from kafkalog.recovery.act.runner import CompletedRuns
-from kafkalog.recovery.decide.choice import advice_on_loss, sentence_of_loss
+from kafkalog.recovery.decide.choice import RecoveryChoice, advice_on_loss, sentence_of_loss
 from kafkalog.recovery.decide.plan import Plan
 
-__all__ = ["RecoveryResult", "nothing_done", "refuse_any_declined", "refuse_declined"]
+__all__ = ["RecoveryResult", "losses_of", "nothing_done", "refuse_any_declined", "refuse_declined"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +86,12 @@ def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:
 def nothing_done(made: Plan, earlier: CompletedRuns | None = None) -> RecoveryResult:
     """The result of a plan that is not carried out."""
     return RecoveryResult(made, None, None, earlier or CompletedRuns())
+
+
+def losses_of(choice: RecoveryChoice) -> list[LossOfRun]:
+    """What the plan loses, for its journal."""
+    return [
+        LossOfRun(name, each.records_lost, each.is_exact, [(lost.first, lost.last) for lost in each.lost])
+        for name, each in choice.own_by_partition.items()
+        if each.records_lost != 0 or each.lost or not each.is_exact
+    ]

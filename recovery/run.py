@@ -37,7 +37,7 @@ from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.facts.workers import OnProgress, Workers
-from kafkalog.recovery.results import RecoveryResult, nothing_done, refuse_declined
+from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined
 from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.recovery.vouching import why_not_clean
 from kafkalog.tiers.remote_tier import RemoteTier
@@ -425,6 +425,7 @@ class _Directory:
             withhold_marker=lambda: self._why_not_clean(self._only),
             workers=self._workers,
             drops=made.choice.own.sound_lost > 0 or made.choice.own.markers_lost > 0,
+            lost=losses_of(made.choice),
         )
         place = os.path.join(done.place, done.run_id)
         return RecoveryResult(made, done.run_id, place, earlier, done.marker_withheld, notes)

@@ -190,7 +190,9 @@ def finding_rows(place: Place) -> Iterator[Row]:
         return
     partition = reopened(place)
     report = verify_partition(partition)
-    beside = checkpoint_findings(partition, report.log_end_offset, place.log_start, place.high_watermark)
+    beside = checkpoint_findings(
+        partition, report.log_end_offset, place.log_start, place.high_watermark, end_behind=report.end_behind_damage
+    )
     for finding in (*report.findings, *beside):
         yield named(partition, place.path, _finding_row(finding))
 

@@ -7,6 +7,8 @@ whatever follows is ignored.  So the frame is walked here and only blocks go to 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import lz4.block as _block
 from xxhash import xxh32_intdigest
 
@@ -24,7 +26,10 @@ from kafkalog.codec.layout.lz4_frame import (
 )
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "compress", "decompress", "header_checksum"]
+__all__ = [
+    "BLOCK_SIZE", "STORED_BLOCK", "WRITTEN_HEADER", "blocks_before_damage", "compress", "decompress", "header_checksum",
+    "whole_block",
+]  # fmt: skip
 
 _HEADER = derive.fixed(LZ4_HEADER, "<")
 _CONTENT_SIZE = derive.fixed(LZ4_CONTENT_SIZE, "<").size
@@ -114,6 +119,27 @@ def decompress(
         if used > limits.decompressed_batch_bytes:
             raise too_large("lz4", limits)
         parts.append(block)
+
+
+def blocks_before_damage(data: bytes) -> Iterator[tuple[bytes, int, bool]]:
+    """Each block with the largest content it may have, and whether it is stored; the last one as far as it goes."""
+    position, max_block, with_checksums, _ = _read_header(data, check_header=True)
+    while position + _SIZE.size <= len(data):
+        (word,) = _SIZE.unpack_from(data, position)
+        position += _SIZE.size
+        size = word & ~STORED_BLOCK
+        if not 0 < size <= max_block:
+            return
+        yield data[position : position + size], max_block, bool(word & STORED_BLOCK)
+        position += size + (_SIZE.size if with_checksums else 0)
+
+
+def whole_block(block: bytes, most: int) -> bytes | None:
+    """The content of one block of at most so many bytes; None if it breaks or holds more."""
+    try:
+        return bytes(_block.decompress(block, uncompressed_size=most))
+    except _block.LZ4BlockError:
+        return None
 
 
 def compress(data: bytes | memoryview, level: int | None = None, *, broken_header_checksum: bool = False) -> bytes:

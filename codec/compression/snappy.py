@@ -7,6 +7,8 @@ follows, and ends the stream where nothing came since.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import snappy as _snappy
 from construct import Struct
 
@@ -17,7 +19,7 @@ from kafkalog.codec.layout.primitives import Int32Bytes
 from kafkalog.codec.layout.snappy_stream import SNAPPY_VERSIONS, STREAM_MAGIC
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["HEADER", "MAGIC", "NEXT_HEADER", "compress", "decompress"]
+__all__ = ["HEADER", "MAGIC", "NEXT_HEADER", "blocks_before_damage", "compress", "decompress", "whole_block"]
 
 _VERSIONS = derive.fixed(SNAPPY_VERSIONS)
 _LENGTH = derive.fixed(Struct("length" / Int32Bytes.prefix)).struct
@@ -86,6 +88,29 @@ def decompress(data: bytes | memoryview, limits: Limits = DEFAULT_LIMITS) -> byt
         used = parts.size
         position += length
     return parts.joined()
+
+
+def blocks_before_damage(data: bytes) -> Iterator[bytes]:
+    """Each block; the last one as far as it goes.  A second header, which the producer never writes, ends them."""
+    if data[: len(MAGIC)] != MAGIC:
+        yield data
+        return
+    position = len(HEADER)
+    while position + _LENGTH.size <= len(data):
+        (length,) = _LENGTH.unpack_from(data, position)
+        if length < 0:
+            return
+        position += _LENGTH.size
+        yield data[position : position + length]
+        position += length
+
+
+def whole_block(block: bytes, most: int) -> bytes | None:
+    """The content of one block of at most so many bytes; None if it breaks or holds more."""
+    try:
+        return None if _declared_size(block) > most else bytes(_snappy.uncompress(block))
+    except Exception:  # noqa: BLE001 - the binding's own class differs between its versions
+        return None
 
 
 def compress(data: bytes | memoryview) -> bytes:

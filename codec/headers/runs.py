@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kafkalog.codec.kernels.tables import HeaderColumn, Table, check_table, names
-from kafkalog.codec.model import CONTROL_FLAG, LOG_OVERHEAD, TRANSACTIONAL_FLAG, BatchHeader, RecordBatch
+from kafkalog.codec.model import (
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_OVERHEAD,
+    TIMESTAMP_TYPE_FLAG,
+    TRANSACTIONAL_FLAG,
+    BatchHeader,
+    RecordBatch,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -61,6 +69,13 @@ class BatchRun:
     def last_offsets(self) -> Int64s:
         """Offset of the last record of each batch as it was produced."""
         return self["base_offset"] + self["last_offset_delta"]
+
+    @property
+    def first_timestamps(self) -> Int64s:
+        """The timestamp that each batch begins with, in ms, as `BatchHeader.first_timestamp` tells it."""
+        base = self["base_timestamp"]
+        is_told = (self["attributes"] & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (base >= 0)
+        return np.where(is_told, base, self["max_timestamp"])
 
     @property
     def window_start(self) -> int:

@@ -19,7 +19,6 @@ from kafkalog.codec.wording import counted
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment
-from kafkalog.log.walk.summary import first_timestamp
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
@@ -46,6 +45,8 @@ class BehindDamage:
     records: int = 0
     by_segment: dict[str, tuple[int, int]] = field(default_factory=dict)
     """path of a log file -> (batches, records) of it"""
+    next_offset: int = 0
+    """after the last of them; 0 where there is none"""
 
     def of(self, segment: Segment) -> tuple[int, int]:
         """Batches and records of one segment."""
@@ -78,7 +79,7 @@ class _Around:
         if (number, first.position) in self._damages:
             return  # what is wrong there is a batch with a valid checksum
         if self._passed < len(self._damages) and self._damages[self._passed] < (number, first.position):
-            self._close((first_offset_of(first, self._limits), first_timestamp(first)))
+            self._close((first_offset_of(first, self._limits), first.header.first_timestamp))
             while self._passed < len(self._damages) and self._damages[self._passed] < (number, first.position):
                 self._passed += 1
         self._before = number, last.last_offset, last.header.max_timestamp
@@ -119,10 +120,11 @@ class _Count:
         if out_of_place(header.magic, first, last, segment.base_offset) is not None:
             return  # nobody reads it
         self._around.met(segment, batch, batch)
-        if is_behind:
-            self._add(segment, 1, self._records(batch, first))
+        records = self._records(batch, first) if is_behind else 0
         if last - segment.base_offset <= MAX_RELATIVE_OFFSET:  # else lower ones may follow, which are new all the same
             self._next_offset = max(self._next_offset, last + 1)
+        if is_behind:
+            self._add(segment, 1, records)
 
     def _records(self, batch: RecordBatch, first: int) -> int:
         header = batch.header
@@ -145,15 +147,16 @@ class _Count:
                 self.take(batch, segment, is_behind=is_behind)
             return
         self._around.met(segment, next(iter(run)), next(iter(run.part(len(run) - 1, len(run)))))
+        self._next_offset = max(self._next_offset, run.next_offset)
         if is_behind:
             data = run["attributes"] & CONTROL_FLAG == 0
             self._add(segment, len(run), int(run["records_count"][data].sum()))
-        self._next_offset = max(self._next_offset, run.next_offset)
 
     def _add(self, segment: Segment, batches: int, records: int) -> None:
         found = self.found
         found.batches += batches
         found.records += records
+        found.next_offset = max(found.next_offset, self._next_offset)
         before = found.of(segment)
         found.by_segment[segment.path] = (before[0] + batches, before[1] + records)
 

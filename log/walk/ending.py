@@ -81,5 +81,6 @@ def end_of_walk(
 
 
 def _as_damage(tail: Finding, more: str) -> Finding:
-    detail = f"{tail.detail}, but {more}"
-    return replace(tail, code=FindingCode.BATCH_SIZE_INVALID, severity=Severity.ERROR, detail=detail)
+    said = tail.detail if tail.batch is None else tail.detail.removesuffix(tail.batch.claimed)
+    code, severity = FindingCode.BATCH_SIZE_INVALID, Severity.ERROR
+    return replace(tail, code=code, severity=severity, detail=f"{said}, but {more}", batch=None)

@@ -12,12 +12,8 @@ from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import (
     CODEC_MASK,
-    DELETE_HORIZON_FLAG,
-    TIMESTAMP_TYPE_FLAG,
-    BatchHeader,
     Codec,
     RecordBatch,
-    TimestampType,
     codec_label,
 )
 from kafkalog.codec.rules import Verdict, gap
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["SegmentSummary", "first_timestamp", "summarize"]
+__all__ = ["SegmentSummary", "summarize"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +58,6 @@ class SegmentSummary:
     def next_offset(self) -> int:
         """Offset after the last batch, or the base offset."""
         return self.segment.base_offset if self.last_offset is None else self.last_offset + 1
-
-
-def first_timestamp(batch: RecordBatch) -> int:
-    """The timestamp that a batch begins with, in ms; its largest where the header does not say; -1: none."""
-    header = batch.header
-    plain = isinstance(header, BatchHeader) and header.timestamp_type is TimestampType.CREATE_TIME
-    if plain and isinstance(header, BatchHeader) and header.delete_horizon_ms is None and header.base_timestamp >= 0:
-        return header.base_timestamp
-    return header.max_timestamp
 
 
 def summarize(
@@ -145,7 +132,7 @@ class _Facts:
         if is_in_place:
             self._seen(first_offset_of(batch, self._limits), header.last_offset)
         if header.max_timestamp >= 0:
-            self._times(first_timestamp(batch), header.max_timestamp)
+            self._times(header.first_timestamp, header.max_timestamp)
 
     def run(self, run: BatchRun, path: str) -> None:
         """Take note of many v2 batches, their offsets increasing; only gaps are found there."""
@@ -165,12 +152,9 @@ class _Facts:
             columns = last[numbers], first[numbers + 1], run.positions[numbers + 1]
             for before, begin, position in zip(*(each.tolist() for each in columns), strict=True):
                 self._gap(before, begin, position, path)
-        begun = largest.copy()
-        plain = (attributes & (TIMESTAMP_TYPE_FLAG | DELETE_HORIZON_FLAG) == 0) & (run["base_timestamp"] >= 0)
-        begun[plain] = run["base_timestamp"][plain]
         known = largest >= 0
         if known.any():
-            self._times(int(begun[known].min()), int(largest[known].max()))
+            self._times(int(run.first_timestamps[known].min()), int(largest[known].max()))
 
     def _gap(self, before: int, first: int, position: int, path: str) -> None:
         code, detail = gap(before, first)

@@ -28,6 +28,7 @@ from kafkalog.recovery.act.journal import (
     UNDOING,
     UNDONE,
     FileState,
+    LossOfRun,
     Step,
 )
 from kafkalog.recovery.act.quarantine import KeptRun, Runs, document_of, read_run, run_ids_in
@@ -118,6 +119,8 @@ class RunInfo:
     """nothing is seen that speaks against undoing it now; `undo` compares every byte first"""
     why_not: str | None = None
     """why it cannot be undone, or what is wrong with it"""
+    lost: tuple[LossOfRun, ...] | None = None
+    """records that it lost, partition by partition; None where that was not noted"""
     is_others: bool = False
     """it lies beside the log directory, but carries the id of another one"""
 
@@ -145,6 +148,7 @@ class RunInfo:
             "allocated_bytes": self.allocated_bytes,
             "undoable": self.undoable,
             "why_not": self.why_not,
+            "lost": None if self.lost is None else [each.as_dict() for each in self.lost],
         }
 
 
@@ -255,6 +259,7 @@ def _info(kept: Runs, run: KeptRun) -> RunInfo:
         allocated_bytes=allocated,
         undoable=why_not is None,
         why_not=why_not,
+        lost=None if journal.lost is None else tuple(journal.lost),
         is_others=not kept.is_ours(run),
     )
 

@@ -44,6 +44,7 @@ __all__ = [
     "EntryKind",
     "FileState",
     "Journal",
+    "LossOfRun",
     "Step",
 ]
 
@@ -62,6 +63,8 @@ _MOST_PARTS = 2
 """a file of the log directory, or of a directory in it"""
 _MOST_PARTS_INSIDE = 100
 _INT64 = 1 << 63
+_ANY = 1 << 66
+"""Offsets that damaged headers claim, and differences of them, may be beyond those of Kafka."""
 
 
 class EntryKind:
@@ -110,6 +113,29 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class LossOfRun:
+    """What a run lost of a partition, as its plan had counted it; `last` of a range is None where no end is known."""
+
+    partition: str
+    records: int | None
+    """None where it could not be told"""
+    is_exact: bool
+    """False: more may have been lost"""
+    ranges: Sequence[tuple[int, int | None]]
+    """first and last offsets"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        lost = [{"partition": self.partition, "first": first, "last": last} for first, last in self.ranges]
+        return {
+            "partition": self.partition,
+            "records_lost": self.records,
+            "records_lost_is_exact": self.is_exact and self.records is not None,
+            "offsets_lost": lost,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Journal:
     """All steps of a run, in order, and everything that completing it or taking it back relies on."""
 
@@ -136,6 +162,8 @@ class Journal:
     directories: Mapping[str, int] = field(default_factory=dict)
     """modification times (ns) of the directories that the run touches; the log directory itself is ''"""
     bystanders: Mapping[str, Bystander] = field(default_factory=dict)
+    lost: Sequence[LossOfRun] | None = None
+    """partition by partition; None of a run that does not count it"""
 
     def encode(self) -> bytes:
         """The document: a JSON object on one line, with the CRC-32C of the bytes that are its `journal`."""
@@ -307,15 +335,34 @@ class _Reader:
             self.refuse("a file is cut after its end")
         return step
 
+    def loss(self, value: Any) -> LossOfRun:
+        names = ("partition", "records", "is_exact", "ranges")
+        partition, records, is_exact, ranges = self.fields(value, "a loss", names)
+        if not isinstance(is_exact, bool) or not isinstance(ranges, list):
+            self.refuse("a loss does not have the fields it should have")
+        return LossOfRun(
+            self.path(partition, 1),
+            self.optional(records, self.number, "a count of records", 0, _ANY),
+            is_exact,
+            [self.range(each) for each in ranges],
+        )
+
+    def range(self, value: Any) -> tuple[int, int | None]:
+        if not isinstance(value, list) or len(value) != 2:
+            self.refuse("a range of offsets is not what it should be")
+        first = self.number(value[0], "an offset", -_ANY, _ANY)
+        return first, self.optional(value[1], self.number, "an offset", first, _ANY)
+
     def journal(self, values: dict[str, Any]) -> Journal:
         names = (
             "version", "run_id", "tool_version", "root", "mount", "owner", "is_beside", "machine", "sequence", "mode",
-            "drops", "same_mount", "steps", "directories", "bystanders",
+            "drops", "same_mount", "steps", "directories", "bystanders", "lost",
         )  # fmt: skip
-        read = self.fields(values, "the document", names)
+        read = self.fields({"lost": None, **values}, "the document", names)  # earlier versions did not note it
         _, run_id, tool, root, mount, owner, beside, machine, sequence, mode, drops, same, steps, *around = read
-        directories, bystanders = around
-        if not isinstance(steps, list) or not all(isinstance(each, bool) for each in (beside, drops, same)):
+        directories, bystanders, lost = around
+        are_flags = all(isinstance(each, bool) for each in (beside, drops, same))
+        if not isinstance(steps, list) or not isinstance(lost, list | None) or not are_flags:
             self.refuse("the document does not have the fields it should have")
         return Journal(
             run_id=self.text(run_id, "the name of the run", is_run_id),
@@ -338,4 +385,5 @@ class _Reader:
                 self.path(path): self.bystander(each)
                 for path, each in self.items(bystanders, "the files that are not touched")
             },
+            lost=None if lost is None else [self.loss(each) for each in lost],
         )

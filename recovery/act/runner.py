@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +13,7 @@ from kafkalog.log.disk.pointer import ends_of
 from kafkalog.recovery.act.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.act.belonging import mount_of
 from kafkalog.recovery.act.fs import FileSystem
-from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal
+from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal, LossOfRun
 from kafkalog.recovery.act.machine_id import machine_id
 from kafkalog.recovery.act.operations import Disks
 from kafkalog.recovery.act.permissions import refuse_without_permission
@@ -213,6 +213,7 @@ def act(
     withhold_marker: Callable[[], str | None],
     workers: Workers | None = None,
     drops: bool = False,
+    lost: Sequence[LossOfRun] | None = None,
 ) -> Done:
     """Do what a plan says, as a run of its own.
 
@@ -237,6 +238,7 @@ def act(
             drops=drops,
             same_mount=root.shares_mount(quarantine),
             directories={"": root.mtime_before},
+            lost=lost,
         )
         progress = workers or Workers()
         progress.begin_steps("saving what will be removed", [_bytes_of(made, action) for action in made.actions])

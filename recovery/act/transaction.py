@@ -7,7 +7,7 @@ plan; whether that is still what was agreed to; what it may not do; and only the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.log.disk.pointer import ends_of
 from kafkalog.recovery.act.belonging import refuse_copy, refuse_missing
 from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.recovery.act.journal import LossOfRun
 from kafkalog.recovery.act.lock import BrokerLock
 from kafkalog.recovery.act.quarantine import KeptRun, Runs
 from kafkalog.recovery.act.runner import (
@@ -112,11 +113,13 @@ class Transaction:
         withhold_marker: Callable[[], str | None] = lambda: None,
         workers: Workers | None = None,
         drops: bool = False,
+        lost: Sequence[LossOfRun] | None = None,
     ) -> Done:
         """Do what a plan says, as a run of its own; `still` surveys the directory again.
 
         `withhold_marker` says before a clean-shutdown marker is written why it would not be true; `drops`: records go
-        that could still be read.  Raises `RecoveryRefused`, with everything as it was, if the directory has changed.
+        that could still be read; `lost`: what the plan has counted.  Raises `RecoveryRefused`, with everything as it
+        was, if the directory has changed.
         """
         self.settle()
         return act(
@@ -128,6 +131,7 @@ class Transaction:
             withhold_marker=withhold_marker,
             workers=workers,
             drops=drops,
+            lost=lost,
         )
 
     def take_back(self, run_id: str | None, partition: str | None) -> KeptRun:

@@ -86,7 +86,7 @@ class Beside:
         epochs = [each.start_offset for each in partition.leader_epochs]
         return self.tiering.of((name.topic, name.partition), names, partition.segments[0].base_offset, epochs, end)
 
-    def findings(self, partition: Partition, log_end_offset: int, found: LocalStart | None) -> Iterator[Finding]:
+    def findings(self, partition: Partition, report: PartitionReport, found: LocalStart | None) -> Iterator[Finding]:
         """The findings about a live partition, whose log begins as found."""
         if partition.name is None or partition.state.value:
             return
@@ -95,7 +95,8 @@ class Beside:
             yield Finding(FindingCode.FOREIGN_DIRECTORY, Severity.WARNING, None, None, detail, partition.path)
         key = (partition.name.topic, partition.name.partition)
         start = self.log_starts.get(key, 0)
-        yield from checkpoint_findings(partition, log_end_offset, start, self.high_watermarks.get(key))
+        end, behind = report.log_end_offset, report.end_behind_damage
+        yield from checkpoint_findings(partition, end, start, self.high_watermarks.get(key), end_behind=behind)
         if found is None or found.lost is None:
             return
         if found.is_tiered:
@@ -122,7 +123,7 @@ def verify_beside(
     if beside is not None and report.is_log_read:
         found = None if partition.state.value else beside.local_start(partition, report.log_end_offset)
         report.local_start = found if found is not None and found.is_tiered else None
-        report.findings += beside.findings(partition, report.log_end_offset, found)
+        report.findings += beside.findings(partition, report, found)
     return report
 
 
@@ -259,6 +260,7 @@ class _PartitionVerifier:
         )
         if found is not None:
             report.sound_batches_behind_damage, report.sound_records_behind_damage = found.batches, found.records
+            report.end_behind_damage = found.next_offset
 
     def _walked(
         self,
@@ -400,9 +402,11 @@ class _PartitionVerifier:
         header = batch.header
         decoded = decode_batch(batch, limits=self.limits)
         self.report.insides = max(self.report.insides, insides_of(decoded), key=lambda each: each.rank)
-        self.report.records += len(decoded.records)
-        if first_offset_of(batch, self.limits) < self.partition.log_start_offset:
-            self._deleted_records += sum(record.offset < self.partition.log_start_offset for record in decoded.records)
+        if not header.is_control:  # what it holds, no consumer sees
+            start = self.partition.log_start_offset
+            self.report.records += len(decoded.records)
+            if first_offset_of(batch, self.limits) < start:
+                self._deleted_records += sum(record.offset < start for record in decoded.records)
         if decoded.finding is not None:
             self.report.findings.append(decoded.finding.in_file(file))
         elif decoded.records and isinstance(header, BatchHeader):

@@ -24,7 +24,7 @@ class PartitionReport:
     segments: int = 0
     batches: int = 0
     records: int = 0
-    """from the log start on, markers of transactions included"""
+    """from the log start on, that a consumer would see: markers of transactions and other control records are none"""
     log_bytes: int = 0
     valid_bytes: int = 0
     """up to the first damage of each segment"""
@@ -32,6 +32,8 @@ class PartitionReport:
     """that no consumer reaches: they come after the first damage, in the same segment or in later ones"""
     sound_records_behind_damage: int = 0
     """that a consumer would see of those"""
+    end_behind_damage: int = 0
+    """the offset after the last of those; 0 where there is none"""
     insides: Insides = Insides.NOT_EXAMINED
     """whether the records of all batches up to the damage can be read"""
     findings: list[Finding] = field(default_factory=list)

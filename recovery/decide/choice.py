@@ -72,12 +72,13 @@ def _lost(found: Measured) -> tuple[int, int]:
     return found.out_of_reach or 0, found.markers_out_of_reach
 
 
-def ranges_text(lost: Sequence[LostRange], most: int = 3) -> str:
-    """Ranges of offsets for a sentence; with their partitions where those are several."""
+def ranges_text(lost: Sequence[LostRange], most: int = 3, *, named: bool = False) -> str:
+    """Ranges of offsets for a sentence; with their partitions where those are several, or are `named` anyway."""
     several = len({each.partition for each in lost}) > 1
     words = [(f"{each.partition}: " if several else "") + _range(each) for each in lost[:most]]
     more = len(lost) - most
-    return ", ".join(words) + (f" and {counted(more, 'more range')}" if more > 0 else "")
+    name = f"{lost[0].partition}: " if named and lost and not several else ""
+    return name + ", ".join(words) + (f" and {counted(more, 'more range')}" if more > 0 else "")
 
 
 def _range(lost: LostRange) -> str:

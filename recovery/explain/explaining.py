@@ -25,7 +25,7 @@ from kafkalog.log.disk.files import FileSource, absolute, is_directory, read_sma
 from kafkalog.recovery.damage.bit_repair import flipped_bit
 from kafkalog.recovery.explain.entries import explain_index
 from kafkalog.recovery.explain.explanation import ExplainedPart, Explanation, PartRole
-from kafkalog.recovery.explain.logs import Wanted, broken_fields, explain_log, one_bit
+from kafkalog.recovery.explain.logs import Wanted, broken_fields, explain_log, one_bit, with_records
 from kafkalog.recovery.explain.text_fields import TEXT_FILES, text_spans
 
 __all__ = ["MOST_FIELDS", "explain", "is_explained"]
@@ -45,6 +45,7 @@ def explain(
     position: int | None = None,
     offset: int | None = None,
     max_fields: int = MOST_FIELDS,
+    records: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Explanation:
     """Every field of a file of a log directory, or of the part of it that is asked for.
@@ -55,6 +56,7 @@ def explain(
 
     * `path`: the file
     * `max_fields`: how many fields are shown at most
+    * `records`: give the records of a batch too, those before the damage where it is damaged
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
     if position is not None and offset is not None:
@@ -67,6 +69,9 @@ def explain(
     found, is_snapshot = parse_segment_file(name), _is_snapshot(name)
     if offset is not None and not is_snapshot and (found is None or found.kind is not FileKind.LOG):
         raise UsageError(f"{path} has no batches: give position instead of offset")
+    is_log = is_snapshot or (found is not None and found.kind is FileKind.LOG)
+    if records and not is_log:
+        raise UsageError(f"{path} has no batches, and no records")
     if name in TEXT_FILES:
         return _text(path, name, max_fields, limits)
     if found is None and not is_snapshot:
@@ -84,6 +89,8 @@ def explain(
         parts = explain_log(source, base, topic, wanted, most=max_fields, limits=limits)
         if not parts and not wanted.is_open:
             raise UsageError(f"{path} ends before offset {offset}")
+        if records:
+            parts = tuple(with_records(source, part, limits) for part in parts)
         is_old = any(part.what.startswith("message") for part in parts)
         return Explanation(path, "message" if is_old else "record-batch", source.size, parts)
 

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from kafkalog.codec.trace import FieldSpan
+from kafkalog.recovery.explain.before_damage import RecordsBeforeDamage
 
 __all__ = ["ExplainedPart", "Explanation", "PartRole"]
 
@@ -35,6 +36,8 @@ class ExplainedPart:
     """sentences about the whole of it"""
     breaks: tuple[str, ...] = ()
     """paths of the fields that are wrong, the likeliest first; empty where that cannot be known"""
+    records: RecordsBeforeDamage | None = None
+    """if they were asked for, and this is not a neighbor: those that decode, up to damage"""
 
 
 @dataclass(frozen=True, slots=True)

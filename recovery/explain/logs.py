@@ -14,11 +14,12 @@ from kafkalog.codec.trace import FieldSpan, read_spans
 from kafkalog.codec.whole import ENTRY
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.recovery.damage.bit_repair import BitRepair, Neighbors, outside_checksum, repair_at
+from kafkalog.recovery.explain.before_damage import records_before_damage
 from kafkalog.recovery.explain.explanation import ExplainedPart, PartRole
 from kafkalog.recovery.explain.nested import read_contents
 from kafkalog.recovery.explain.suspects import blame_suspects
 
-__all__ = ["Wanted", "broken_fields", "explain_log", "one_bit"]
+__all__ = ["Wanted", "broken_fields", "explain_log", "one_bit", "with_records"]
 
 _HEADER_FIELDS = 40
 """Fields that are more than any header has."""
@@ -101,6 +102,15 @@ def explain_log(
     if wanted.offset is not None and last is not None and last.header is None:
         return tuple(_parts(source, topic, last, None, most=most, limits=limits))
     return tuple(_start(source, topic, most=most, limits=limits)) if wanted.is_open else ()
+
+
+def with_records(source: Source, part: ExplainedPart, limits: Limits) -> ExplainedPart:
+    """A part with the records that decode, if it is not there for its neighbor's sake."""
+    if part.role not in (PartRole.ASKED, PartRole.DAMAGED):
+        return part
+    start, end = part.span.position, part.span.end
+    data = source.read(start, min(end - start, limits.batch_bytes))
+    return replace(part, records=records_before_damage(bytes(data), start, limits))
 
 
 def _start(source: Source, topic: str | None, *, most: int, limits: Limits) -> Iterator[ExplainedPart]:

@@ -23,6 +23,7 @@ from kafkalog.codec.execution import RawRecord as RawRecord
 from kafkalog.codec.execution import RecordFault as RecordFault
 from kafkalog.codec.fetch_result import ErrorCode as ErrorCode
 from kafkalog.codec.fetch_result import MessageSetSend as MessageSetSend
+from kafkalog.codec.findings import BatchOutline as BatchOutline
 from kafkalog.codec.findings import Finding as Finding
 from kafkalog.codec.findings import FindingCode as FindingCode
 from kafkalog.codec.findings import Severity as Severity
@@ -123,6 +124,7 @@ from kafkalog.recovery.act.history import RunInfo as RunInfo
 from kafkalog.recovery.act.history import RunOriginal as RunOriginal
 from kafkalog.recovery.act.history import RunState as RunState
 from kafkalog.recovery.act.history import runs as runs
+from kafkalog.recovery.act.journal import LossOfRun as LossOfRun
 from kafkalog.recovery.act.purging import PurgeResult as PurgeResult
 from kafkalog.recovery.act.purging import purge as purge
 from kafkalog.recovery.act.runner import CompletedRuns as CompletedRuns
@@ -163,6 +165,7 @@ from kafkalog.recovery.decide.ways import LostRange as LostRange
 from kafkalog.recovery.decide.ways import Measured as Measured
 from kafkalog.recovery.decide.ways import RecoveryWay as RecoveryWay
 from kafkalog.recovery.decide.ways import WayName as WayName
+from kafkalog.recovery.explain.before_damage import RecordsBeforeDamage as RecordsBeforeDamage
 from kafkalog.recovery.explain.explaining import explain as explain
 from kafkalog.recovery.explain.explanation import ExplainedPart as ExplainedPart
 from kafkalog.recovery.explain.explanation import Explanation as Explanation

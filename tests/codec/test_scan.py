@@ -9,6 +9,7 @@ import pytest
 
 from kafkalog.codec import DEFAULT_LIMITS, FindingCode, Scanner, Severity, StopReason, scan
 from kafkalog.codec.execution import Execution
+from kafkalog.codec.findings import BatchOutline
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.source import BufferSource
 from testkit.judging.reference_execution import REFERENCE
@@ -234,3 +235,56 @@ def test_offsets_near_the_end_of_64_bits_do_not_wrap() -> None:
     assert found.last_offset == top + 2**31 - 1
     codes = rules(records_batch(record(), base_offset=top) + simple())
     assert codes == [FindingCode.OFFSET_NOT_INCREASING]
+
+
+MOMENT = 1_600_000_000_000
+CLAIMING: dict[str, tuple[bytes, BatchOutline | None]] = {
+    "a batch": (
+        batch(record() + record(1), 2, base_offset=5, base_timestamp=MOMENT, max_timestamp=MOMENT + 3000),
+        BatchOutline(5, 6, 2, MOMENT, MOMENT + 3000),
+    ),
+    "a batch without times": (
+        batch(record(), 1, base_offset=5, base_timestamp=-1, max_timestamp=-1),
+        BatchOutline(5, 5, 1, None, None),
+    ),
+    "a batch with the time of the append": (
+        batch(record(), 1, base_offset=5, attributes=8, base_timestamp=7, max_timestamp=MOMENT),
+        BatchOutline(5, 5, 1, MOMENT, MOMENT),
+    ),
+    "a compacted batch": (
+        batch(record(), 1, base_offset=5, last_offset_delta=9, base_timestamp=MOMENT, max_timestamp=MOMENT),
+        BatchOutline(5, 14, 1, MOMENT, MOMENT),
+    ),
+    "a message": (message(5, timestamp=MOMENT), BatchOutline(5, 5, 1, MOMENT, MOMENT)),
+    "a message without a time": (message(5, magic=0), BatchOutline(5, 5, 1, None, None)),
+    "a wrapper": (message(9, attributes=1, timestamp=MOMENT), BatchOutline(9, 9, None, MOMENT, MOMENT)),
+    "an unknown magic": (batch(record(), 1, base_offset=5, magic=9), None),
+    "more records than offsets": (batch(record(), 7, base_offset=5, last_offset_delta=3), None),
+    "a negative count": (batch(record(), -3, base_offset=5, last_offset_delta=3), None),
+    "offsets below zero": (batch(record(), 1, base_offset=-5), None),
+    "offsets past the last one": (batch(record() + record(1), 2, base_offset=2**63 - 1), None),
+}
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+@pytest.mark.parametrize("name", CLAIMING)
+def test_a_torn_batch_tells_what_its_header_claims_once_the_header_is_whole(name: str, execution: Execution) -> None:
+    data, wanted = CLAIMING[name]
+    header = {0: 26, 1: 34}.get(data[16], 61) - 8 * (data[16] < 2)
+    for left in range(18, len(data)):
+        (found,) = scan(GOOD + data[:left], execution=execution).findings
+        assert found.batch == (wanted if left >= header else None)
+        assert (f"; its header claims {wanted}" in found.detail) is (found.batch is not None)
+        assert found.offsets_and_times == []
+
+
+def test_what_a_torn_batch_claims_in_words() -> None:
+    data, outline = CLAIMING["a batch"]
+    claimed = "offsets 5 to 6, 2 records, 2020-09-13 12:26:40Z to 2020-09-13 12:26:43Z"
+    assert str(outline) == claimed
+    (found,) = scan(data[:-1]).findings
+    assert found.detail == f"a batch of {len(data)} bytes with {len(data) - 1} bytes left; its header claims {claimed}"
+    assert found.as_dict()["batch"] == {
+        "first_offset": 5, "last_offset": 6, "records": 2,
+        "first_timestamp": MOMENT, "last_timestamp": MOMENT + 3000,
+    }  # fmt: skip

@@ -250,3 +250,28 @@ def test_each_damage_names_the_offsets_and_times_around_it(
         findings += command(name, "--json", path).objects[0]["partitions"][0].get("findings", [])
         told = [each["unread"] for each in findings if "unread" in each]
         assert told in (wanted, 2 * wanted), name  # in the list of all findings, and in that of the partition
+
+
+@pytest.mark.parametrize(("high_watermark", "missing_from"), [(9, None), (10, 9), (4, None)])
+@pytest.mark.parametrize("splits", [False, True])
+def test_offsets_below_the_high_watermark_are_missing_at_the_end_alone(
+    high_watermark: int, missing_from: int | None, splits: bool, tmp_path: Path
+) -> None:
+    """Offsets 0 to 8 in three batches, the second one damaged; what it took, its own finding says."""
+    root, directory = tmp_path / "logs", tmp_path / "logs" / "__consumer_offsets-0"
+    directory.mkdir(parents=True)
+    (root / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    (root / "replication-offset-checkpoint").write_text(f"0\n1\n__consumer_offsets 0 {high_watermark}\n")
+    hurt = bytearray(simple(3, 3))
+    hurt[-1] ^= 1
+    first, last = simple(3) + bytes(hurt), simple(3, 6)
+    for base, data in ((0, first), (6, last)) if splits else ((0, first + last),):
+        (directory / f"{base:020d}.log").write_bytes(data)
+    code = "log_end_below_high_watermark"
+    for name in ("verify", "ls"):
+        (line,) = command(name, "--json", root).objects
+        known = [*line["findings"], *line["partitions"][0].get("findings", [])]
+        found = [each for each in known if each["code"] == code]
+        assert {each["offset"] for each in found} == ({missing_from} if missing_from is not None else set()), name
+        assert all(each["detail"] == f"the log ends at 9, the high watermark was {high_watermark}" for each in found)
+    assert (code in command("groups", root).err) is (missing_from is not None)

@@ -56,6 +56,7 @@ def steps(*each: Values) -> Callable[[Values], Values]:
 
 BAD_PATHS = ("/etc/passwd", "../outside", "t-0/../../outside", "", ".", "..", "t-0/", "/", "t-0//x", "a\0b", "a/b/c",
              "\ud800", 7, None, ["t-0"])  # fmt: skip
+LOSS = {"partition": "t-0", "records": 2, "is_exact": True, "ranges": [[4, 5]]}
 DOCUMENTS: tuple[object, ...] = (None, [], 7, "x", {}, True)
 HOSTILE: dict[str, Callable[[Values], Any]] = {
     **{f"path {path!r}": first_step(path=path) for path in BAD_PATHS},
@@ -97,6 +98,12 @@ HOSTILE: dict[str, Callable[[Values], Any]] = {
     "the sequence is text": replaced(sequence="1"),
     "same_mount is a number": replaced(same_mount=1),
     "drops is a number": replaced(drops=1),
+    "the losses are text": replaced(lost="none"),
+    "a loss is a number": replaced(lost=[3]),
+    "a loss outside": replaced(lost=[{**LOSS, "partition": "../t-0"}]),
+    "a loss of fewer than none": replaced(lost=[{**LOSS, "records": -1}]),
+    "a loss that ends before it begins": replaced(lost=[{**LOSS, "ranges": [[5, 4]]}]),
+    "a loss of half a range": replaced(lost=[{**LOSS, "ranges": [[5]]}]),
     "is_beside is text": replaced(is_beside="yes"),
     "the mount is not a path": replaced(mount="mnt"),
     "the owner is none": replaced(owner=None),

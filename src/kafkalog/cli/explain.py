@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from kafkalog.cli.dump.record_lines import RecordText, record_object
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import FIELD_COUNT, OFFSET
@@ -23,6 +25,10 @@ __all__ = ["command"]
 Line = dict[str, Any]
 _SHOWN_BYTES = 8
 _DEFAULT_FIELDS = 400
+_OF_RECORD = frozenset({
+    "offset", "timestamp", "timestampType", "key", "key_b64", "value", "value_b64", "headers", "headers_b64",
+    "leaderEpoch",
+})  # fmt: skip
 _HEADINGS = {
     PartRole.ASKED: "",
     PartRole.BEFORE: "before the damage, ",
@@ -91,6 +97,32 @@ def _sentences(part: ExplainedPart) -> Iterator[str]:
         yield f"what breaks: {', '.join(part.breaks)}"
 
 
+def _print_records(found: Explanation) -> None:
+    text = RecordText()
+    with LineWriter() as writer:
+        for part in found.parts:
+            if part.records is None:
+                continue
+            writer.write(f"{escape_controls(found.path)}, {_heading(part)}: {part.records.remark}")
+            if part.records.batch is not None:
+                for record in part.records.records:
+                    writer.write(text.line(part.records.batch, record))
+
+
+def _record_lines(found: Explanation) -> Iterator[Line]:
+    put = record_object(None, None, "text")
+    for number, part in enumerate(found.parts):
+        if part.records is None:
+            continue
+        is_damaged = part.role is PartRole.DAMAGED or not part.records.is_all
+        about = {"kind": "record", "part": number, "is_of_damaged_batch": is_damaged}
+        yield {"kind": "records", "part": number, "position": part.span.position, "remark": part.records.remark}
+        if part.records.batch is not None:
+            for record in part.records.records:
+                values = json.loads(put(part.records.batch, record))
+                yield {**about, **{name: value for name, value in values.items() if name in _OF_RECORD}}
+
+
 def _lines(found: Explanation) -> Iterator[Line]:
     for number, part in enumerate(found.parts):
         yield {
@@ -113,16 +145,20 @@ def _lines(found: Explanation) -> Iterator[Line]:
 @click.option("--offset", type=OFFSET, metavar="N", help="Explain the batch or message that holds this offset.")
 @click.option("--max-fields", type=FIELD_COUNT, default=_DEFAULT_FIELDS, show_default=True, metavar="N",
               help="Explain so many fields of each part at most.")  # fmt: skip
+@click.option("--records", is_flag=True,
+              help="Print the records of the batch instead, as far as they decode before damage.")
 @JSON
-def command(path: str, position: int | None, offset: int | None, max_fields: int, as_json: bool) -> int:
+def command(
+    path: str, position: int | None, offset: int | None, max_fields: int, records: bool, as_json: bool
+) -> int:
     """Explain the bytes of a file of a log directory: field, value and meaning of each.
 
     Of a log without --position or --offset that is the first damage, between the sound entries on both sides of it; the
     field that breaks is named where that can be known.  A sound file is explained from its start.
     """
-    found = explain(path, position=position, offset=offset, max_fields=max_fields)
+    found = explain(path, position=position, offset=offset, max_fields=max_fields, records=records)
     if as_json:
-        print_lines(_lines(found))
+        print_lines(_record_lines(found) if records else _lines(found))
     else:
-        _print(found)
+        _print_records(found) if records else _print(found)
     return Outcome.CLEAN if found.is_sound else Outcome.FINDINGS

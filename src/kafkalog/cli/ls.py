@@ -27,6 +27,7 @@ from kafkalog.log.walk.summary import SegmentSummary
 from kafkalog.recovery.act.unfinished_business import Standing
 from kafkalog.words.advice import in_options
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.outcome import outcome_of_findings
 from kafkalog.words.times import moment_text
 
@@ -365,3 +366,7 @@ def _print(listed: Sequence[DirectoryHealth], *, with_segments: bool, damage_fir
     if with_segments:
         for summary in summaries:
             _print_segments(summary)
+    tables = [each.partitions for each in listed if each_of_many or len(each.partitions) <= MANY]
+    if any(one.is_sound for partitions in tables for one in partitions):
+        with LineWriter() as writer:
+            writer.write(f"ok means headers and checksums; {NOT_EXAMINED}")

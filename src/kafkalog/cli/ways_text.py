@@ -117,7 +117,7 @@ def _table(title: str, ways: Sequence[RecoveryWay]) -> None:
             Column("bytes cut", Kind.BYTES, drop=2),
             Column("offsets lost", drop=4, wraps=True),
             *(["damage left"] if has_damage else []),
-            Column("below high watermark", drop=3),
+            Column("committed records lost", drop=3),
             Column("needs", wraps=True),
         ],
         [

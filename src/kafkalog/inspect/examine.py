@@ -49,10 +49,9 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
     with watch.reading("verifying", size) as advance:
         verified = verify(*to_verify, deep=asked.deep, limits=asked.limits, on_read=advance)
     by_file = _by_file(verified.findings)
-    of_partition = {each.path: each.findings for each in verified.partitions}
-    ends = {each.path: each.log_end_offset for each in verified.partitions}
+    of_partition = {each.path: each for each in verified.partitions}
     with watch.reading("drawing", size) as advance:
-        examined = walk_over(placed, by_file, of_partition, ends, asked.limits, advance)
+        examined = walk_over(placed, by_file, of_partition, asked.limits, advance)
     comparison, comparison_problem = _compared(paths, inventory, asked, watch, size)
     planned = tuple(_planned(inventory, placed, asked, watch))
     copied = _copies_of_one(inventory)
@@ -68,6 +67,7 @@ def examine(paths: Sequence[str], asked: Asked, watch: Watch) -> ReportFacts:
         findings=serious,
         damages=tuple(_damages(serious, asked.with_bytes)),
         informations=len(verified.findings) - len(serious),
+        behind_damage=sum(each.sound_records_behind_damage for each in verified.partitions),
         planned=planned,
         comparison=comparison,
         comparison_problem=comparison_problem,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.findings import Finding, Severity, Unread
 from kafkalog.inspect.annotated import AnnotatedBytes
 from kafkalog.inspect.stretches import SegmentMap
 from kafkalog.inspect.timeline import Series
@@ -16,18 +16,7 @@ from kafkalog.recovery.copies.comparison import Comparison
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.plan import BrokerForecast
 
-__all__ = ["Damage", "Directory", "Examined", "Hole", "PartitionFacts", "Planned", "ReportFacts", "TopicFacts"]
-
-
-@dataclass(frozen=True, slots=True)
-class Hole:
-    """Bytes or offsets between two batches that no batch covers; times in ms, -1 where the batch has none."""
-
-    last_before: int
-    """the last offset before it"""
-    time_before: int
-    first_after: int
-    time_after: int
+__all__ = ["Damage", "Directory", "Examined", "PartitionFacts", "Planned", "ReportFacts", "TopicFacts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +43,8 @@ class PartitionFacts:
     """name and batches"""
     words: tuple[str, ...]
     """codes of what was found, the worse first; none where all is well"""
-    holes: tuple[Hole, ...] = ()
-    """the first of them"""
+    unread: tuple[Unread, ...] = ()
+    """offsets between sound batches that no sound batch has, with the times around them; the first of them"""
 
     @property
     def name(self) -> str:
@@ -172,6 +161,8 @@ class ReportFacts:
     damages: tuple[Damage, ...]
     informations: int
     """findings that are information only"""
+    behind_damage: int
+    """records that no consumer gets to, of those that were counted"""
     planned: tuple[Planned, ...]
     comparison: Comparison | None
     comparison_problem: KafkaLogError | None

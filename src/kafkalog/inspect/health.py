@@ -148,7 +148,9 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
         key = (partition.name.topic, partition.name.partition)
         end = max((each.next_offset for each in segments), default=partition.log_start_offset)
         start = log_dir.log_start_offsets.get(key, 0)
-        findings += checkpoint_findings(partition, end, start, log_dir.high_watermarks.get(key))
+        findings += checkpoint_findings(
+            partition, end, start, log_dir.high_watermarks.get(key), end_behind=behind.next_offset
+        )
         local_start = None if beside is None else beside.local_start(partition, end)
     return PartitionHealth(partition, segments, tuple(findings), behind, local_start=local_start)
 

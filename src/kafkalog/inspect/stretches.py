@@ -92,6 +92,8 @@ class BatchFacts:
     """that a consumer would see; of sets of messages before v2 the offsets they span"""
     timestamp: int
     codec: int
+    begins: int
+    """the timestamp that it begins with, in ms (-1: none)"""
 
 
 class Listener(Protocol):
@@ -380,7 +382,8 @@ def _facts(found: BatchRun | RecordBatch, limits: Limits) -> Iterator[BatchFacts
         else:
             records = max(header.last_offset - first + 1, 0)
         codec = header.attributes & CODEC_MASK
-        yield BatchFacts(found.position, found.size, first, header.last_offset, records, header.max_timestamp, codec)
+        last, times = header.last_offset, (header.first_timestamp, header.max_timestamp)
+        yield BatchFacts(found.position, found.size, first, last, records, times[1], codec, begins=times[0])
         return
     columns = (
         found.positions,
@@ -390,7 +393,9 @@ def _facts(found: BatchRun | RecordBatch, limits: Limits) -> Iterator[BatchFacts
         found["records_count"],
         found["max_timestamp"],
         found["attributes"],
+        found.first_timestamps,
     )
-    for position, size, first, last, count, time, attributes in zip(*(each.tolist() for each in columns), strict=True):
+    rows = zip(*(each.tolist() for each in columns), strict=True)
+    for position, size, first, last, count, time, attributes, begins in rows:
         records = 0 if attributes & CONTROL_FLAG else max(count, 0)
-        yield BatchFacts(position, size, first, last, records, time, attributes & CODEC_MASK)
+        yield BatchFacts(position, size, first, last, records, time, attributes & CODEC_MASK, begins=begins)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.findings import Finding, Severity, Unread
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import codec_label
-from kafkalog.inspect.facts import Examined, Hole, PartitionFacts, TopicFacts
+from kafkalog.inspect.facts import Examined, PartitionFacts, TopicFacts
 from kafkalog.inspect.stretches import BatchFacts, Kind, SegmentMap, segment_maps
 from kafkalog.inspect.timeline import Timeline
 from kafkalog.log.directories.partition import Partition
+from kafkalog.recovery.checks.report import PartitionReport
 
 __all__ = ["MOST_CLEAN", "MOST_DAMAGED", "MOST_HOLES", "walk_over"]
 
@@ -36,7 +37,7 @@ class _PartitionWalk:
         self.last_timestamp: int | None = None
         self.batches = self.records = 0
         self.codecs: Counter[int] = Counter()
-        self.holes: list[Hole] = []
+        self.unread: list[Unread] = []
         self._before: BatchFacts | None = None
 
     def batch(self, facts: BatchFacts) -> None:
@@ -54,12 +55,12 @@ class _PartitionWalk:
             self.last_timestamp = time if self.last_timestamp is None else max(self.last_timestamp, time)
         self._timeline.add(self._topic, time, facts.records, facts.size)
 
-
     def _look_for_a_hole(self, facts: BatchFacts) -> None:
         before, self._before = self._before, facts
-        if before is None or len(self.holes) == MOST_HOLES or facts.first_offset <= before.last_offset + 1:
+        if before is None or len(self.unread) == MOST_HOLES or facts.first_offset <= before.last_offset + 1:
             return
-        self.holes.append(Hole(before.last_offset, before.timestamp, facts.first_offset, facts.timestamp))
+        times = (time if time >= 0 else None for time in (before.timestamp, facts.begins))
+        self.unread.append(Unread(before.last_offset + 1, facts.first_offset - 1, *times))
 
 
 class _Gallery:
@@ -101,14 +102,13 @@ class _Gallery:
 def walk_over(
     partitions: Iterable[tuple[str, Partition]],
     findings: Mapping[str, Sequence[Finding]],
-    of_partition: Mapping[str, Sequence[Finding]],
-    ends: Mapping[str, int],
+    verified: Mapping[str, PartitionReport],
     limits: Limits,
     on_bytes: Callable[[int], None],
 ) -> Examined:
     """Walk over partitions, each with the log directory that it is in.
 
-    `findings` are those of `verify` by log file, `of_partition` by partition directory, and `ends` its log end offsets.
+    `findings` are those of `verify` by log file, `verified` all that it says of each partition directory.
     """
     timeline, gallery = Timeline(), _Gallery()
     told: list[PartitionFacts] = []
@@ -127,7 +127,8 @@ def walk_over(
                     worst[stretch.kind] = True
             if len(kept) < MOST_CLEAN or (not made.is_sound and not_sound <= MOST_DAMAGED):
                 kept.append(made)
-        serious = [each for each in of_partition.get(partition.path, ()) if each.severity is not Severity.INFO]
+        report = verified.get(partition.path) or PartitionReport(partition.path, partition.log_start_offset)
+        serious = [each for each in report.findings if each.severity is not Severity.INFO]
         serious.sort(key=lambda each: each.severity is not Severity.ERROR)
         facts = PartitionFacts(
             path=partition.path,
@@ -138,7 +139,7 @@ def walk_over(
             segments=len(partition.segments),
             size=partition.size,
             log_start_offset=partition.log_start_offset,
-            log_end_offset=ends.get(partition.path, partition.log_start_offset),
+            log_end_offset=report.log_end_offset,
             first_offset=walk.first_offset,
             last_offset=walk.last_offset,
             first_timestamp=walk.first_timestamp,
@@ -148,7 +149,7 @@ def walk_over(
             codecs=tuple((codec_label(codec), count) for codec, count in sorted(walk.codecs.items())),
             words=tuple(dict.fromkeys(str(each.code) for each in serious))
             or ((Kind.UNREAD.words,) if Kind.UNREAD in worst else ()),
-            holes=tuple(walk.holes),
+            unread=tuple(walk.unread),
         )
         told.append(facts)
         gallery.add(facts, kept, not_sound)

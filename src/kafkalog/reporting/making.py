@@ -42,7 +42,7 @@ class Report:
         return page_of(self.facts)
 
     def markdown(self) -> str:
-        """About 60 lines for a chat channel: verdict, damage, ways, commands."""
+        """About 70 lines for a chat channel: verdict, damage, ways, commands."""
         return markdown_of(self.facts)
 
 

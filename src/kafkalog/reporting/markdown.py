@@ -1,21 +1,23 @@
-"""The report for a channel: verdict, what is lost, what to do, and the evidence, in about 60 lines, details folded."""
+"""The report for a channel: verdict, what is lost, what to do, and the evidence, in about 70 lines, details folded."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import astuple
 
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.reporting.advice import advice_for
+from kafkalog.reporting.losses import loss_rows
 from kafkalog.reporting.recommended import recommended_command, why_no_plan
 from kafkalog.reporting.section_comparison import standing_of
 from kafkalog.reporting.section_runs import undo_line
 from kafkalog.reporting.section_ways import forecast_text, kept_text, lost_text
 from kafkalog.reporting.summary import summary_of
 from kafkalog.reporting.verdict import verdict_of
-from kafkalog.reporting.wording import seconds_text, size_text
+from kafkalog.reporting.wording import records_counted, seconds_text, size_text
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
@@ -28,6 +30,7 @@ _DIRECTORIES = 3
 _COPIES = 8
 _RUNS = 3
 _FOLDED = 10
+_LOSSES = 8
 _MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-!|~&])")
 _CELL = 200
 
@@ -73,9 +76,10 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
     more = f" and {len(facts.paths) - _FOLDED} more" if len(facts.paths) > _FOLDED else ""
     yield (
         f"{paths}{more}: {counted(len(examined.partitions), 'partition')}, {counted(examined.segments, 'segment')}, "
-        f"{size_text(examined.size)}, {counted(examined.records, 'record')}; {seconds_text(facts.made_at)}, kafkalog "
+        f"{size_text(examined.size)}, {records_counted(facts)}; {seconds_text(facts.made_at)}, kafkalog "
         f"{facts.version}."
     )
+    yield from _losses(facts)
     for planned in _worth_it(facts.planned)[:_DIRECTORIES]:
         yield from _ways(planned, facts.arguments)
     left = len(_worth_it(facts.planned)) - _DIRECTORIES
@@ -87,19 +91,36 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
     yield from _runs(facts)
 
 
+def _losses(facts: ReportFacts) -> Iterator[str]:
+    rows = loss_rows(facts)
+    if not rows:
+        return
+    yield ""
+    yield "### Lost records"
+    yield ""
+    yield "| topic-partition | lost | offsets | records | written |"
+    yield "|---|---|---|---:|---|"
+    for each in rows[:_LOSSES]:
+        yield f"| {' | '.join(_text(_cut(str(cell))) for cell in astuple(each))} |"
+    if len(rows) > _LOSSES:
+        yield ""
+        yield f"{counted(len(rows) - _LOSSES, 'more row')}: the page has them."
+
+
 def _damage(facts: ReportFacts) -> Iterator[str]:
     if not facts.findings:
         return
     yield ""
     yield "### Damage"
     yield ""
-    yield "| severity | code | place | what |"
-    yield "|---|---|---|---|"
+    yield "| severity | code | place | offsets and times | what |"
+    yield "|---|---|---|---|---|"
     for damage in facts.damages[:_FINDINGS]:
         found = damage.finding
         place = "" if found.file is None else _code_in_cell(found.file)
         at = "" if found.position is None else f" byte {found.position}"
-        yield f"| {found.severity} | `{found.code}` | {place}{at} | {_text(_cut(found.detail))} |"
+        when = _text(", ".join(found.offsets_and_times))
+        yield f"| {found.severity} | `{found.code}` | {place}{at} | {when} | {_text(_cut(found.detail))} |"
     left = len(facts.findings) - min(_FINDINGS, len(facts.damages))
     if left > 0:
         yield ""

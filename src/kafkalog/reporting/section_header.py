@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
-from kafkalog.reporting.markup import Content, Markup, code, element
+from kafkalog.reporting.losses import loss_rows
+from kafkalog.reporting.markup import Content, Markup, code, element, table
 from kafkalog.reporting.section import Section
 from kafkalog.reporting.summary import summary_of
 from kafkalog.reporting.verdict import ReportVerdict
-from kafkalog.reporting.wording import seconds_text, size_text, span_text
+from kafkalog.reporting.wording import records_counted, seconds_text, size_text, span_text
 
 __all__ = ["header_section", "index_of_sections"]
 
@@ -53,16 +55,23 @@ def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
         (f"{len(examined.partitions):,} partition{'' if len(examined.partitions) == 1 else 's'}", None),
         (f"{examined.segments:,} segment{'' if examined.segments == 1 else 's'}", None),
         (size_text(examined.size), None),
-        (f"{examined.records:,} record{'' if examined.records == 1 else 's'}", None),
+        (records_counted(facts), None),
     ]
     asked = [[element("dt", name), element("dd", sentence)] for name, sentence in summary_of(facts)]
     return element(
         "div",
         banner,
         element("dl", asked, class_="asked"),
+        _losses(facts),
         element("ul", [_number(text) for text, _ in numbers], class_="numbers"),
         element("dl", [[element("dt", name), element("dd", value)] for name, value in rows], class_="facts"),
     )
+
+
+def _losses(facts: ReportFacts) -> Markup | None:
+    rows: list[list[Content]] = [[*astuple(each)] for each in loss_rows(facts)]
+    columns = ["topic-partition", "lost", "offsets", "records", "written"]
+    return table("Lost records", columns, rows, numeric=[3]) if rows else None
 
 
 def _number(text: str) -> Markup:

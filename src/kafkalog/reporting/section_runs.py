@@ -6,6 +6,7 @@ from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.act.history import RunInfo
+from kafkalog.reporting.losses import loss_of_run, records_text
 from kafkalog.reporting.markup import Content, code, element, prose, table
 from kafkalog.reporting.section import Section, section
 from kafkalog.reporting.wording import size_text
@@ -18,6 +19,12 @@ _MOST = 50
 def undo_line(root: str, run: RunInfo) -> str | None:
     """The command that takes a run back; None where that cannot be."""
     return shell_line(["kafkalog", "undo", root, "--run", run.run_id]) if run.undoable else None
+
+
+def _lost(run: RunInfo) -> str:
+    if run.lost is None:
+        return "not noted"
+    return records_text(loss_of_run(run)) if run.lost else "no record"
 
 
 def runs_section(facts: ReportFacts) -> Section | None:
@@ -39,11 +46,12 @@ def runs_section(facts: ReportFacts) -> Section | None:
                     each.mode,
                     str(each.state),
                     steps,
+                    _lost(each),
                     size_text(each.allocated_bytes),
                     code(undo) if undo else each.why_not,
                 ]
             )
-        columns = ["run", "began (UTC)", "mode", "state", "steps", "kept on disk", "to undo this"]
+        columns = ["run", "began (UTC)", "mode", "state", "steps", "lost", "kept on disk", "to undo this"]
         content.append(table(f"Recoveries of {root}", columns, rows))
         if len(found) > _MOST:
             words = f"{len(found) - _MOST:,} earlier runs are left out; `kafkalog runs` lists all."

@@ -113,7 +113,7 @@ def _table(caption: str, ways: Sequence[RecoveryWay], best: RecoveryWay | None) 
         for way in ways
     ]
     columns = ["way", "needs", "records kept", "lost", "of these readable now", "offsets lost", "bytes cut",
-               "below high watermark", *(["damage left"] if has_damage else [])]  # fmt: skip
+               "committed records lost", *(["damage left"] if has_damage else [])]  # fmt: skip
     return table(caption, columns, rows, numeric=[2, 3, 4, 6, 8])
 
 

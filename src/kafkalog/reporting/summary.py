@@ -1,16 +1,21 @@
-"""What somebody wants to know first: which broker and topics, what is lost, from when to when."""
+"""What somebody wants to know first: which broker and topics, and what is lost."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.wording import counted
-from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts
+from kafkalog.inspect.facts import ReportFacts
 from kafkalog.recovery.decide.choice import ranges_text
-from kafkalog.recovery.decide.ways import LostRange, RecoveryWay
-from kafkalog.reporting.wording import seconds_text
+from kafkalog.reporting.losses import (
+    loss_of_run,
+    recommended_of,
+    records_text,
+    runs_that_lost,
+    total_by_start,
+    total_for_good,
+)
 from kafkalog.words.ways import label_of
 
 __all__ = ["summary_of"]
@@ -46,55 +51,28 @@ def _brokers(facts: ReportFacts) -> Iterator[str]:
 
 
 def _losses(facts: ReportFacts) -> Iterator[tuple[str, str]]:
-    """What the recommended way of each directory loses, and the time of it."""
-    told = [(planned, way) for planned in facts.planned if (way := _way(planned)) is not None]
+    """What the recommended way of each directory loses, what a simple start loses, and what went before."""
+    told = [(planned, way) for planned in facts.planned if (way := recommended_of(planned)) is not None]
     unknown = [each for each in facts.planned if each.forecast is None]
     if not told:
-        yield "Lost", "unknown: no plan could be made" if unknown else "no record, as far as the logs themselves tell"
-        return
+        nothing = "nothing more" if runs_that_lost(facts) else "no record"
+        yield "Lost", "unknown: no plan could be made" if unknown else f"{nothing}, as far as the logs themselves tell"
     for planned, way in told:
         where = f" in {planned.path}" if len(facts.planned) > 1 else ""
-        lost = way.measured.lost
         if way.measured.records_lost is None:
             yield f"Lost{where}", f"unknown, by the way that is recommended ({label_of(way)})"
             continue
-        count = counted(way.measured.records_lost, "record")
-        least = "" if way.measured.is_exact else "at least "
-        ranges = f": {ranges_text(lost, _NAMED)}" if lost else ""
-        yield f"Lost{where}", f"{least}{count}, by the way that is recommended ({label_of(way)}){ranges}"
-        times = [text for each in lost[:_NAMED] if (text := _time_of(each, planned, facts))]
-        if times:
-            yield f"Written{where}", "; ".join(times)
-
-
-def _way(planned: Planned) -> RecoveryWay | None:
-    best = planned.choice.recommended
-    return best if planned.is_choice else None
-
-
-def _time_of(lost: LostRange, planned: Planned, facts: ReportFacts) -> str:
-    """Between which of the batches around it a lost range was written; nothing where no time is known."""
-    path = os.path.join(planned.root, lost.partition)
-    for partition in facts.examined.partitions:
-        if os.path.realpath(partition.path) == path:
-            before, after = _around(lost, partition)
-            since = f"after {seconds_text(before)}" if before is not None else ""
-            until = f"before {seconds_text(after)}" if after is not None else ""
-            told = " and ".join(filter(None, [since, until]))
-            return f"{lost.partition} {told}" if told else ""
-    return ""
-
-
-def _around(lost: LostRange, partition: PartitionFacts) -> tuple[int | None, int | None]:
-    for hole in partition.holes:
-        if hole.last_before < lost.first and (lost.last is None or lost.last < hole.first_after):
-            return _time(hole.time_before), _time(hole.time_after)
-    if partition.last_offset is not None and lost.first > partition.last_offset:
-        return partition.last_timestamp, None
-    if partition.first_offset is not None and lost.last is not None and lost.last < partition.first_offset:
-        return None, partition.first_timestamp
-    return None, None
-
-
-def _time(milliseconds: int) -> int | None:
-    return None if milliseconds < 0 else milliseconds
+        ranges = ranges_text(way.measured.lost, _NAMED, named=True)
+        words = f"{records_text(way.measured)}, by the way that is recommended ({label_of(way)})"
+        yield f"Lost{where}", f"{words}: {ranges}" if ranges else words
+    for_good, by_start = total_for_good(facts), total_by_start(facts)
+    if len(told) > 1:
+        yield "Lost in all", records_text(for_good)
+    if by_start is not None and by_start.may_lose:
+        readable = counted(by_start.sound_lost, "record")
+        yield "By a simple start", f"{records_text(by_start)}, of which {readable} can still be read"
+    for root, run in runs_that_lost(facts):
+        where = f" in {root}" if len(facts.planned) > 1 else ""
+        lost = loss_of_run(run)
+        ranges = ranges_text(lost.lost, _NAMED, named=True)
+        yield f"Lost before{where}", f"{records_text(lost)}, by run {run.run_id} ({run.mode}): {ranges}"

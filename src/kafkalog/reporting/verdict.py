@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
+from kafkalog.reporting.losses import records_text, runs_that_lost, total_before, total_by_start, total_for_good
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.outcome import Outcome, outcome_of_findings
 
@@ -54,9 +55,11 @@ def _sentence(facts: ReportFacts, code: Outcome) -> str:
     partitions = counted(len(examined.partitions), "partition")
     if code is Outcome.CLEAN:
         agrees = "nothing contradicts anything else"
+        before = _before(facts)
+        ended = f"; {before}." if before else "."
         if not facts.deep:
-            return f"Clean: every batch of {partitions} is sound, and {agrees}; {NOT_EXAMINED}."
-        return f"Clean: every batch and every record of {partitions} can be read, and {agrees}."
+            return f"Clean: every batch of {partitions} is sound, and {agrees}; {NOT_EXAMINED}{ended}"
+        return f"Clean: every batch and every record of {partitions} can be read, and {agrees}{ended}"
     parts = []
     if code is Outcome.IO_ERROR:
         parts.append("not everything could be read")
@@ -74,9 +77,7 @@ def _sentence(facts: ReportFacts, code: Outcome) -> str:
         parts.append(
             f"{counted(facts.unfinished_runs, 'recovery run')} was interrupted and must be completed or undone"
         )
-    start = _start(facts)
-    if start:
-        parts.append(start)
+    parts += filter(None, [_start(facts), _before(facts)])
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -95,16 +96,28 @@ def _are(count: int) -> str:
 
 
 def _start(facts: ReportFacts) -> str:
-    """What a broker would make of it."""
+    """What is lost permanently, and what a broker would make of it."""
+    for_good = total_for_good(facts)
+    gone = records_text(for_good)
     refused = [each.root for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)]
-    lost = sum(
-        sum((each.forecast.valid_records_lost or {}).values()) for each in facts.planned if each.forecast is not None
-    )
     if refused:
-        return f"Kafka would not start on {'it' if len(facts.planned) == 1 else f'{len(refused)} of the directories'}"
-    if lost:
-        return f"Kafka would start on it and drop {counted(lost, 'record')} that can still be read"
-    return ""
+        what = f"Kafka would not start on {'it' if len(facts.planned) == 1 else f'{len(refused)} of the directories'}"
+        return f"{gone} cannot be had back, and {what}" if for_good.records_lost else what
+    by_start = total_by_start(facts)
+    if by_start is None or not by_start.sound_lost:
+        return f"{gone} cannot be had back" if for_good.records_lost else ""
+    readable = f"Kafka would start on it and drop {counted(by_start.sound_lost, 'record')} that can still be read"
+    if by_start.records_lost == by_start.sound_lost:
+        return readable
+    in_all = f"{readable}, {records_text(by_start)} in all"
+    return f"{in_all}; {gone} cannot be had back" if for_good.records_lost else in_all
+
+
+def _before(facts: ReportFacts) -> str:
+    """What earlier recoveries have lost."""
+    runs = runs_that_lost(facts)
+    have = "an earlier recovery has" if len(runs) == 1 else f"{len(runs)} earlier recoveries have"
+    return f"{have} lost {records_text(total_before(facts))}" if runs else ""
 
 
 def _is_refused(outcome: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafkalog.inspect.facts import ReportFacts
 from kafkalog.words.times import time_text
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "offsets_text",
     "percent_text",
     "rate_text",
+    "records_counted",
     "seconds_text",
     "shortened",
     "size_text",
@@ -36,6 +38,13 @@ def size_text(size: int | float) -> str:
     if unit == 0:
         return "1 byte" if size == 1 else f"{size:,.0f} bytes"
     return f"{value:.1f} {_UNITS[unit]}"
+
+
+def records_counted(facts: ReportFacts) -> str:
+    """Records in sound batches, before and after damage, as headers tell them; control records are none."""
+    records = facts.examined.records
+    behind = f", {facts.behind_damage:,} of them after damage, where no consumer gets" if facts.behind_damage else ""
+    return f"{records:,} record{'' if records == 1 else 's'}{behind}"
 
 
 def seconds_text(milliseconds: int | None) -> str:

@@ -32,7 +32,8 @@ def test_it_says_what_a_broker_would_lose(broker: RealBroker, compared: Callable
     first = bad.header.first_offset
     verdict = text.replace("\\", "").split("###")[0]
     assert "Affected: orders" in verdict
-    assert f"Lost: 10 records, by the way that is recommended (salvage): offsets {first} to {first + 9}" in verdict
+    offsets = f"orders-0: offsets {first} to {first + 9}"
+    assert f"Lost: 10 records, by the way that is recommended (salvage): {offsets}" in verdict
     lost = len(sent) - bad.header.next_offset
     foreseen = re.search(r"Kafka would start on it and drop (\d+) records that can still be read", verdict)
     assert foreseen is not None, verdict

@@ -1,0 +1,53 @@
+"""Records of a batch that decode before it is damaged: shown to people, and part of nothing that readers give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafkalog.codec.compression.partial import decompress_before_damage
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.codec.framing import BATCH_CRC_START, BATCH_MAGIC, MAGIC_POSITION, entry_size
+from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import BATCH, Record, RecordBatch
+from kafkalog.codec.plain import PLAIN
+from kafkalog.codec.records import records_of
+
+__all__ = ["RecordsBeforeDamage", "records_before_damage"]
+
+_NONE = "no record can be told"
+_NEAR = "the last of them may be damaged too: a stream breaks where its damage cannot be overlooked any more"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsBeforeDamage:
+    """The records of one batch, all if it is sound; `batch` has the bytes that are there."""
+
+    batch: RecordBatch | None
+    """None where there is no whole header of magic 2"""
+    records: tuple[Record, ...]
+    is_all: bool
+    remark: str
+    """how far they go, and what is to be known of them"""
+
+
+def records_before_damage(data: bytes, position: int, limits: Limits) -> RecordsBeforeDamage:
+    """The records of the batch that `data`, at a position of a file, begins with; never raises for bad data."""
+    if len(data) < BATCH.size or data[MAGIC_POSITION] != BATCH_MAGIC:
+        return RecordsBeforeDamage(None, (), False, f"{_NONE}: no whole header of a batch of magic 2 is there")
+    size = entry_size(data, 0)
+    header = PLAIN.batch_header(data, 0)
+    batch = RecordBatch(header, position, data[: max(size, BATCH.size)])
+    count = header.records_count
+    if size < BATCH.size or not 0 <= count <= limits.records_per_batch:
+        return RecordsBeforeDamage(batch, (), False, f"{_NONE}: {size} bytes with {count} records are no batch")
+    is_whole = size <= len(data)
+    if is_whole and crc32c(memoryview(data)[BATCH_CRC_START:size]) != header.crc:
+        why = "the checksum does not fit, and nothing tells which of its bytes are right"
+        return RecordsBeforeDamage(batch, (), False, f"{_NONE}: {why}")
+    payload = decompress_before_damage(header.codec, bytes(batch.data[BATCH.size :]), limits)
+    raw, problem = PLAIN.records(payload, count, limits)
+    records = tuple(records_of(header, raw))
+    if problem is None and is_whole:
+        return RecordsBeforeDamage(batch, records, True, f"all {count} records of the batch")
+    why = _NEAR if is_whole else "the batch is torn, so that no checksum vouches for them"
+    return RecordsBeforeDamage(batch, records, False, f"{len(records)} of {count} records of a damaged batch; {why}")

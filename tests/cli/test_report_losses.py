@@ -1,0 +1,135 @@
+"""What `report` says is lost: permanently, by a simple start, and by recoveries before; one count, one time each."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kafkalog.codec.crc32c import crc32c
+from kafkalog.recovery.act.journal import Journal
+from testkit.made.batches import batch, record
+from testkit.running.command import kafkalog
+from testkit.running.page import parsed, table_named
+
+HOUR = 3_600_000
+START = 1_600_000_000_000  # 2020-09-13 12:26:40Z
+RECORDS = 3
+IDS = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=1\ndirectory.id={}\n"
+
+
+def timed(number: int) -> bytes:
+    """Batch `number` of three records, written within two minutes of its hour."""
+    records = [record(delta, timestamp_delta=60_000 * delta) for delta in range(RECORDS)]
+    begins = START + number * HOUR
+    return batch(b"".join(records), RECORDS, base_offset=number * RECORDS, base_timestamp=begins,
+                 max_timestamp=begins + 120_000)  # fmt: skip
+
+
+def log_directory(path: Path, topic: str, damaged: int, high_watermark: int) -> Path:
+    """A log directory with one partition of five batches, one of which is damaged, and a sound one."""
+    path.mkdir()
+    (path / "meta.properties").write_text(IDS.format(path.name.ljust(21, "A") + "A"))
+    (path / "replication-offset-checkpoint").write_text(f"0\n1\n{topic} 0 {high_watermark}\n")
+    for name, hurt in ((f"{topic}-0", damaged), (f"{topic}-1", None)):
+        (path / name).mkdir()
+        (path / name / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic.ljust(21, 'A')}A\n")
+        batches = [bytearray(timed(number)) for number in range(5)]
+        if hurt is not None:
+            batches[hurt][-12:] = bytes(each ^ 0xA5 for each in batches[hurt][-12:])
+        (path / name / f"{0:020d}.log").write_bytes(b"".join(batches))
+    return path
+
+
+@pytest.fixture
+def volumes(tmp_path: Path) -> list[Path]:
+    return [log_directory(tmp_path / "one", "orders", 1, 15), log_directory(tmp_path / "two", "bills", 3, 15)]
+
+
+def markdown(*paths: Path) -> str:
+    return kafkalog("report", *paths, "-o", "-", "--format", "md").out.replace("\\", "").replace("\u200b", "")
+
+
+def test_what_is_lost_is_told_with_partition_offsets_and_times_once(volumes: list[Path]) -> None:
+    text = markdown(*volumes)
+    one, two = volumes
+    first, last = "between 2020-09-13 12:28:40Z and 2020-09-13 14:26:40Z", "after 2020-09-13 12:28:40Z"
+    later, end = "between 2020-09-13 14:28:40Z and 2020-09-13 16:26:40Z", "after 2020-09-13 14:28:40Z"
+    rows = [
+        f"| orders-0 in {one} | permanently | offsets 3 to 5 | 3 | {first} |",
+        f"| orders-0 in {one} | by a simple start | offsets 3 to 14 | 12 | {last} |",
+        f"| bills-0 in {two} | permanently | offsets 9 to 11 | 3 | {later} |",
+        f"| bills-0 in {two} | by a simple start | offsets 9 to 14 | 6 | {end} |",
+    ]
+    assert [line for line in text.splitlines() if "-0 in " in line and line.startswith("| ")] == rows
+    page = parsed(kafkalog("report", *volumes, "-o", "-").out)
+    cells = [[cell.text for cell in row.all("td")] for row in table_named(page, "Lost records").all("tr")[1:]]
+    assert cells == [row.strip("| ").split(" | ") for row in rows]
+    assert "- Lost in all: 6 records\n- By a simple start: 18 records, of which 12 records can still be read\n" in text
+    verdict = "drop 12 records that can still be read, 18 records in all; 6 records cannot be had back."
+    assert verdict in text.split("\n")[2]
+    for moment in (first, later):
+        damage = [line for line in text.splitlines() if line.startswith("| error")]
+        assert sum(moment in line for line in damage) == 1, "the window of the finding is that of the table"
+        assert sum(moment in found for found in kafkalog("verify", *volumes).err.splitlines()) == 1
+    assert "| severity | code | place | offsets and times | what |" in text
+
+
+def test_records_are_counted_as_verify_counts_them(volumes: list[Path]) -> None:
+    reports = [each for line in kafkalog("verify", "--json", *volumes).objects for each in line["partitions"]]
+    read = sum(each["records"] for each in reports)
+    behind = sum(each["sound_records_behind_damage"] for each in reports)
+    assert (read, behind) == (3 + 15 + 9 + 15, 9 + 3)
+    assert f", {read + behind} records, {behind} of them after damage, where no consumer gets;" in markdown(*volumes)
+
+
+def test_a_marker_is_no_record(tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    marker = batch(record(0, b"\0\0\0\1", b"\0\0\0\0\0\0"), 1, base_offset=3, attributes=0x30, producer_id=7,
+                   producer_epoch=0)  # fmt: skip
+    (directory / f"{0:020d}.log").write_bytes(timed(0) + marker)
+    assert kafkalog("verify", "--json", directory).objects[0]["partitions"][0]["records"] == 3
+    assert ", 3 records; " in markdown(directory)
+
+
+def test_after_a_salvage_each_run_says_what_it_lost(volumes: list[Path]) -> None:
+    finished = kafkalog("recover", "--mode", "salvage", "--yes", *volumes)
+    assert finished.code == 2
+    assert "27 records are kept; 3 are lost (orders-0: offsets 3 to 5)" in finished.out
+    text = markdown(*volumes)
+    assert "Clean: " in text
+    assert "nothing contradicts anything else; 2 earlier recoveries have lost 6 records." in text.split("\n")[2]
+    assert "- Lost: nothing more, as far as the logs themselves tell\n" in text
+    runs = {path: kafkalog("runs", "--json", path).objects[0]["runs"] for path in volumes}
+    for path, partition, first, last in ((volumes[0], "orders-0", 3, 5), (volumes[1], "bills-0", 9, 11)):
+        (run,) = runs[path]
+        assert run["lost"] == [
+            {"partition": partition, "records_lost": 3, "records_lost_is_exact": True,
+             "offsets_lost": [{"partition": partition, "first": first, "last": last}]}
+        ]  # fmt: skip
+        told = f"3 records, by run {run['run_id']} (salvage): {partition}: offsets {first} to {last}"
+        assert f"- Lost before in {path}: {told}\n" in text
+        row = rf"\| {partition} in {path} \| by run {run['run_id']} \| offsets {first} to {last} \| 3 \| between "
+        assert re.search(row, text)
+    assert ", 54 records; " in text
+    kafkalog("undo", "--yes", volumes[0])
+    assert "an earlier recovery has lost 3 records" in markdown(*volumes), "what was undone is not lost"
+
+
+def test_a_recovery_of_an_earlier_version_did_not_note_what_it_lost(volumes: list[Path]) -> None:
+    path = volumes[0]
+    assert kafkalog("recover", "--mode", "salvage", "--yes", path).code == 2
+    (run,) = kafkalog("runs", "--json", path).objects[0]["runs"]
+    manifest = Path(run["directory"]) / "manifest.json"
+    journal = Journal.decode(manifest.read_bytes(), str(manifest))
+    values = json.loads(journal.encode())["journal"]
+    del values["lost"]
+    body = json.dumps(values).encode()
+    manifest.write_bytes(b'{"crc32c": "%08x", "journal": ' % crc32c(body) + body + b"}\n")
+    (run,) = kafkalog("runs", "--json", path).objects[0]["runs"]
+    assert (run["state"], run["lost"]) == ("finished", None)
+    page = parsed(kafkalog("report", path, "-o", "-").out)
+    assert "not noted" in [cell.text for cell in table_named(page, f"Recoveries of {path}").all("td")]
