@@ -53,7 +53,7 @@ class Script:
         return self._of_saved.get(place, "") if place.in_run else place.path.partition("/")[0]
 
     def waves(self, done: Collection[int], *, back: bool = False) -> Iterator[list[int]]:
-        """Numbers of the operations that are still to be done, or with `back` of those that are to be taken back.
+        """Numbers of the operations that are still to be done, or with `back` of those that are to be undone.
 
         What is in one wave may be flushed together: each operation of it is in another directory.
         """
