@@ -1,8 +1,8 @@
 """Starts Spark on two threads, counts rows and adds up the sizes of their values, and ends: a process of `bounds.py`.
 
 The arguments are what is read, where it is, and where to write JSON: `rows` and `bytes`, and the seconds of the
-`processor` that this process, the JVM and Python's workers took, up to the session and in all.  `kafkalog` is followed by
-a log directory; `from-memory` by an Arrow file whose batch, repeated, makes the same rows, their number, and that of
+`processor` that this process, the JVM and Python's workers took, up to the session and in all.  `kafkalog` is followed
+by a log directory; `from-memory` by an Arrow file whose batch, repeated, makes the same rows, their number, and that of
 tasks; `nothing` is no source at all.
 """
 
