@@ -4,7 +4,8 @@
   process; beside it kafkalog with copies and with views, and Kafka's classes, warm.  Minor faults are those of a new
   process behind the first 64 MiB, rows dropped at once.
 * threads: processor time of two threads beside one, and the rate of both beside that of two processes.
-* processes: from start to end, beside Kafka's tools and aiokafka in a script.
+* processes: from start to end, beside Kafka's tools and aiokafka in a script; Spark with one query, beside the same
+  Arrow batches from memory, and beside a query of nothing.
 
 Everyone in turn, medians; processor time (c) is told beside the clock (w), because others may use the machine.
 """
@@ -12,6 +13,7 @@ Everyone in turn, medians; processor time (c) is told beside the clock (w), beca
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import shutil
@@ -21,11 +23,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import crc32c
 import numpy as np
+import pyarrow as pa
 from support import jars, peers, timing
 from support.corpora import CACHE, KAFKA, MIB, Shape, partition, scratch_directory
 from support.jvm import Jvms
@@ -44,6 +48,12 @@ JAVA_TOOLS, SCRIPT = 4.0, 3.0
 FIRST = 64 * MIB
 PIECE, TARGET = 2 * MIB, 16 * MIB
 AIOKAFKA = Path(__file__).parent / "support" / "aiokafka_script.py"
+FIRST_QUERY = Path(__file__).parent / "support" / "spark_first_query.py"
+OF_SPARK = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+OF_SPARK_ROWS, OF_A_TASK = 10_000, 64 * MIB
+OURS_OF_SPARK = 0.1
+SPARK_ROUNDS = 3
+"""At most: each takes half a minute."""
 
 
 class Taken(NamedTuple):
@@ -320,6 +330,44 @@ def of_processes(payload: int, rounds: int, scratch: Path) -> Iterator[str]:
             else:
                 told.append("")
         yield f"| {title} | {' | '.join(told)} |"
+    yield from ("", "| process | kafkalog | the same batches from memory | no source | up to the session | ours |")
+    yield "|---|---|---|---|---|---|"
+    yield from of_spark(directory, rounds, scratch)
+
+
+def of_spark(directory: Path, rounds: int, scratch: Path) -> Iterator[str]:
+    """Spark's start and first query, a count and a sum over all values, in one process; what of it is kafkalog's."""
+    if jars.why_not() is not None:
+        yield f"Spark was not asked: {jars.why_not()}"
+        return
+    rows = sum(batch.header.records_count for batch in open_partition(directory).batches())
+    tasks = -(-log_of(directory).stat().st_size // OF_A_TASK)
+    (batch,) = open_partition(directory).to_arrow(OF_SPARK, end_offset=OF_SPARK_ROWS).read_all().to_batches()
+    with pa.ipc.new_file(str(scratch / "batch.arrow"), batch.schema) as file:
+        file.write_batch(batch)
+    places = {
+        "kafkalog": str(directory.parent), "from-memory": f"{scratch / 'batch.arrow'},{rows},{tasks}", "nothing": "",
+    }  # fmt: skip
+    sessions = []
+
+    def run(source: str) -> Taken:
+        target = scratch / "first-query.json"
+        target.unlink(missing_ok=True)
+        command = [sys.executable, str(FIRST_QUERY), source, places[source], str(target)]
+        wall = process(command, scratch).wall
+        told = json.loads(target.read_text(encoding="utf-8"))
+        if told["rows"] != (1 if source == "nothing" else rows):
+            raise SystemExit(f"{rows} rows were written, and Spark had {told['rows']} of {source}")
+        sessions.append(told["processor"][0])
+        return Taken(wall, told["processor"][1])
+
+    turns = Turns({source: partial(run, source) for source in places})
+    turns.measure(min(rounds, SPARK_ROUNDS))
+    ours = turns.cpu("kafkalog") - turns.cpu("from-memory")
+    share = judged(ours / turns.cpu("kafkalog"), OURS_OF_SPARK)
+    told = [turns.told(source) for source in places]
+    told += [f"{1e3 * statistics.median(sessions):,.0f} c", f"{1e3 * ours:,.0f} c, a share of {share}"]
+    yield f"| Spark's first query | {' | '.join(told)} |"
 
 
 def main() -> None:
@@ -339,6 +387,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="write the tables into this page")
     arguments = parser.parse_args()
     rounds, payload = (1, MIB) if arguments.quick else (arguments.rounds, arguments.size * MIB)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     thresholds.ENOUGH_BATCHES = 0  # kernels are loaded before anything is counted
     timing.use_cpu_time = True
     place = f"{machine()}; {rounds} rounds, medians; milliseconds of the processor (c) and the clock (w)"
