@@ -29,7 +29,7 @@ def is_next(headers: Any, number: int, following: int, low: int, highest: int, e
         return False
     if headers[HeaderColumn.ATTRIBUTES, number] & flags != 0:
         return False
-    if headers[HeaderColumn.RECORDS_COUNT, number] > last - first + 1:
+    if not 0 <= headers[HeaderColumn.RECORDS_COUNT, number] <= last - first + 1:
         return False
     if first != low and (first < low or following <= last):
         return False

@@ -19,7 +19,7 @@ from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.insides import Insides, insides_of
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch, TimestampType
+from kafkalog.codec.model import CONTROL_FLAG, AbortedTransaction, BatchHeader, RecordBatch, TimestampType
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import Verdict
@@ -394,7 +394,9 @@ class _PartitionVerifier:
         """Look into the batches of a run; those are opened one by one that are doubtful or reach below the log."""
         below = int((run["base_offset"] < self.partition.log_start_offset).sum())
         alone = [*range(below), *(below + number for number in examined.doubtful(run.part(below, len(run))))]
-        self.report.records += int(run["records_count"].sum() - run["records_count"][alone].sum())
+        is_counted = run["attributes"] & CONTROL_FLAG == 0
+        is_counted[alone] = False
+        self.report.records += int(run["records_count"][is_counted].sum())
         for number in alone:
             self._records(run.batch(number), file)
 

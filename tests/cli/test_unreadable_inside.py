@@ -51,7 +51,7 @@ def test_who_looks_inside_names_its_offsets_and_how_to_pass_it(words: list[str],
     if words[0] == "report":
         assert "has to seek past it" in done.out
     else:
-        assert f"offsets {FIRST} to {LAST})" in done.err
+        assert f"offsets {FIRST} to {LAST}, 20" in done.err
         assert SEEK in done.err
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kafkalog.codec.columnar.assembler import NO_END, Bounds
 from kafkalog.codec.compression import compress
+from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.crc import checksum_by_instruction, checksum_by_tables
@@ -94,6 +95,21 @@ def test_columns_of_a_whole_segment_are_those_of_plain_python(
     path.write_bytes(data)
     plain = read(path, kernel=False, tolerant=tolerant, low=low, high=high, bounds=bounds)
     assert read(path, kernel=True, tolerant=tolerant, low=low, high=high, bounds=bounds) == plain
+
+
+@pytest.mark.parametrize("count", [-1, -(2**31), 3, 2**31 - 1])
+@pytest.mark.parametrize("place", [0, 2, 4])
+def test_a_count_that_no_batch_can_have_is_told_alike(tmp_path: Path, count: int, place: int) -> None:
+    content = payload([(0, 0, number, b"k", b"v", []) for number in range(2)])
+    parts = [
+        batch(content, count if number == place else 2, base_offset=2 * number, last_offset_delta=1)
+        for number in range(5)
+    ]
+    path = tmp_path / "one.log"
+    path.write_bytes(b"".join(parts))
+    plain = read(path, kernel=False, tolerant=True)
+    assert sum(each.code == FindingCode.RECORDS_COUNT_INVALID for _, each in plain[1]) >= 1
+    assert read(path, kernel=True, tolerant=True) == plain
 
 
 def test_many_windows_and_batches_larger_than_a_window(tmp_path: Path) -> None:
