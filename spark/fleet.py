@@ -25,9 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["recover_many", "verify_many"]
 
 _UNREAD = "struct<first_offset:bigint,last_offset:bigint,newest_before:bigint,oldest_after:bigint>"
+_BATCH = (
+    "struct<first_offset:bigint,last_offset:bigint,records:bigint,first_timestamp:bigint,last_timestamp:bigint>"
+)
 _FINDINGS = (
     "array<struct<code:string,severity:string,file:string,position:bigint,offset:bigint,last_offset:bigint,"
-    f"unread:{_UNREAD},detail:string>>"
+    f"unread:{_UNREAD},batch:{_BATCH},detail:string>>"
 )
 _VERIFIED = (
     f"path string, outcome string, errors int, warnings int, findings {_FINDINGS}, message string, report string"
@@ -44,10 +47,10 @@ def _largest(value: int | None) -> int | None:
 
 
 def _finding(found: Finding) -> Row:
-    unread = found.unread and tuple(map(_largest, astuple(found.unread)))
+    unread, batch = (each and tuple(map(_largest, astuple(each))) for each in (found.unread, found.batch))
     return (
         str(found.code), str(found.severity), found.file, _largest(found.position), _largest(found.offset),
-        _largest(found.last_offset), unread, found.detail,
+        _largest(found.last_offset), unread, batch, found.detail,
     )  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from testkit.running.command import kafkalog
 
 ROLES = replica_roles()
 OLD, NEW = ROLES["old_leader"], ROLES["new_leader"]
-BEGIN = 1_700_000_000_000
 COMMON, OLD_END, NEW_END = 90, 130, 120
 """60 + 30 records that both have; 40 more of the old leader, 30 at the same offsets of the new one, in epoch 1."""
 
@@ -80,15 +79,3 @@ def test_without_the_offsets_of_groups(volumes: dict[int, Path]) -> None:
     told = kafkalog("compare", *volumes.values(), "--topic", "tale", "--groups")
     assert told.code == 1
     assert told.err.startswith("kafkalog: none of these has __consumer_offsets, so what groups have read is not known")
-
-
-def test_a_commit_that_only_a_copy_out_of_sync_has_is_gone_with_it(volumes: dict[int, Path]) -> None:
-    for volume, offset in ((volumes[NEW], 100), (volumes[OLD], 100), (volumes[OLD], OLD_END)):
-        committed = {("tale", 0): OffsetAndMetadata(offset, leader_epoch=0)}
-        commit_offsets(volume, "readers", committed, offsets_topic_num_partitions=1, timestamp=BEGIN + offset)
-    found = compare(volumes[OLD], volumes[NEW])
-    (offsets,) = (each for each in found.partitions if each.topic == "__consumer_offsets")
-    assert [each.offset for each in commits_of(found)[0]] == [OLD_END], "nothing says who is in sync"
-    for copy in offsets.copies:
-        copy.in_sync = copy.node_id == NEW
-    assert [each.offset for each in commits_of(found)[0]] == [100]

@@ -61,19 +61,14 @@ class GroupLoss:
 
 
 def commits_of(found: Comparison, limits: Limits = DEFAULT_LIMITS) -> tuple[list[CommittedOffset], list[Finding]]:
-    """What groups had committed, by the copy of each partition of `__consumer_offsets` that their coordinator has.
+    """What groups had committed, by the best copy of each partition of `__consumer_offsets` that was compared.
 
-    That is one in sync, where the cluster's metadata names those: what another has beyond it will be cut.  Else it is
-    the best copy.
+    It may hold a commit that the coordinator of now lacks: what the group has read it has read all the same.
     """
-    logs = [_coordinators(each) for each in found.partitions if each.topic == CONSUMER_OFFSETS_TOPIC]
-    known = read_offsets([open_partition(each.path, limits=limits) for each in logs if each is not None], limits=limits)
+    logs = [each for each in found.partitions if each.topic == CONSUMER_OFFSETS_TOPIC and each.best is not None]
+    best = [open_partition(each.best.path, limits=limits) for each in logs if each.best is not None]
+    known = read_offsets(best, limits=limits)
     return list(known.committed), list(known.findings)
-
-
-def _coordinators(partition: PartitionComparison) -> CopyReport | None:
-    in_sync = [each for each in partition.copies if each.in_sync and each.error is None]
-    return max(in_sync, key=lambda each: (each.led is True, each.log_end_offset), default=partition.best)
 
 
 def group_losses(found: Comparison, commits: Iterable[CommittedOffset]) -> list[GroupLoss]:
