@@ -42,7 +42,7 @@ class Report:
         return page_of(self.facts)
 
     def markdown(self) -> str:
-        """About 70 lines for a chat channel: verdict, damage, ways, commands."""
+        """At most 80 lines for a chat channel: verdict, damage, ways, commands."""
         return markdown_of(self.facts)
 
 
