@@ -1,4 +1,4 @@
-"""The report for a channel: verdict, what is lost, what to do, and the evidence, in at most 80 lines, details folded."""
+"""The report for a channel: verdict, what is lost, what to do, the evidence; in 80 lines at most, details folded."""
 
 from __future__ import annotations
 
