@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
-from kafkalog.codec.findings import Severity
+from kafkalog.codec.findings import BatchOutline, Severity, Unread
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["recover_many", "verify_many"]
 
-_UNREAD = "struct<first_offset:bigint,last_offset:bigint,newest_before:bigint,oldest_after:bigint>"
-_BATCH = (
-    "struct<first_offset:bigint,last_offset:bigint,records:bigint,first_timestamp:bigint,last_timestamp:bigint>"
-)
+
+
+def _numbers(part: type[Unread | BatchOutline]) -> str:
+    """A part of a finding, of which every field is an offset, a count or a time."""
+    return f"struct<{','.join(f'{each.name}:bigint' for each in fields(part))}>"
+
+
 _FINDINGS = (
     "array<struct<code:string,severity:string,file:string,position:bigint,offset:bigint,last_offset:bigint,"
-    f"unread:{_UNREAD},batch:{_BATCH},detail:string>>"
+    f"unread:{_numbers(Unread)},batch:{_numbers(BatchOutline)},detail:string>>"
 )
 _VERIFIED = (
     f"path string, outcome string, errors int, warnings int, findings {_FINDINGS}, message string, report string"

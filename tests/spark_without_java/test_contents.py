@@ -8,6 +8,7 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from pyspark.sql.types import IntegerType, LongType, StructType
 import kafkalog
 from kafkalog.codec import thresholds
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.spark import fleet
 from kafkalog.spark.batch_contents import batches_of
 from kafkalog.spark.contents_reader import ContentsReader
 from kafkalog.spark.contents_rows import arrow_batches
@@ -407,3 +409,10 @@ def test_absurd_times_and_names_that_are_no_text_do_not_end_a_query() -> None:
     (batch,) = arrow_batches(iter(given), schema)
     assert batch["timestamp"].to_pylist() == [None, datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)]
     assert batch["type"].to_pylist() == ["\\udcff", None]
+
+
+def test_a_finding_of_many_directories_has_every_field() -> None:
+    """What is added to a finding is added to the column of `verify_many`, too."""
+    names = [each.name for each in fields(Finding)]
+    assert all(f"{name}:" in fleet._FINDINGS for name in names)
+    assert len(fleet._finding(Finding(FindingCode.CRC_MISMATCH, Severity.ERROR))) == len(names)
