@@ -31,11 +31,10 @@ import crc32c
 import numpy as np
 import pyarrow as pa
 from support import jars, peers, timing
-from support.corpora import CACHE, KAFKA, MIB, Shape, partition, scratch_directory
+from support.corpora import KAFKA, MIB, Shape, indexed, partition, scratch_directory
 from support.jvm import Jvms
 from support.machine import machine
 
-import kafkalog
 from kafkalog.codec import Codec, thresholds
 from kafkalog.codec.memory import own_pages
 from kafkalog.log import open_partition
@@ -111,18 +110,6 @@ def judged(value: float, goal: float, *, at_least: bool = False) -> str:
     return f"{value:.2f} ({'≥' if at_least else '≤'} {goal:g}: {'reached' if is_reached else '**not reached**'})"
 
 
-def indexed(shape: Shape, payload: int) -> Path:
-    """The partition of a shape with the indexes that a broker's has."""
-    source = partition(shape, payload)
-    root = CACHE / f"indexed-{source.parent.name}"
-    if not (root / "complete").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(source, root / "data" / source.name)
-        kafkalog.recover(root / "data")
-        (root / "complete").touch()
-    return root / "data" / source.name
-
-
 def log_of(directory: Path) -> Path:
     return next(iter(directory.glob("*.log")))
 
@@ -176,7 +163,7 @@ def of_floor(java: Jvms, payload: int, rounds: int) -> Iterator[str]:
     yield "| corpus | floor | copies | views | Java | copies / floor | views / floor | faults a MiB, copies, views |"
     yield "|---|---|---|---|---|---|---|---|"
     for shape in OF_FLOOR:
-        directory = indexed(shape, payload)
+        directory = indexed(partition(shape, payload))
         log = log_of(directory)
         share = sum(each.nbytes for each in open_partition(directory).to_arrow(COLUMNS)) / log.stat().st_size
         works: dict[str, Work] = {"floor": timed(lambda log=log, share=share: floor(log, share))}
@@ -228,7 +215,7 @@ def of_threads(payload: int, rounds: int) -> Iterator[str]:
            "≥ 1.8 of the rate |")  # fmt: skip
     yield "|---|---|---|---|---|---|---|"
     for codec in Codec:
-        directory = indexed(Shape(writer=KAFKA, kind="json", codec=codec), payload)
+        directory = indexed(partition(Shape(writer=KAFKA, kind="json", codec=codec), payload))
         readers = [Reader(directory), Reader(directory)]
 
         def together(readers: list[Reader] = readers) -> None:
@@ -286,7 +273,7 @@ def recovered_by_kafka(root: Path, scratch: Path) -> Taken:
 
 
 def of_processes(payload: int, rounds: int, scratch: Path) -> Iterator[str]:
-    directory = indexed(Shape(writer=KAFKA, kind="json"), payload)
+    directory = indexed(partition(Shape(writer=KAFKA, kind="json"), payload))
     log = log_of(directory)
     target = scratch / "rows.parquet"
 

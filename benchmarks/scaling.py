@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.broker_directory import broker_directory, one_partition
-from support.corpora import CACHE, MIB, Shape, partition, scratch_directory
+from support.corpora import CACHE, MIB, Shape, indexed, partition, scratch_directory
 from support.machine import machine
 
 import kafkalog
@@ -310,17 +310,6 @@ def _linked(name: str, source: Path, copies: int) -> Path:
     return root / "data"
 
 
-def _indexed(source: Path) -> Path:
-    """A copy with the indexes that a broker's directory has: threads find there where to begin."""
-    root = CACHE / f"indexed-{source.parent.name}"
-    if not (root / "complete").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(source, root / "data" / source.name)
-        kafkalog.recover(root / "data")
-        (root / "complete").touch()
-    return root / "data" / source.name
-
-
 def _log_dir(name: str) -> tuple[Path, bool]:
     """A log directory after an unclean stop, everything to be examined, and whether it is to be filled still."""
     root = CACHE / name
@@ -460,7 +449,7 @@ class Points:
         unit = MIB if self._quick else 64 * MIB
         for threads in (1, 2):
             for codec in Shape().codec.__class__:
-                path = _indexed(partition(Shape(codec=codec), unit if self._quick else 4 * unit, say=_say))
+                path = indexed(partition(Shape(codec=codec), unit if self._quick else 4 * unit, say=_say))
                 label = f"{codec.label}, {threads} thread{'s' * (threads > 1)}"
                 yield Point("threads: decode", label, "decode", path, _size_of(path), threads, rounds)
         for size in self._small([MIB, 16 * MIB, 256 * MIB, GIB, 2 * GIB - 2 * MIB]):

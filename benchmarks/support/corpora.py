@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import kafkalog
 from kafkalog.codec import Codec
 from kafkalog.codec.encode import build_batch, build_messages
 from kafkalog.codec.model import Header, Record, TimestampType
@@ -116,3 +117,14 @@ def partition(shape: Shape, payload: int, *, segments: int = 1, say: Callable[[s
             offset = _by_us(shape, payload, log, offset)
     complete.touch()
     return directory
+
+
+def indexed(source: Path) -> Path:
+    """A copy with the indexes that a broker's directory has: threads find there where to begin."""
+    root = CACHE / f"indexed-{source.parent.name}"
+    if not (root / "complete").exists():
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(source, root / "data" / source.name)
+        kafkalog.recover(root / "data")
+        (root / "complete").touch()
+    return root / "data" / source.name
