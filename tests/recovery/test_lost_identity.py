@@ -9,6 +9,7 @@ import pytest
 
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from testkit.judging.trees import stamps
+from testkit.made.scenes import metadata_elsewhere
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -22,20 +23,9 @@ def meta_of(root: Path) -> MetaProperties:
 @pytest.fixture
 def disks(tmp_path: Path) -> list[Path]:
     """A broker's partitions in one directory, and its metadata log in another; the first has lost its file."""
-    import shutil
-
     (source,) = brokers(SOURCE)
-    first, second = own_copy(source, tmp_path / "a"), own_copy(source, tmp_path / "b")
-    shutil.rmtree(first / "__cluster_metadata-0")
-    for each in second.iterdir():
-        if each.is_dir() and each.name != "__cluster_metadata-0":
-            shutil.rmtree(each)
-        elif each.name.endswith("-checkpoint"):
-            each.write_text("0\n0\n")
-    meta = second / "meta.properties"
-    own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
-    meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
-    return [first, second]
+    first = own_copy(source, tmp_path / "a")
+    return [first, metadata_elsewhere(first, tmp_path / "b")]
 
 
 @pytest.mark.parametrize("content", [None, b"", b"version=7\n", b"\0" * 50])

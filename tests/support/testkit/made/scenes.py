@@ -13,7 +13,7 @@ from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import unpack_replicas, unpack_tiered, unpack_values
 from testkit.recorded.quorums import copied, tear
 
-__all__ = ["SCENES"]
+__all__ = ["SCENES", "metadata_elsewhere"]
 
 _DELETED = "0123456789abcdef0123456789abcdef"
 
