@@ -19,19 +19,18 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     LOG_START_OFFSET_CHECKPOINT,
-    META_PROPERTIES,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
     parse_partition_directory,
 )
-from kafkalog.codec.text import decode_meta_properties
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
+from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.log.directories.lost_start import lost_start
 from kafkalog.log.directories.missing_partitions import missing_directories
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition, open_partition
-from kafkalog.log.disk.files import is_directory, read_small, scan_directory
+from kafkalog.log.disk.files import is_directory, scan_directory
 from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
 
 __all__ = ["CoordinatorLogs", "coordinator_logs"]
@@ -192,10 +191,8 @@ def _known(root: str, topic: str) -> _Known:
 
 
 def _identity(root: str) -> tuple[int, str | None]:
-    file = os.path.join(root, META_PROPERTIES)
-    try:
-        meta = decode_meta_properties(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file)
-    except (FileNotFoundError, KafkaLogError):
+    meta = meta_properties_of(root)
+    if meta is None:
         return -1, None
     return (-1 if meta.node_id is None else int(meta.node_id)), meta.directory_id
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image
@@ -28,20 +27,18 @@ from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
-    META_PROPERTIES,
     PartitionName,
 )
-from kafkalog.codec.text import decode_meta_properties
+from kafkalog.log.directories.identities import read_meta_properties
 from kafkalog.log.directories.partition import Partition, open_partition, read_partition
-from kafkalog.log.disk.files import PathLike, read_small
+from kafkalog.log.disk.files import PathLike
 from kafkalog.log.writing.broker_directories import BrokerDirectories, directories_of_one_broker
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.incoming import NewRecord
 from kafkalog.log.writing.partition_counts import PartitionCounts
-from kafkalog.log.writing.session import locked_directory
+from kafkalog.log.writing.session import locked_directories
 from kafkalog.log.writing.writer import Log
 
 __all__ = ["GroupOffsets", "OffsetAndMetadata", "commit_offsets"]
@@ -86,11 +83,10 @@ def _known(directories: BrokerDirectories) -> tuple[KnownTopic | None, int | Non
             raise FormatError(finding.detail, source=finding.file, code=finding.code)
     known = known_from_image(state.image).get(CONSUMER_OFFSETS_TOPIC)
     try:
-        file = os.path.join(os.path.dirname(path), META_PROPERTIES)
-        properties = decode_meta_properties(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file)
-    except (FileNotFoundError, FormatError):
+        meta = read_meta_properties(os.path.dirname(path))
+    except FormatError:
         return known, None
-    return known, None if properties.node_id is None else int(properties.node_id)
+    return known, None if meta is None else meta.node_id
 
 
 def _records(group: str, offsets: Committed, now_ms: int) -> Iterator[NewRecord]:
@@ -158,9 +154,7 @@ def _commit(
     now_ms = time.time_ns() // 1_000_000 if timestamp is None else timestamp
     records = list(_records(group, offsets, now_ms))
     roots = directories_of_one_broker(path, may_make=False)
-    with ExitStack() as locks:
-        for root in roots:
-            locks.enter_context(locked_directory(root))
+    with locked_directories(roots):
         directories = BrokerDirectories(roots)
         known, node_id = _known(directories)
         count = _count(directories, known, given, group if look else None)

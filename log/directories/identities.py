@@ -13,19 +13,41 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName
-from kafkalog.codec.text import MetaProperties
+from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.directories.directory import LogDir
-from kafkalog.log.disk.files import absolute
+from kafkalog.log.disk.files import MissingFileError, absolute, read_small
 
-__all__ = ["RefusedId", "are_copies_of_one", "identity_findings", "refused_id"]
+__all__ = [
+    "RefusedId", "are_copies_of_one", "identity_findings", "meta_properties_of", "read_meta_properties", "refused_id",
+]  # fmt: skip
 
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,22}")
 _UUID_BYTES, _LONGEST_UUID, _RESERVED_IDS = 16, 24, 100
 _RESERVED = "which is reserved"
 
 _Known = tuple[LogDir, MetaProperties]
+
+
+def read_meta_properties(root: str) -> MetaProperties | None:
+    """The `meta.properties` of a log directory; None without one.  Raises `FormatError`, `StorageError`."""
+    file = os.path.join(root, META_PROPERTIES)
+    try:
+        data = read_small(file, DEFAULT_LIMITS.checkpoint_bytes)
+    except MissingFileError:
+        return None
+    return decode_meta_properties(data, source=file)
+
+
+def meta_properties_of(root: str) -> MetaProperties | None:
+    """The `meta.properties` of a log directory; None without one that can be read."""
+    try:
+        return read_meta_properties(root)
+    except KafkaLogError:
+        return None
 
 
 def identity_findings(log_dirs: Iterable[LogDir]) -> list[Finding]:

@@ -14,13 +14,12 @@ from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
-    META_PROPERTIES,
     PARTITION_METADATA,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
 )
-from kafkalog.codec.text import decode_meta_properties, decode_partition_metadata
+from kafkalog.codec.text import decode_partition_metadata
 from kafkalog.log.directories.directory import (
     existing_log_directory,
     is_log_dir,
@@ -28,6 +27,7 @@ from kafkalog.log.directories.directory import (
     log_dirs_inside,
     refuse_inside,
 )
+from kafkalog.log.directories.identities import read_meta_properties
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import MissingFileError, PathLike, read_small, scan_directory
 from kafkalog.log.writing.topics import check_topic
@@ -83,10 +83,8 @@ def _inside(path: PathLike) -> list[str]:
 def _refuse_several_brokers(roots: Sequence[str]) -> None:
     first: dict[str, tuple[str, object]] = {}
     for root in roots:
-        file = os.path.join(root, META_PROPERTIES)
-        try:
-            meta = decode_meta_properties(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file)
-        except MissingFileError:
+        meta = read_meta_properties(root)
+        if meta is None:
             continue
         for what, value in (("cluster", meta.cluster_id), ("broker", meta.node_id)):
             place, known = first.setdefault(what, (root, value)) if value is not None else (root, value)

@@ -16,7 +16,7 @@ from kafkalog.log.writing.broker_directories import BrokerDirectories, directori
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.loading import refuse_unfit
 from kafkalog.log.writing.partition_counts import PartitionCounts
-from kafkalog.log.writing.session import locked_directory
+from kafkalog.log.writing.session import locked_directories
 from kafkalog.log.writing.topics import check_topic
 from kafkalog.log.writing.writer import Log
 
@@ -53,9 +53,8 @@ class OpenLogs:
         self._known: dict[str, int] = {}
         self._lock = ExitStack()
         roots = directories_of_one_broker(path)
+        self._lock.enter_context(locked_directories(roots))
         try:
-            for root in roots:
-                self._lock.enter_context(locked_directory(root))
             self.directories = BrokerDirectories(roots)
             self._counts = PartitionCounts(self.directories.counts(), num_partitions, option)
         except BaseException:

@@ -6,15 +6,15 @@ Without this, closing the last open log would give up the lock, and somebody els
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.log.disk.files import PathLike, scan_directory
 from kafkalog.log.disk.lock import SEVERAL, HeldDirectory, hold
 from kafkalog.log.writing import checkpoint_files
 
-__all__ = ["leave", "locked_directory"]
+__all__ = ["leave", "locked_directories", "locked_directory"]
 
 
 def _vouched(held: HeldDirectory) -> bool:
@@ -40,6 +40,15 @@ def leave(held: HeldDirectory, name: str) -> None:
                 checkpoint_files.mark_clean(held.path, held.marker)
         finally:
             held.release(name)
+
+
+@contextmanager
+def locked_directories(paths: Iterable[PathLike]) -> Iterator[None]:
+    """Hold the locks of several log directories, as `locked_directory` does that of one."""
+    with ExitStack() as locks:
+        for path in paths:
+            locks.enter_context(locked_directory(path))
+        yield
 
 
 @contextmanager

@@ -6,11 +6,11 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES, PARTITION_METADATA
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
-from kafkalog.log.directories.identities import refused_id
+from kafkalog.log.directories.identities import meta_properties_of, refused_id
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
-from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, meta_properties_of
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 
 __all__ = ["meta_properties_finding", "with_identity"]
 

@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.wording import counted
+from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.facts.brokers import of_one_broker
-from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, meta_properties_of, read_topic_facts
+from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of, read_topic_facts
 
 __all__ = ["read_only_finding", "with_what_was_there"]
 

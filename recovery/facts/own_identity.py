@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partition_directory
 from kafkalog.codec.text import encode_meta_properties, meta_properties
-from kafkalog.log.directories.identities import refused_id
+from kafkalog.log.directories.identities import meta_properties_of, refused_id
 from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.brokers import brothers_of
-from kafkalog.recovery.facts.topic_facts import TopicFacts, meta_properties_of
+from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 __all__ = ["directories_that_name", "lost_identity"]
 

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import FindingCode, Severity
-from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,
     CONSUMER_OFFSETS_TOPIC,
-    META_PROPERTIES,
     TRANSACTION_STATE_TOPIC,
     DirectoryState,
     parse_partition_directory,
 )
-from kafkalog.codec.text import MetaProperties, decode_meta_properties
-from kafkalog.log.disk.files import read_small
+from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
@@ -42,7 +39,6 @@ __all__ = [
     "TopicFacts",
     "directory_id_of",
     "identity_of",
-    "meta_properties_of",
     "node_id_of",
     "read_topic_facts",
 ]
@@ -223,11 +219,3 @@ def directory_id_of(root: str) -> str | None:
     """The id of a log directory, as its own `meta.properties` says; None if it does not."""
     meta = meta_properties_of(root)
     return None if meta is None else meta.directory_id
-
-
-def meta_properties_of(root: str) -> MetaProperties | None:
-    """The `meta.properties` of a log directory; None without one that can be read."""
-    try:
-        return decode_meta_properties(read_small(os.path.join(root, META_PROPERTIES), DEFAULT_LIMITS.checkpoint_bytes))
-    except (FileNotFoundError, KafkaLogError):
-        return None
