@@ -116,6 +116,10 @@ class BatchRun:
         """Only the batches that a mask selects."""
         return BatchRun(self._table[:, chosen], self._window, self._window_start)
 
+    def v2_header(self, number: int) -> BatchHeader:
+        """The header of one of them, as if it were of version 2."""
+        return BatchHeader(*self._table[: HeaderColumn.POSITION, number].tolist())
+
     def batch(self, number: int) -> RecordBatch:
         """One of them, as the readable walk gives it."""
         column = self._table[:, number].tolist()

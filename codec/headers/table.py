@@ -120,10 +120,6 @@ class HeaderRun(BatchRun):
         numbers = (self["magic"][first:end] == BATCH_MAGIC).nonzero()[0]
         return first + int(numbers[-1]) if len(numbers) else None
 
-    def v2_header(self, number: int) -> BatchHeader:
-        """The header of one of them, as if it were of version 2."""
-        return BatchHeader(*self._table[: HeaderColumn.POSITION, number].tolist())
-
     def header(self, number: int) -> AnyHeader:
         """The header of one of them, with what its version knows."""
         if self["magic"][number] == BATCH_MAGIC:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from kafkalog.codec.limits import KIB, MIB
 from kafkalog.codec.model import RecordBatch
 from kafkalog.log.storage.java import OffsetOverflowError
 from kafkalog.log.storage.log_file import LogBatch
 from kafkalog.log.storage.segment import AnyBatch, LogSegment
+
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.runs import BatchRun
 
 __all__ = ["CleanedOutput"]
 
@@ -25,11 +31,20 @@ class CleanedOutput:
         self._stretch: list[LogBatch] = []
         self._stretch_bytes = 0
         self._piece = bytearray()
-        self._batches: list[AnyBatch] = []
+        self._batches: list[Sequence[AnyBatch] | BatchRun] = []
+        """those of the piece"""
 
-    def keep(self, batch: LogBatch, source: LogSegment) -> None:
-        """A batch stays as it is."""
-        self._check(batch)
+    def put(self, kept: LogBatch | RecordBatch | None, source: LogSegment) -> None:
+        """What is left of a batch of a segment: the batch itself, or one in its place."""
+        if isinstance(kept, RecordBatch):
+            self._check(kept.last_offset)
+            self._end_stretch()
+            self._add(kept)
+        elif kept is not None:
+            self._keep(kept, source)
+
+    def _keep(self, batch: LogBatch, source: LogSegment) -> None:
+        self._check(batch.last_offset)
         last = self._stretch[-1] if self._stretch else None
         follows = last is not None and source is self._source and last.position + last.size == batch.position
         if not follows or self._stretch_bytes >= _PIECE:
@@ -38,24 +53,48 @@ class CleanedOutput:
         self._stretch.append(batch)
         self._stretch_bytes += batch.size
 
-    def write(self, batch: RecordBatch) -> None:
-        """A batch that was rewritten."""
-        self._check(batch)
+    def keep_run(self, run: BatchRun, source: LogSegment) -> None:
+        """Batches of a run stay as they are; between them others may be missing."""
+        self._check(run.next_offset - 1)
         self._end_stretch()
-        self._add(batch)
+        starts, ends = run.starts, run.starts + run.sizes
+        breaks = (starts[1:] != ends[:-1]).nonzero()[0] + 1
+        firsts = [0, *breaks.tolist(), len(run)]
+        window = memoryview(run.window)
+        gathered = 0
+        for first, end in zip(firsts, firsts[1:], strict=False):
+            start, stop = int(starts[first]), int(ends[end - 1])
+            if stop - start >= _STRETCH:
+                self._gather(run, gathered, first)
+                self._end_piece()
+                self._target.open_indexes()
+                self._target.append_from(source, run.part(first, end))
+                gathered = end
+            else:
+                self._piece += window[start:stop]
+                if len(self._piece) >= _PIECE:
+                    self._gather(run, gathered, end)
+                    self._end_piece()
+                    gathered = end
+        self._gather(run, gathered, len(run))
+
+    def _gather(self, run: BatchRun, first: int, end: int) -> None:
+        """Batches from number `first` up to `end` are in the piece."""
+        if first < end:
+            self._batches.append(run.part(first, end))
 
     def finish(self) -> None:
         """Append what is left."""
         self._end_stretch()
         self._end_piece()
 
-    def _check(self, batch: AnyBatch) -> None:
-        if not self._target.can_hold(batch.last_offset):
-            raise OffsetOverflowError(self._target, batch.last_offset)
+    def _check(self, last_offset: int) -> None:
+        if not self._target.can_hold(last_offset):
+            raise OffsetOverflowError(self._target, last_offset)
 
     def _add(self, batch: RecordBatch | LogBatch) -> None:
         self._piece += batch.data
-        self._batches.append(batch)
+        self._batches.append((batch,))
         if len(self._piece) >= _PIECE:
             self._end_piece()
 

@@ -23,8 +23,6 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog, Dirty, dirty_part
 from kafkalog.log.storage.cleaning.cleaner import CleanedGroup, Cleaner
 from kafkalog.log.storage.java import FullIndexError, JavaError, JavaIOError, OffsetOverflowError
@@ -32,6 +30,7 @@ from kafkalog.log.storage.loader import LoadedLog, LoadRequest, LogLoader
 from kafkalog.log.storage.segment import LogSegment
 from kafkalog.log.storage.segment_deletion import delete_old_segments
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.first_damage import first_damage
 from kafkalog.recovery.broker.manager import Offsets, is_kraft, read_checkpoints, topic_id_or_none
 from kafkalog.recovery.compaction.cleaner_checkpoint import CleanerCheckpoint
 from kafkalog.recovery.compaction.steps import compaction_actions
@@ -318,13 +317,8 @@ class _Pass:
 
     def _first_damage(self, name: str, base: int, next_base: int | None) -> Finding | None:
         path = f"{self._directory}/{name}"
-        continuity = Continuity(base, next_segment=next_base)
-        scanner = Scanner(self._tree.source(path))
-        for batch in scanner:
-            for finding in continuity.check(batch):
-                if finding.severity is Severity.ERROR or finding.code is FindingCode.OFFSET_NOT_INCREASING:
-                    return finding.in_file(path)
-        return next((finding.in_file(path) for finding in scanner.findings), None)
+        finding, _end = first_damage(self._tree.source(path), base, next_base)
+        return None if finding is None else finding.in_file(path)
 
     def _load(self, before: dict[str, object]) -> tuple[LogLoader, LoadedLog]:
         untouched = self._tree.copy()
