@@ -133,6 +133,8 @@ class OpenedBatches(NamedTuple):
     """of the run"""
     records: int
     """how many these bytes hold at most"""
+    most_records: int
+    """the same of one batch"""
     memory: Sequence[bytes | memoryview]
     """what the addresses are in"""
 
@@ -145,8 +147,9 @@ def _opened(
     first: int, addresses: Int64s, sizes: Int64s, headers: Table, memory: Sequence[bytes | memoryview]
 ) -> OpenedBatches:
     counts = headers[HeaderColumn.RECORDS_COUNT, first : first + len(sizes)]
-    records = int(np.minimum(counts, sizes // SMALLEST_RECORD + 1).sum())
-    return OpenedBatches(first, addresses, sizes, headers, records, memory)
+    records = np.minimum(counts, sizes // SMALLEST_RECORD + 1)
+    most = int(records.max(initial=0))
+    return OpenedBatches(first, addresses, sizes, headers, int(records.sum()), most, memory)
 
 
 def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[OpenedBatches]:

@@ -16,13 +16,13 @@ import numpy as np
 from kafkalog.codec.derive import OpKind
 from kafkalog.codec.kernels.decode_records import skip_headers
 from kafkalog.codec.kernels.encode import put_varint, varint_size
-from kafkalog.codec.kernels.jit import compiled, copy, load, on_stack, store
+from kafkalog.codec.kernels.jit import compiled, copy, load, on_stack, prefetch, store
 from kafkalog.codec.kernels.leaves import read_bytes, read_number, read_varint
-from kafkalog.codec.kernels.tables import HeaderColumn, KeyMap, KeptBatch, RetainedBatch
+from kafkalog.codec.kernels.tables import ROW_BYTES, HeaderColumn, KeyMap, KeptBatch, RetainedBatch
 from kafkalog.codec.model import BATCH, NO_TIMESTAMP, TIMESTAMP_TYPE_FLAG
 from kafkalog.codec.record_shape import RECORD, SMALLEST_HEADER
 
-__all__ = ["choose_records", "kept_records", "move_keys", "put_keys"]
+__all__ = ["choose_records", "gather", "kept_records", "move_keys", "put_keys"]
 
 _VARLONG, _BYTES, _STRING = int(OpKind.VARLONG), int(OpKind.BYTES), int(OpKind.STRING)
 _APPEND_TIME, _NO_TIMESTAMP = int(TIMESTAMP_TYPE_FLAG), NO_TIMESTAMP
@@ -33,6 +33,9 @@ _SLOT, _OFFSET_AT = 24, 16
 """Bytes of a slot of the map, and where the offset is in it."""
 
 _MOST_HEADERS = 2**31
+_HEADER = BATCH.size
+_ROW_OFFSET, _ROW_SLOT, _ROW_IS_DELETE, _ROW = 16, 24, 32, ROW_BYTES
+"""Of a record, after its digest: offset, where its slot is looked for first (0: no key), whether it is a tombstone."""
 
 # RFC 1321
 _BLOCK, _SIZE_AT = 64, 56
@@ -110,14 +113,18 @@ def _is_empty(slot: int) -> bool:
 
 
 @compiled()
-def _slot_of(first: Any, second: Any, table: int, slots: int) -> int:
-    """Address of the slot of a digest, or of the one that it goes into; 0 if it is not there and all are used."""
-    number = numba.int64(first % numba.uint64(slots))
+def _find(first: Any, second: Any, slot: int, table: int, slots: int) -> int:
+    """Address of the slot of a digest, which is looked for from `slot` on, or of the one that it goes into.
+
+    0 if it is not there and all are used.
+    """
+    end = table + _SLOT * slots
     for _ in range(slots):
-        slot = table + _SLOT * number
         if (_load64(slot) == first and _load64(slot + 8) == second) or _is_empty(slot):
             return slot
-        number = number + 1 if number + 1 < slots else 0
+        slot += _SLOT
+        if slot == end:
+            slot = table
     return 0
 
 
@@ -126,7 +133,9 @@ def move_keys(source: int, count: int, table: int, slots: int) -> None:
     """Put what a map of `count` slots at an address holds into an empty one of more slots."""
     for old in range(source, source + _SLOT * count, _SLOT):
         if not _is_empty(old):
-            copy(_slot_of(_load64(old), _load64(old + 8), table, slots), old, _SLOT)
+            first = _load64(old)
+            slot = table + _SLOT * numba.int64(first % numba.uint64(slots))
+            copy(_find(first, _load64(old + 8), slot, table, slots), old, _SLOT)
 
 
 # --- records --------------------------------------------------------------------------------------------------------
@@ -168,50 +177,75 @@ def _read(cursor: int, end: int, largest: int) -> tuple[int, int, int, int, int,
     return stop, timestamp_delta, offset_delta, key, key_size, value, value_size, headers, count
 
 
+@compiled(declared=_DECLARED)
+def _digests(cursor: int, end: int, headers: Any, number: int, largest: int, table: int, slots: int, rows: int) -> int:
+    """Note of each record of a batch what the map is asked about it, before it is; how many, or -1 for a fault.
+
+    That the slots are asked for so early is what it is for: in a large map most are far from the processor.
+    """
+    count = headers[HeaderColumn.RECORDS_COUNT, number]
+    for record in range(count):
+        behind, _delta, offset_delta, key, key_size, _value, value_size, _headers, _count = _read(cursor, end, largest)
+        if behind == 0:
+            return -1
+        row = rows + _ROW * record
+        _store64(row + _ROW_OFFSET, headers[HeaderColumn.BASE_OFFSET, number] + offset_delta)
+        _store64(row + _ROW_IS_DELETE, value_size < 0)
+        _store64(row + _ROW_SLOT, 0)
+        if key_size >= 0:
+            first, second = _digest(key, key_size)
+            slot = table + _SLOT * numba.int64(first % numba.uint64(slots))
+            prefetch(slot)
+            _store64(row, first)
+            _store64(row + 8, second)
+            _store64(row + _ROW_SLOT, slot)
+        cursor = behind
+    return count if cursor == end else -1  # type: ignore[no-any-return]
+
+
 @compiled(
-    "int64(int64[::1], int64[::1], int64[:,:], int64, int64, int64, int64, int64, int64[::1])", declared=_DECLARED
+    "int64(int64[::1], int64[::1], int64[:,:], int64, int64, int64, int64, int64, int64, int64[::1])",
+    declared=_DECLARED,
 )
 def put_keys(
-    addresses: Any, sizes: Any, headers: Any, start: int, low: int, largest: int, table: int, slots: int, state: Any
+    addresses: Any, sizes: Any, headers: Any, start: int, low: int, largest: int, table: int, slots: int, rows: int,
+    state: Any,
 ) -> int:  # fmt: skip
     """Note the offsets, from `low` on, of the keys of batches; how many batches were taken.
 
-    `addresses` and `sizes` say where the record bytes are, `headers` has the batches from number `start` on.  The map
-    of `slots` slots is at `table`, `state` is `KeyMap`: the work also ends where that says that there is no room.
+    `addresses` and `sizes` say where the record bytes are, `headers` has the batches from number `start` on; `largest`
+    caps the headers of a record.  The map of `slots` slots is at `table`; at `rows` are `ROW_BYTES` for each record of
+    the largest batch.  `state` is `KeyMap`: the work also ends where that says that there is no room.
     """
     state[KeyMap.LAST_PUT], state[KeyMap.IS_FULL] = -1, 0
     for number in range(addresses.shape[0]):
-        cursor, end = addresses[number], addresses[number] + sizes[number]
-        last_put = -1
-        for _ in range(headers[HeaderColumn.RECORDS_COUNT, start + number]):
-            behind, _delta, offset_delta, key, key_size, _value, _size, _headers, _count = _read(cursor, end, largest)
-            if behind == 0:
-                return number
-            cursor = behind
-            offset = headers[HeaderColumn.BASE_OFFSET, start + number] + offset_delta
-            if key_size < 0 or offset < low:
+        end, last_put = addresses[number] + sizes[number], -1
+        count = _digests(addresses[number], end, headers, start + number, largest, table, slots, rows)
+        if count < 0:
+            return number
+        for row in range(rows, rows + _ROW * count, _ROW):
+            slot, offset = numba.int64(_load64(row + _ROW_SLOT)), numba.int64(_load64(row + _ROW_OFFSET))
+            if slot == 0 or offset < low:
                 continue
-            first, second = _digest(key, key_size)
-            slot = _slot_of(first, second, table, slots)
+            slot = _find(_load64(row), _load64(row + 8), slot, table, slots)
             if slot == 0 or state[KeyMap.USED] >= state[KeyMap.LIMIT]:
                 state[KeyMap.LAST_PUT], state[KeyMap.IS_FULL] = last_put, 1
                 return number
             state[KeyMap.USED] += _is_empty(slot)
-            _store64(slot, first)
-            _store64(slot + 8, second)
+            _store64(slot, _load64(row))
+            _store64(slot + 8, _load64(row + 8))
             _store64(slot + _OFFSET_AT, offset)
             last_put = offset
-        if cursor != end:
-            return number
     return addresses.shape[0]  # type: ignore[no-any-return]
 
 
 @compiled(
-    "int64(int64[::1], int64[::1], int64[:,:], int64, int64, int64, int64, int64, int64[::1], int64, int64[:,::1])",
+    "int64(int64[::1], int64[::1], int64[:,:], int64, int64, int64, int64, int64, int64, int64[::1], int64, "
+    "int64[:,::1])",
     declared=_DECLARED,
 )
 def choose_records(
-    addresses: Any, sizes: Any, headers: Any, start: int, largest: int, table: int, slots: int, latest: int,
+    addresses: Any, sizes: Any, headers: Any, start: int, latest: int, largest: int, table: int, slots: int, rows: int,
     keeps_deletes: Any, flags: int, chosen: Any,
 ) -> int:  # fmt: skip
     """Which records of batches stay (`Cleaner.shouldRetainRecord`), as flags, a byte each; how many batches were taken.
@@ -221,35 +255,29 @@ def choose_records(
     """
     flag = flags
     for number in range(addresses.shape[0]):
-        cursor, end = addresses[number], addresses[number] + sizes[number]
+        end = addresses[number] + sizes[number]
+        count = _digests(addresses[number], end, headers, start + number, largest, table, slots, rows)
+        if count < 0:
+            return number
         kept = deletes = without_key = 0
         chosen[RetainedBatch.FIRST_FLAG, number] = flag
-        for _ in range(headers[HeaderColumn.RECORDS_COUNT, start + number]):
-            behind, _delta, offset_delta, key, key_size, _value, value_size, _headers, _count = _read(
-                cursor, end, largest
-            )
-            if behind == 0:
-                return number
-            cursor = behind
-            offset = headers[HeaderColumn.BASE_OFFSET, start + number] + offset_delta
-            stays = True
-            if offset <= latest:
-                if key_size < 0:
-                    without_key += 1
-                    stays = False
-                else:
-                    first, second = _digest(key, key_size)
-                    slot = _slot_of(first, second, table, slots)
-                    if slot != 0 and not _is_empty(slot) and offset < numba.int64(_load64(slot + _OFFSET_AT)):
-                        stays = False
-                    elif value_size < 0:
-                        stays = keeps_deletes[number] != 0
+        for row in range(rows, rows + _ROW * count, _ROW):
+            slot, offset = numba.int64(_load64(row + _ROW_SLOT)), numba.int64(_load64(row + _ROW_OFFSET))
+            is_delete = numba.int64(_load64(row + _ROW_IS_DELETE))
+            stays = 1
+            if offset <= latest and slot == 0:
+                without_key += 1
+                stays = 0
+            elif offset <= latest:
+                slot = _find(_load64(row), _load64(row + 8), slot, table, slots)
+                if slot != 0 and not _is_empty(slot) and offset < numba.int64(_load64(slot + _OFFSET_AT)):
+                    stays = 0
+                elif is_delete != 0 and keeps_deletes[number] == 0:
+                    stays = 0
             _store8(flag, stays)
             flag += 1
             kept += stays
-            deletes += stays and value_size < 0
-        if cursor != end:
-            return number
+            deletes += stays & is_delete
         chosen[RetainedBatch.KEPT, number] = kept
         chosen[RetainedBatch.DELETES, number] = deletes
         chosen[RetainedBatch.WITHOUT_KEY, number] = without_key
@@ -300,11 +328,13 @@ def kept_records(
     addresses: Any, sizes: Any, headers: Any, start: int, numbers: Any, horizons: Any, chosen: Any, target: int,
     written: Any,
 ) -> int:  # fmt: skip
-    """Write the records that stay of some batches, at least one of each, to an address on; how many batches were taken.
+    """Write the records that stay of some batches, at least one of each; how many batches were taken.
+
+    At the address `target` is room for a header, then come the records of the first batch, and so on.
 
     `numbers` are those of the batches among `addresses`, `horizons` their delete horizons, below 0 for none, which take
     the place of the base timestamp; `written` is a table of `KeptBatch`.  Every number is written as short as it
-    can be.  The target needs room for the record bytes and, for each record, those that `MOST_MORE_BYTES` says.
+    can be.  The target needs room for headers and records, and for what another base timestamp adds to each record.
     """
     position = target
     for which in range(numbers.shape[0]):
@@ -315,6 +345,7 @@ def kept_records(
         appended = headers[HeaderColumn.ATTRIBUTES, column] & _APPEND_TIME != 0
         new_base, largest, before, flag = horizons[which], _NO_TIMESTAMP, -1, chosen[RetainedBatch.FIRST_FLAG, number]
         is_first = True
+        position += _HEADER
         written[KeptBatch.START, which] = position
         for _ in range(headers[HeaderColumn.RECORDS_COUNT, column]):
             behind, delta, offset_delta, key, key_size, value, value_size, header, count = _read(cursor, end, _MOST_HEADERS)
@@ -346,3 +377,11 @@ def kept_records(
         written[KeptBatch.SIZE, which] = position - written[KeptBatch.START, which]
         written[KeptBatch.BASE_TIMESTAMP, which], written[KeptBatch.MAX_TIMESTAMP, which] = new_base, largest
     return numbers.shape[0]  # type: ignore[no-any-return]
+
+
+@compiled("void(int64[::1], int64[::1], int64)")
+def gather(addresses: Any, sizes: Any, target: int) -> None:
+    """Copy pieces of memory to an address, one behind the other."""
+    for number in range(addresses.shape[0]):
+        copy(target, addresses[number], sizes[number])
+        target += sizes[number]

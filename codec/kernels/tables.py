@@ -15,7 +15,7 @@ from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 
 __all__ = [
-    "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "PIECES", "UNDECODED", "Appended", "ArrowBuffer",
+    "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "PIECES", "ROW_BYTES", "UNDECODED", "Appended", "ArrowBuffer",
     "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "KeptBatch", "KeyMap", "MessageColumn",
     "MessageSet", "Recovered", "RetainedBatch", "Rows", "Table", "Viewed", "Walk", "check_table", "empty_table", "names",
 ]  # fmt: skip
@@ -27,6 +27,9 @@ MEMORY_IS_FULL = -1
 
 LARGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
 """Bytes of a record besides key, value and headers; a header has two more lengths of at most 5."""
+
+ROW_BYTES = 40
+"""What compaction notes of each record of a batch."""
 
 PIECES = (
     b',"timestamp":', b',"timestampType":"CreateTime","key":', b',"timestampType":"LogAppendTime","key":',

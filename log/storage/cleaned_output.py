@@ -14,9 +14,9 @@ from kafkalog.log.storage.segment import AnyBatch, LogSegment
 if TYPE_CHECKING:
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["CleanedOutput"]
+__all__ = ["STRETCH", "CleanedOutput"]
 
-_STRETCH = 64 * KIB
+STRETCH = 64 * KIB
 """From how many bytes on batches that follow each other are taken over as a part of the old file."""
 _PIECE = MIB
 """What is held at a time."""
@@ -54,34 +54,21 @@ class CleanedOutput:
         self._stretch_bytes += batch.size
 
     def keep_run(self, run: BatchRun, source: LogSegment) -> None:
-        """Batches of a run stay as they are; between them others may be missing."""
-        self._check(run.next_offset - 1)
+        """Batches of a run, at least `STRETCH` bytes, stay as they are."""
+        self._check_run(run)
         self._end_stretch()
-        starts, ends = run.starts, run.starts + run.sizes
-        breaks = (starts[1:] != ends[:-1]).nonzero()[0] + 1
-        firsts = [0, *breaks.tolist(), len(run)]
-        window = memoryview(run.window)
-        gathered = 0
-        for first, end in zip(firsts, firsts[1:], strict=False):
-            start, stop = int(starts[first]), int(ends[end - 1])
-            if stop - start >= _STRETCH:
-                self._gather(run, gathered, first)
-                self._end_piece()
-                self._target.open_indexes()
-                self._target.append_from(source, run.part(first, end))
-                gathered = end
-            else:
-                self._piece += window[start:stop]
-                if len(self._piece) >= _PIECE:
-                    self._gather(run, gathered, end)
-                    self._end_piece()
-                    gathered = end
-        self._gather(run, gathered, len(run))
+        self._end_piece()
+        self._target.open_indexes()
+        self._target.append_from(source, run)
 
-    def _gather(self, run: BatchRun, first: int, end: int) -> None:
-        """Batches from number `first` up to `end` are in the piece."""
-        if first < end:
-            self._batches.append(run.part(first, end))
+    def put_run(self, run: BatchRun) -> None:
+        """Batches that follow each other in memory, which is theirs alone."""
+        self._check_run(run)
+        self._end_stretch()
+        self._piece += run.window
+        self._batches.append(run)
+        if len(self._piece) >= _PIECE:
+            self._end_piece()
 
     def finish(self) -> None:
         """Append what is left."""
@@ -92,6 +79,10 @@ class CleanedOutput:
         if not self._target.can_hold(last_offset):
             raise OffsetOverflowError(self._target, last_offset)
 
+    def _check_run(self, run: BatchRun) -> None:
+        self._check(int(run.last_offsets.min()))
+        self._check(int(run.last_offsets.max()))
+
     def _add(self, batch: RecordBatch | LogBatch) -> None:
         self._piece += batch.data
         self._batches.append((batch,))
@@ -100,7 +91,7 @@ class CleanedOutput:
 
     def _end_stretch(self) -> None:
         stretch, self._stretch = self._stretch, []
-        if self._stretch_bytes >= _STRETCH and self._source is not None:
+        if self._stretch_bytes >= STRETCH and self._source is not None:
             self._end_piece()
             self._target.open_indexes()
             self._target.append_from(self._source, stretch)

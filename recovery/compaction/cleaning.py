@@ -317,7 +317,7 @@ class _Pass:
 
     def _first_damage(self, name: str, base: int, next_base: int | None) -> Finding | None:
         path = f"{self._directory}/{name}"
-        finding, _end = first_damage(self._tree.source(path), base, next_base)
+        finding, _end = first_damage(self._tree.source(path), base, next_base, self._tree.headers(path))
         return None if finding is None else finding.in_file(path)
 
     def _load(self, before: dict[str, object]) -> tuple[LogLoader, LoadedLog]:

@@ -27,6 +27,12 @@ class CleanedCounts:
     records_without_key: int = 0
     """dropped: nothing of a compacted log can supersede them"""
 
+    def add(self, read: int, kept: int, without_key: int) -> None:
+        """So many more."""
+        self.records_read += read
+        self.records_kept += kept
+        self.records_without_key += without_key
+
 
 @dataclass(slots=True)
 class BatchRetention:

@@ -13,18 +13,32 @@ import numpy as np
 
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.decompressed import OpenedBatches, opened_batches
+from kafkalog.codec.compression import compress
+from kafkalog.codec.encode.compiled import put_headers
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import KeptBatch, RetainedBatch, Table, empty_table
+from kafkalog.codec.kernels.tables import HeaderColumn, KeptBatch, RetainedBatch, Table, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
-from kafkalog.codec.model import CONTROL_FLAG, DELETE_HORIZON_FLAG, NO_TIMESTAMP, TRANSACTIONAL_FLAG, RecordBatch
-from kafkalog.log.storage.cleaned_output import CleanedOutput
+from kafkalog.codec.model import (
+    BATCH,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_OVERHEAD,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    Codec,
+    RecordBatch,
+)
+from kafkalog.log.storage.cleaned_output import STRETCH, CleanedOutput
 from kafkalog.log.storage.cleaning.batch_retention import BatchRetention
 from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
 from kafkalog.log.storage.cleaning.key_columns import KeyColumns
 from kafkalog.log.storage.cleaning.latest_offsets import put_keys, take_batch
-from kafkalog.log.storage.cleaning.retained_batch import built, emptied
+from kafkalog.log.storage.cleaning.retained_batch import emptied, new_attributes
 from kafkalog.log.storage.java import IllegalArgumentError, JavaError
 from kafkalog.log.storage.log_file import LogBatch, LogFile
 from kafkalog.log.storage.segment import LogSegment
@@ -34,9 +48,11 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.bool_]
+    Bytes = npt.NDArray[np.uint8]
 
 __all__ = ["clean_segment", "take_offsets"]
 
+_gather = Kernel("clean", "gather")
 _kept_records = Kernel("clean", "kept_records")
 
 _AT_ONCE = 4 * MIB
@@ -155,7 +171,7 @@ def clean_segment(
 
 
 class _Kept:
-    """What is kept of a run."""
+    """What is kept of a run: of each batch its bytes as they are, other bytes, or nothing."""
 
     def __init__(self, run: BatchRun, source: LogSegment, retention: BatchRetention, output: CleanedOutput) -> None:
         if not isinstance(retention.offsets, KeyColumns):
@@ -165,30 +181,19 @@ class _Kept:
         self._retention = retention
         self._offsets = retention.offsets
         self._output = output
-        self._stays = np.zeros(len(run), np.bool_)
-        """batches that stay as they are, of those that were decided so far"""
-        self._others: dict[int, LogBatch | RecordBatch] = {}
-        """number -> what stays besides"""
+        self._table = run.table.copy()
+        """of the batches as they are kept"""
+        self._in_window = run.starts + np.frombuffer(run.window, np.uint8).ctypes.data
+        self._addresses = np.zeros(len(run), np.int64)
+        """of what is kept of each, 0 for nothing"""
+        self._memory: list[object] = []
+        """what other bytes are in, until they are written"""
         self._written = 0
 
     def write(self) -> None:
         """Write it all."""
-        run, retention = self._run, self._retention
-        is_read = run["records_count"] != 0
-        for number in _special(run):
-            batch = run.batch(number)
-            if batch.header.is_control:
-                is_read[number] = False
-                self._put(number, retention.retained(LogBatch.of(batch), keeps_old_deletes=False))
-            elif retention.transactions.batch(batch):
-                is_read[number] = False
-                self._put(number, retention.retained_data(LogBatch.of(batch), True))
-            elif not is_read[number]:
-                self._singly(number)
-        attributes = run["attributes"]
-        for number in np.flatnonzero(~is_read & (attributes & (CONTROL_FLAG | TRANSACTIONAL_FLAG) == 0)).tolist():
-            self._singly(number)
-        part, numbers = run.where(is_read), np.flatnonzero(is_read)
+        is_read = self._decide_whole()
+        part, numbers = self._run.where(is_read), np.flatnonzero(is_read)
         done = 0
         for opened in opened_batches(part, DEFAULT_LIMITS, _AT_ONCE):
             self._all_singly(numbers[done : opened.first])
@@ -201,11 +206,37 @@ class _Kept:
             done = opened.first
             self._write_up_to(int(numbers[done - 1]) + 1)
         self._all_singly(numbers[done:])
-        self._write_up_to(len(run))
+        self._write_up_to(len(self._run))
+
+    def _decide_whole(self) -> Mask:
+        """Decide about markers, batches of aborted transactions and empty ones; which batches are left."""
+        run, retention = self._run, self._retention
+        is_read = run["records_count"] != 0
+        in_transactions = _special(run)
+        for number in in_transactions:
+            batch = run.batch(number)
+            if batch.header.is_control:
+                is_read[number] = False
+                self._put(number, retention.retained(LogBatch.of(batch), keeps_old_deletes=False))
+            elif retention.transactions.batch(batch):
+                is_read[number] = False
+                self._put(number, retention.retained_data(LogBatch.of(batch), True))
+            elif not is_read[number]:
+                self._singly(number)
+        empty = ~is_read
+        empty[in_transactions] = False
+        self._all_singly(np.flatnonzero(empty))
+        return is_read
 
     def _put(self, number: int, kept: LogBatch | RecordBatch | None) -> None:
-        if kept is not None:
-            self._others[number] = kept
+        """One batch is decided."""
+        if isinstance(kept, RecordBatch):
+            data = np.frombuffer(kept.data, np.uint8)
+            self._memory.append(data)
+            self._addresses[number] = data.ctypes.data
+            self._table[: HeaderColumn.POSITION, number] = BATCH.struct.unpack_from(kept.data)
+        elif kept is not None:
+            self._addresses[number] = self._in_window[number]
 
     def _singly(self, number: int) -> None:
         """Decide about a batch of data that compiled code does not read, and that no aborted transaction has."""
@@ -225,55 +256,99 @@ class _Kept:
         taken = chosen.shape[1]
         headers, has_horizon, numbers = headers.part(0, taken), has_horizon[:taken], numbers[first : first + taken]
         kept, deletes = chosen[RetainedBatch.KEPT], chosen[RetainedBatch.DELETES]
+        retention.counts.add(
+            int(headers["records_count"].sum()), int(kept.sum()), int(chosen[RetainedBatch.WITHOUT_KEY].sum())
+        )
         stays = (kept == headers["records_count"]) & ((deletes == 0) | has_horizon)
-        self._stays[numbers] = stays
-        counts = retention.counts
-        counts.records_read += int(headers["records_count"].sum())
-        counts.records_kept += int(kept.sum())
-        counts.records_without_key += int(chosen[RetainedBatch.WITHOUT_KEY].sum())
+        self._addresses[numbers[stays]] = self._in_window[numbers[stays]]
         for number in np.flatnonzero((kept == 0) & np.isin(headers.last_offsets, retention.last_offsets_of_empty)):
             batch = headers.batch(int(number))
             if retention.keeps_empty(batch):
-                self._others[int(numbers[number])] = emptied(batch)
+                self._put(int(numbers[number]), emptied(batch))
         changed = np.flatnonzero(~stays & (kept > 0))
         if len(changed):
             new = np.where(deletes > 0, retention.new_horizon, NO_TIMESTAMP)
-            horizons = np.where(has_horizon, headers["base_timestamp"], new)[changed]
-            self._rewrite(headers, numbers, opened, chosen, changed, horizons)
+            horizons = np.where(has_horizon, headers["base_timestamp"], new)
+            self._rewrite(numbers[changed], opened, chosen, changed, horizons[changed])
+        del flags  # to which the table has addresses
         return taken
 
     def _rewrite(
-        self, headers: BatchRun, numbers: Int64s, opened: OpenedBatches, chosen: Table, changed: Int64s, horizons: Int64s
-    ) -> None:  # fmt: skip
-        """Build the batches in which records go."""
+        self, numbers: Int64s, opened: OpenedBatches, chosen: Table, changed: Int64s, horizons: Int64s
+    ) -> None:
+        """Build the batches in which records go: `changed` of those that were opened, `numbers` of the run."""
         kept = chosen[RetainedBatch.KEPT, changed]
-        room = Block(int(opened.sizes[changed].sum()) + _MOST_MORE_BYTES * int(kept.sum()))
+        target = np.empty(
+            int(opened.sizes[changed].sum()) + BATCH.size * len(changed) + _MOST_MORE_BYTES * int(kept.sum()), np.uint8
+        )
         written = empty_table(KeptBatch, len(changed))
         done = _kept_records(
-            opened.addresses, opened.sizes, opened.headers, opened.first, changed, horizons, chosen, room.address,
-            written,
+            opened.addresses, opened.sizes, opened.headers, opened.first, changed, horizons, chosen,
+            target.ctypes.data, written,
         )  # fmt: skip
-        if done < len(changed):
+        table = self._table[:, numbers]
+        if done < len(changed) or _has_odd_producers(BatchRun(table, b"", 0)):
             raise IllegalArgumentError("a record cannot be written as it is")
-        written[KeptBatch.START] -= room.address
-        columns = zip(changed.tolist(), written.T.tolist(), kept.tolist(), (horizons >= 0).tolist(), strict=True)
-        for number, (start, size, base_timestamp, largest), count, has_horizon in columns:
-            header = headers.v2_header(number)
-            records = room.buffer[start : start + size]
-            self._others[int(numbers[number])] = built(
-                header, records, count, base_timestamp, largest, has_horizon=has_horizon
-            )
+        starts, sizes = written[KeptBatch.START] - target.ctypes.data - BATCH.size, written[KeptBatch.SIZE]
+        codec = int(table[HeaderColumn.ATTRIBUTES, 0] & CODEC_MASK)
+        if codec != Codec.NONE:
+            target, starts, sizes = _compressed(target, starts, sizes, codec)
+        table[HeaderColumn.BATCH_LENGTH] = sizes + (BATCH.size - LOG_OVERHEAD.size)
+        table[HeaderColumn.ATTRIBUTES] = new_attributes(table[HeaderColumn.ATTRIBUTES], horizons >= 0)
+        table[HeaderColumn.BASE_TIMESTAMP] = written[KeptBatch.BASE_TIMESTAMP]
+        table[HeaderColumn.MAX_TIMESTAMP] = written[KeptBatch.MAX_TIMESTAMP]
+        table[HeaderColumn.RECORDS_COUNT] = kept
+        packed = np.empty(len(changed), BATCH.dtype())
+        for name, row in zip(BATCH.names, table, strict=False):
+            packed[name] = row
+        put_headers(target, packed, starts, sizes + BATCH.size)
+        self._memory.append(target)
+        self._table[:, numbers] = table
+        self._addresses[numbers] = starts + target.ctypes.data
 
     def _write_up_to(self, end: int) -> None:
-        """Write what is kept before batch number `end`."""
-        for number in sorted(number for number in self._others if number < end):
-            self._write_run(number)
-            self._output.put(self._others.pop(number), self._source)
-            self._written = number + 1
-        self._write_run(end)
-
-    def _write_run(self, end: int) -> None:
-        stays = self._stays[self._written : end]
-        if stays.any():
-            self._output.keep_run(self._run.part(self._written, end).where(stays), self._source)
+        """Write what is kept before batch number `end`: long stretches that stay without looking at their bytes."""
+        numbers = np.flatnonzero(self._addresses[self._written : end]) + self._written
+        stays = self._addresses[numbers] == self._in_window[numbers]
+        follows = stays[1:] & stays[:-1] & (numbers[1:] == numbers[:-1] + 1)
+        firsts = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(numbers)]
+        gathered = 0
+        if len(numbers) and int(self._run.sizes[numbers].sum()) >= STRETCH:
+            for first, behind in zip(firsts, firsts[1:], strict=False):
+                if stays[first] and int(self._run.sizes[numbers[first:behind]].sum()) >= STRETCH:
+                    self._gather(numbers[gathered:first])
+                    low = int(numbers[first])
+                    self._output.keep_run(self._run.part(low, low + behind - first), self._source)
+                    gathered = behind
+        self._gather(numbers[gathered:])
+        self._memory.clear()
         self._written = end
+
+    def _gather(self, numbers: Int64s) -> None:
+        """Write batches in one piece."""
+        if len(numbers) == 0:
+            return
+        table = self._table[:, numbers]
+        sizes = table[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
+        ends = np.cumsum(sizes)
+        table[HeaderColumn.POSITION] = ends - sizes
+        piece = Block(int(ends[-1]))
+        _gather(self._addresses[numbers], sizes, piece.address)
+        self._output.put_run(BatchRun(table, piece.buffer[: int(ends[-1])], 0))
+
+
+def _has_odd_producers(run: BatchRun) -> bool:
+    """Whether a batch has fields that no producer writes, which may be refused (`rewritten`)."""
+    has_producer = run["producer_id"] != NO_PRODUCER_ID
+    is_odd = (run["producer_epoch"] == NO_PRODUCER_EPOCH) | (run["base_sequence"] < 0)
+    return bool(np.where(has_producer, is_odd, run["attributes"] & TRANSACTIONAL_FLAG != 0).any())
+
+
+def _compressed(target: Bytes, starts: Int64s, sizes: Int64s, codec: int) -> tuple[Bytes, Int64s, Int64s]:
+    """Record bytes behind room for headers, in the same arrangement, each compressed."""
+    pieces: list[bytes | memoryview] = []
+    for start, size in zip((starts + BATCH.size).tolist(), sizes.tolist(), strict=True):
+        pieces += bytes(BATCH.size), compress(Codec(codec), target.data[start : start + size])
+    sizes = np.array([len(piece) for piece in pieces[1::2]], np.int64)
+    ends = np.cumsum(sizes + BATCH.size)
+    return np.frombuffer(bytearray().join(pieces), np.uint8), ends - sizes - BATCH.size, sizes

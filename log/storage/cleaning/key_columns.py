@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.decompressed import OpenedBatches
 from kafkalog.codec.kernels.loading import Kernel
-from kafkalog.codec.kernels.tables import KeyMap, RetainedBatch, empty_table
+from kafkalog.codec.kernels.tables import ROW_BYTES, KeyMap, RetainedBatch, empty_table
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.log.storage.cleaning.offset_map import FULL, SLOT_BYTES, OffsetMap
 
@@ -33,8 +34,19 @@ def _address(memory: bytearray) -> int:
 class KeyColumns(OffsetMap):
     """The same map, which takes the keys of whole batches too."""
 
+    def __init__(self, slots: int, limit: int) -> None:
+        super().__init__(slots, limit)
+        self._memory: Block | None = None
+
     def _take_over(self, old: bytearray) -> None:
         _move_keys(_address(old), len(old) // SLOT_BYTES, _address(self._table), self._slots)
+
+    def _rows(self, opened: OpenedBatches) -> int:
+        """Address of memory for what is noted of the records of a batch."""
+        size = ROW_BYTES * opened.most_records
+        if self._memory is None or self._memory.size < size:
+            self._memory = Block(size)
+        return self._memory.address
 
     def put_batches(self, opened: OpenedBatches, low: int) -> tuple[int, int | None]:
         """Put in the keys of records from offset `low` on; how many batches were taken, and if there was no room.
@@ -47,7 +59,7 @@ class KeyColumns(OffsetMap):
         state[KeyMap.USED], state[KeyMap.LIMIT] = self._used, self._limit
         taken: int = _put_keys(
             opened.addresses, opened.sizes, opened.headers, opened.first, low, _LARGEST, _address(self._table),
-            self._slots, state,
+            self._slots, self._rows(opened), state,
         )  # fmt: skip
         self._used = int(state[KeyMap.USED])
         return taken, int(state[KeyMap.LAST_PUT]) if state[KeyMap.IS_FULL] else None
@@ -60,7 +72,7 @@ class KeyColumns(OffsetMap):
         chosen = empty_table(RetainedBatch, len(opened.addresses))
         flags = np.empty(opened.records, np.uint8)
         taken = _choose_records(
-            opened.addresses, opened.sizes, opened.headers, opened.first, _LARGEST, _address(self._table), self._slots,
-            self.latest_offset, keeps_deletes, flags.ctypes.data, chosen,
+            opened.addresses, opened.sizes, opened.headers, opened.first, self.latest_offset, _LARGEST,
+            _address(self._table), self._slots, self._rows(opened), keeps_deletes, flags.ctypes.data, chosen,
         )  # fmt: skip
         return chosen[:, :taken], flags

@@ -6,7 +6,8 @@ What only the original knows stays: offsets, sequences, leader epoch, producer, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode import ProducerState, build_raw_batch, empty_batch
@@ -37,7 +38,7 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.java import IllegalArgumentError, IllegalStateError, int64
 from kafkalog.log.storage.log_file import LogBatch
 
-__all__ = ["StoredRecord", "built", "emptied", "records_of", "rewritten"]
+__all__ = ["StoredRecord", "emptied", "new_attributes", "records_of", "rewritten"]
 
 _MAGIC = 2
 
@@ -99,8 +100,8 @@ def _shape(batch: LogBatch, kept: Sequence[StoredRecord]) -> BatchHeader:
     )
 
 
-def _refuse_records(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
-    """What `MemoryRecordsBuilder` does not take of records, although logs hold it."""
+def _refuse(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
+    """What `MemoryRecordsBuilder` does not take, although logs hold it."""
     last = shape.base_offset - 1
     for record in kept:
         if record.offset <= last:
@@ -110,10 +111,6 @@ def _refuse_records(shape: BatchHeader, kept: Sequence[StoredRecord]) -> None:
         if record.offset - shape.base_offset > MAX_RELATIVE_OFFSET:
             raise IllegalArgumentError("Maximum offset delta exceeded")
         last = record.offset
-
-
-def _refuse_producer(shape: BatchHeader) -> None:
-    """What it does not take of the fields that producers write."""
     if shape.is_transactional and shape.producer_id == NO_PRODUCER_ID:
         raise IllegalArgumentError("Cannot write transactional messages without a valid producer ID")
     if shape.producer_id != NO_PRODUCER_ID:
@@ -126,7 +123,7 @@ def _refuse_producer(shape: BatchHeader) -> None:
 def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: int) -> RecordBatch:
     """The batch with the kept records alone, at least one; a horizon below 0 is none."""
     shape = _shape(batch, kept)
-    _refuse_records(shape, kept)
+    _refuse(shape, kept)
     append_time = shape.timestamp_type is TimestampType.LOG_APPEND_TIME
     base_timestamp = delete_horizon_ms if delete_horizon_ms >= 0 else kept[0].timestamp
     latest = shape.max_timestamp if append_time else max(record.timestamp for record in kept)
@@ -141,32 +138,19 @@ def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: 
         )
         for record in kept
     ]
-    return built(shape, write_records(raw), len(raw), base_timestamp, latest, has_horizon=delete_horizon_ms >= 0)
+    header = replace(
+        shape,
+        attributes=new_attributes(shape.attributes, delete_horizon_ms >= 0),
+        base_timestamp=base_timestamp,
+        max_timestamp=latest,
+        records_count=len(raw),
+    )
+    return _parsed(build_raw_batch(header, compress(Codec(shape.codec), write_records(raw))))
 
 
-def built(
-    shape: BatchHeader,
-    payload: bytes | memoryview,
-    count: int,
-    base_timestamp: int,
-    largest_timestamp: int,
-    *,
-    has_horizon: bool,
-) -> RecordBatch:
-    """A batch in place of one with the header `shape`, from the bytes of the `count` records that are kept of it.
-
-    With `has_horizon` the base timestamp is the delete horizon.
-    """
-    _refuse_producer(shape)
-    attributes = shape.attributes & ~DELETE_HORIZON_FLAG | (DELETE_HORIZON_FLAG if has_horizon else 0)
-    fields = {name: getattr(shape, name) for name in BATCH.names}
-    fields |= {
-        "attributes": attributes & KNOWN_ATTRIBUTES,
-        "base_timestamp": base_timestamp,
-        "max_timestamp": largest_timestamp,
-        "records_count": count,
-    }
-    return _parsed(build_raw_batch(BatchHeader(**fields), compress(Codec(shape.codec), payload)))
+def new_attributes(attributes: Any, has_horizon: Any) -> Any:
+    """The attributes of a rewritten batch, from those before; for numbers and for columns of them."""
+    return attributes & ~DELETE_HORIZON_FLAG & KNOWN_ATTRIBUTES | DELETE_HORIZON_FLAG * has_horizon
 
 
 def emptied(batch: RecordBatch | LogBatch) -> RecordBatch:
