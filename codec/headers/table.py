@@ -27,7 +27,6 @@ from kafkalog.codec.model import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     AnyHeader,
-    BatchHeader,
     LegacyHeader,
     RecordBatch,
 )

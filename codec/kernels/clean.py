@@ -18,7 +18,7 @@ from kafkalog.codec.kernels.decode_records import skip_headers
 from kafkalog.codec.kernels.encode import put_varint, varint_size
 from kafkalog.codec.kernels.jit import compiled, copy, load, on_stack, prefetch, store
 from kafkalog.codec.kernels.leaves import read_bytes, read_number, read_varint
-from kafkalog.codec.kernels.tables import ROW_BYTES, HeaderColumn, KeyMap, KeptBatch, RetainedBatch
+from kafkalog.codec.kernels.tables import ROW_BYTES, HeaderColumn, KeptBatch, KeyMap, RetainedBatch
 from kafkalog.codec.model import BATCH, NO_TIMESTAMP, TIMESTAMP_TYPE_FLAG
 from kafkalog.codec.record_shape import RECORD, SMALLEST_HEADER
 
@@ -200,7 +200,7 @@ def _digests(cursor: int, end: int, headers: Any, number: int, largest: int, tab
             _store64(row + 8, second)
             _store64(row + _ROW_SLOT, slot)
         cursor = behind
-    return count if cursor == end else -1  # type: ignore[no-any-return]
+    return count if cursor == end else -1
 
 
 @compiled(
@@ -270,9 +270,8 @@ def choose_records(
                 stays = 0
             elif offset <= latest:
                 slot = _find(_load64(row), _load64(row + 8), slot, table, slots)
-                if slot != 0 and not _is_empty(slot) and offset < numba.int64(_load64(slot + _OFFSET_AT)):
-                    stays = 0
-                elif is_delete != 0 and keeps_deletes[number] == 0:
+                is_old = slot != 0 and not _is_empty(slot) and offset < numba.int64(_load64(slot + _OFFSET_AT))
+                if is_old or (is_delete != 0 and keeps_deletes[number] == 0):
                     stays = 0
             _store8(flag, stays)
             flag += 1
@@ -348,7 +347,9 @@ def kept_records(
         position += _HEADER
         written[KeptBatch.START, which] = position
         for _ in range(headers[HeaderColumn.RECORDS_COUNT, column]):
-            behind, delta, offset_delta, key, key_size, value, value_size, header, count = _read(cursor, end, _MOST_HEADERS)
+            behind, delta, offset_delta, key, key_size, value, value_size, header, count = _read(
+                cursor, end, _MOST_HEADERS
+            )
             cursor = behind
             stays = _load8(flag) != numba.uint64(0)
             flag += 1

@@ -93,7 +93,8 @@ def encode(rows: int, offsets: Any, timestamps: Any, buffers: Any, target: int, 
         if list_ends != 0:
             header = numba.int64(_load32(list_ends + 4 * row))
             header_end = numba.int64(_load32(list_ends + 4 * row + 4))
-        fixed = 1 + varint_size(key) + max(key, 0) + varint_size(value) + max(value, 0) + varint_size(header_end - header)
+        fixed = 1 + varint_size(key) + max(key, 0) + varint_size(value) + max(value, 0)
+        fixed += varint_size(header_end - header)
         for each in range(header, header_end):
             name = _length(name_ends, 0, each)
             content = _length(content_ends, content_valid, each)

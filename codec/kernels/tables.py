@@ -17,7 +17,8 @@ from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 __all__ = [
     "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "PIECES", "ROW_BYTES", "UNDECODED", "Appended", "ArrowBuffer",
     "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "KeptBatch", "KeyMap", "MessageColumn",
-    "MessageSet", "Recovered", "RetainedBatch", "Rows", "Table", "Viewed", "Walk", "check_table", "empty_table", "names",
+    "MessageSet", "Recovered", "RetainedBatch", "Rows", "Table", "Viewed", "Walk", "check_table", "empty_table",
+    "names",
 ]  # fmt: skip
 
 EMPTY, UNDECODED = -2, -1

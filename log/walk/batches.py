@@ -15,6 +15,7 @@ from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import headers_are_worth_it, kernel_is_worth_it
 from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import FileSource

@@ -7,6 +7,7 @@ aborted transactions and what compiled code does not read are given to these one
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -186,8 +187,10 @@ class _Kept:
         self._in_window = run.starts + np.frombuffer(run.window, np.uint8).ctypes.data
         self._addresses = np.zeros(len(run), np.int64)
         """of what is kept of each, 0 for nothing"""
-        self._memory: list[object] = []
-        """what other bytes are in, until they are written"""
+        self._single: list[Bytes] = []
+        """other bytes of single batches"""
+        self._rewritten: list[Bytes] = []
+        """those of many, until they are written"""
         self._written = 0
 
     def write(self) -> None:
@@ -211,7 +214,7 @@ class _Kept:
     def _decide_whole(self) -> Mask:
         """Decide about markers, batches of aborted transactions and empty ones; which batches are left."""
         run, retention = self._run, self._retention
-        is_read = run["records_count"] != 0
+        is_read: Mask = run["records_count"] != 0
         in_transactions = _special(run)
         for number in in_transactions:
             batch = run.batch(number)
@@ -232,7 +235,7 @@ class _Kept:
         """One batch is decided."""
         if isinstance(kept, RecordBatch):
             data = np.frombuffer(kept.data, np.uint8)
-            self._memory.append(data)
+            self._single.append(data)
             self._addresses[number] = data.ctypes.data
             self._table[: HeaderColumn.POSITION, number] = BATCH.struct.unpack_from(kept.data)
         elif kept is not None:
@@ -253,7 +256,7 @@ class _Kept:
         has_horizon = headers["attributes"] & DELETE_HORIZON_FLAG != 0
         keeps_deletes = ~has_horizon | (retention.now_ms < headers["base_timestamp"])
         chosen, flags = self._offsets.choose(opened, keeps_deletes.astype(np.int64))
-        taken = chosen.shape[1]
+        taken: int = chosen.shape[1]
         headers, has_horizon, numbers = headers.part(0, taken), has_horizon[:taken], numbers[first : first + taken]
         kept, deletes = chosen[RetainedBatch.KEPT], chosen[RetainedBatch.DELETES]
         retention.counts.add(
@@ -302,7 +305,7 @@ class _Kept:
         for name, row in zip(BATCH.names, table, strict=False):
             packed[name] = row
         put_headers(target, packed, starts, sizes + BATCH.size)
-        self._memory.append(target)
+        self._rewritten.append(target)
         self._table[:, numbers] = table
         self._addresses[numbers] = starts + target.ctypes.data
 
@@ -314,14 +317,14 @@ class _Kept:
         firsts = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(numbers)]
         gathered = 0
         if len(numbers) and int(self._run.sizes[numbers].sum()) >= STRETCH:
-            for first, behind in zip(firsts, firsts[1:], strict=False):
+            for first, behind in pairwise(firsts):
                 if stays[first] and int(self._run.sizes[numbers[first:behind]].sum()) >= STRETCH:
                     self._gather(numbers[gathered:first])
                     low = int(numbers[first])
                     self._output.keep_run(self._run.part(low, low + behind - first), self._source)
                     gathered = behind
         self._gather(numbers[gathered:])
-        self._memory.clear()
+        self._rewritten.clear()
         self._written = end
 
     def _gather(self, numbers: Int64s) -> None:

@@ -107,7 +107,6 @@ class Cleaner:
     # -- segments ----------------------------------------------------------------------------------------------------
 
     def _clean_group(self, group: Sequence[LogSegment], retention: BatchRetention, old_deletes_go_until: int) -> None:
-        log = self._log
         cleaned = self._written_by_runs(group, retention, old_deletes_go_until)
         if cleaned is None:
             cleaned = self._new_segment(group)

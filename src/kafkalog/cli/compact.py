@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from kafkalog.cli.acting import Acting, Declined
-from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
+from kafkalog.cli.options.common import CONFIG, JOBS, JSON, QUARANTINE, YES, job_count
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import chosen_of, selection_options
 from kafkalog.cli.options.times import AT
@@ -158,6 +158,7 @@ def _reports(error: Declined, plans: Sequence[Compaction]) -> list[dict[str, obj
 @SERVER_PROPERTIES
 @AT
 @selection_options
+@JOBS
 @QUARANTINE
 @JSON
 def command(
@@ -171,6 +172,7 @@ def command(
     topics: tuple[str, ...],
     numbers: tuple[int, ...],
     excluded: tuple[str, ...],
+    jobs: int | None,
     quarantine: str | None,
     as_json: bool,
 ) -> int:
@@ -196,14 +198,20 @@ def command(
         if into is not None:
             result = compact(
                 paths[0], config=settings, at=at, select=chosen, into=into, quarantine=quarantine,
-                on_progress=progress.update, on_plan=progress.paused(acting.planned),
+                jobs=job_count(jobs), on_progress=progress.update, on_plan=progress.paused(acting.planned),
             )  # fmt: skip
             return _show([result], acting, progress, is_new=True)
         planned: list[Compaction] | None = None
         if dry_run or not yes:
             planned = [
                 plan_compaction(
-                    path, config=settings, at=at, select=chosen, also=also, beside=paths,
+                    path,
+                    config=settings,
+                    at=at,
+                    select=chosen,
+                    also=also,
+                    beside=paths,
+                    jobs=job_count(jobs),
                     on_progress=progress.update,
                 )
                 for path, *also in by_log_directory(paths)
@@ -219,7 +227,8 @@ def command(
                 acting.agree(_question([made for made in planned if made.changes]))
         results = compact_all(
             paths, config=settings, at=at, select=chosen, quarantine=quarantine, expected=planned,
-            on_progress=progress.update, on_plan=progress.paused(acting.planned) if planned is None else None,
+            jobs=job_count(jobs), on_progress=progress.update,
+            on_plan=progress.paused(acting.planned) if planned is None else None,
         )  # fmt: skip
         return _show(results, acting, progress, is_new=False)
 
