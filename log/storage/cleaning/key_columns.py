@@ -75,4 +75,4 @@ class KeyColumns(OffsetMap):
             opened.addresses, opened.sizes, opened.headers, opened.first, self.latest_offset, _LARGEST,
             _address(self._table), self._slots, self._rows(opened), keeps_deletes, flags.ctypes.data, chosen,
         )  # fmt: skip
-        return chosen[:, :taken], flags
+        return np.ascontiguousarray(chosen[:, :taken]), flags
