@@ -212,7 +212,7 @@ class LogFile:
 
     @property
     def source(self) -> Source:
-        """Its bytes."""
+        """Where its bytes are read from."""
         return self._source
 
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:

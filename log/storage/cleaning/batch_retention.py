@@ -28,7 +28,7 @@ class CleanedCounts:
     """dropped: nothing of a compacted log can supersede them"""
 
     def add(self, read: int, kept: int, without_key: int) -> None:
-        """So many more."""
+        """Records of more batches."""
         self.records_read += read
         self.records_kept += kept
         self.records_without_key += without_key
