@@ -12,9 +12,12 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {
     ROOT / name
     for name in (
-        "log/disk/fs.py", "log/reading/sending.py", "recovery/act/fs.py", "recovery/act/descriptors.py",
+        "log/disk/fs.py",
+        "log/reading/sending.py",
+        "recovery/act/fs.py",
+        "recovery/act/descriptors.py",
         "recovery/facts/scratch.py",
-    )  # fmt: skip
+    )
 }
 CHANGING = {
     "chmod", "chown", "copy_file_range", "fchmod", "fchown", "ftruncate", "link", "makedirs", "mkdir",

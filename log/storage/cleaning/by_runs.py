@@ -16,6 +16,7 @@ from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.decompressed import OpenedBatches, opened_batches
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.compiled import put_headers
+from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.loading import Kernel
@@ -65,7 +66,13 @@ _MOST_MORE_BYTES = 9 + 4
 def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
     """All batches of a log whose checksums were compared before, from the one at a position on."""
     for found in RunScanner(log.source, position=start, check_crc=False):
-        yield LogBatch.of(found) if isinstance(found, RecordBatch) else found
+        if not isinstance(found, RecordBatch):
+            yield found
+        elif found.magic == BATCH_MAGIC:  # larger than what is read at a time
+            columns = *BATCH.struct.unpack_from(found.data), 0
+            yield BatchRun(np.array([columns], np.int64).T, found.data, found.position)
+        else:
+            yield LogBatch.of(found)
 
 
 def _special(run: BatchRun) -> list[int]:
