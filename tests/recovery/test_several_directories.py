@@ -12,7 +12,8 @@ import pytest
 from kafkalog import RecoveryRefused
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import BrokerLock
-from kafkalog.recovery.run import RecoveryOptions, recover_all
+from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.run import recover_all
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import recovery_case
 from testkit.running.command import Finished, kafkalog

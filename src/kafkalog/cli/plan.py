@@ -24,7 +24,8 @@ from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.duplicates import tell_duplicates
 from kafkalog.recovery.facts.places import by_log_directory, holding
-from kafkalog.recovery.run import RecoveryOptions, log_directory_of, options_for_each, plan_one
+from kafkalog.recovery.options import RecoveryOptions, options_for_each
+from kafkalog.recovery.run import log_directory_of, plan_one
 from kafkalog.words.advice import in_options
 from kafkalog.words.commands import NOTHING_GIVEN, Given
 from kafkalog.words.escapes import escape_controls

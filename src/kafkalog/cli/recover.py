@@ -25,8 +25,9 @@ from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import by_log_directory, holding
+from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.results import nothing_done, refuse_any_declined
-from kafkalog.recovery.run import RecoveryOptions, log_directory_of, recover_all, recover_into
+from kafkalog.recovery.run import log_directory_of, recover_all, recover_into
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome, outcome_of_change
 from kafkalog.words.ways import with_needs

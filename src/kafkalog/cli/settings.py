@@ -19,7 +19,7 @@ from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules, mode_named
-from kafkalog.recovery.run import RecoveryOptions
+from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.words.commands import Given
 
 __all__ = [
