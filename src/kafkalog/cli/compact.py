@@ -10,7 +10,7 @@ import click
 from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.progress import RecoveryProgress
@@ -20,6 +20,7 @@ from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.compaction.cleaning import CompactedPartition, Compaction
 from kafkalog.recovery.compaction.run import CompactionResult, compact, compact_all, plan_compaction
 from kafkalog.recovery.decide.actions import ActionKind
@@ -168,9 +169,7 @@ def command(
     config: tuple[str, ...],
     server_properties: str | None,
     at: int | None,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     quarantine: str | None,
     as_json: bool,
 ) -> int:
@@ -185,7 +184,6 @@ def command(
     place, 1 if nothing was and a partition was left as it is, 3 if it refused, 4 if something could not be read.
     """
     settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
-    chosen = chosen_of(topics, numbers, excluded)
     paths = tuple(holding(paths, chosen))
     acting = Acting(yes=yes, as_json=as_json, show=_print_plan, reports=_reports)
     if dry_run and (into is not None or yes or quarantine is not None):

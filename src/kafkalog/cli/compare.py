@@ -6,9 +6,9 @@ import click
 
 from kafkalog.cli.compare_text import print_comparison, print_losses
 from kafkalog.cli.lines import print_lines
-from kafkalog.cli.options.common import JOBS, JSON, job_count
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.common import JOBS, JSON
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
@@ -29,18 +29,13 @@ __all__ = ["command"]
 @selection_options
 @click.option("--groups", is_flag=True, help="Also show what each consumer group lost where copies diverge.")
 @JOBS
-@SERVER_PROPERTIES
+@paths_in_properties
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     groups: bool,
-    jobs: int | None,
-    server_properties: str | None,
+    jobs: int,
     as_json: bool,
 ) -> int:
     """Compare the volumes of several brokers: which copy of each partition is the best, and why.
@@ -54,10 +49,9 @@ def command(
 
     Exit code 0 if all copies are equal and complete, 1 if not, 4 if something could not be read.
     """
-    properties_only_for(ctx)
     with ByteProgress("comparing", sum(total_bytes(path) for path in paths)) as progress:
         found = compare(
-            *paths, select=chosen_of(topics, numbers, excluded), jobs=job_count(jobs), on_read=progress.advance
+            *paths, select=chosen, jobs=jobs, on_read=progress.advance
         )
     losses, unknown = _losses(found, paths) if groups else ([], [])
     if as_json:

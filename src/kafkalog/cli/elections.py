@@ -14,7 +14,7 @@ from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.cross_check import KnownTopic, cluster_ids, known_from_image, known_from_zookeeper
 from kafkalog.cluster.kraft.departures import kraft_departures
@@ -212,9 +212,7 @@ def _departures(
 def command(
     ctx: click.Context,
     paths: tuple[str, ...],
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     every: bool,
     against: tuple[str, ...],
     brokers: tuple[int, ...],
@@ -237,7 +235,6 @@ def command(
             raise UsageError("--unclean and --as-of need --without")
     if brokers and (against or every):
         raise UsageError("--without shows what would be; --against and --all show what was")
-    chosen = chosen_of(topics, numbers, excluded)
     try:
         directory = open_zookeeper(*paths)
     except UsageError:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import click
 
-from kafkalog.cli.options.common import JOBS, JSON, REPLICA, job_count
+from kafkalog.cli.options.common import JOBS, JSON, REPLICA
 from kafkalog.cli.options.numbers import Whole
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.output import print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.arguments import needed
 from kafkalog.log import ISOLATION_LEVELS, open_all
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
 from kafkalog.words.outcome import outcome_of_findings
 
@@ -50,17 +51,12 @@ _OFFSET = Whole(0, (1 << 63) - 1)
 @AT
 @JSON
 @REPLICA
-@SERVER_PROPERTIES
-@click.pass_context
+@paths_in_properties
 def command(
-    ctx: click.Context,
-    /,
     paths: tuple[str, ...],
     kind: str,
     target: str,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     start_offset: int | None,
     end_offset: int | None,
     start_time: int | None,
@@ -73,11 +69,10 @@ def command(
     masks: tuple[str, ...],
     no_dates: bool,
     accept_loss: bool,
-    jobs: int | None,
+    jobs: int,
     at: int | None,
     as_json: bool,
     replica: str | None,
-    server_properties: str | None,
 ) -> int:
     """Add records to tables below DIR, one for each topic, divided by partition and day.
 
@@ -87,20 +82,18 @@ def command(
 
     Exit code 0 when all is well, 1 if something was found, 3 if a table and a log do not go together.
     """
-    properties_only_for(ctx)
     from kafkalog.values.sources import read_schemas
 
     with needed("export", "fast"):
         from kafkalog.tables.exporting import export
 
-    chosen = chosen_of(topics, numbers, excluded)
     size = sum(each.size for each in open_all(*paths).partitions if chosen.takes(each.topic, each.partition))
     with ByteProgress("exporting", size) as progress:
         result = export(
             *paths, to=target, format=kind, select=chosen, start_offset=start_offset, end_offset=end_offset,
             start_timestamp=start_time, end_timestamp=end_time, isolation_level=isolation_level, values=values,
             schemas=read_schemas(*schemas) if schemas else None, key_schema=key_schema, values_schema=values_schema,
-            masks=masks, by_day=not no_dates, replica=replica, accept_loss=accept_loss, jobs=job_count(jobs),
+            masks=masks, by_day=not no_dates, replica=replica, accept_loss=accept_loss, jobs=jobs,
             on_bytes=progress.advance,
         )  # fmt: skip
     if as_json:

@@ -11,9 +11,9 @@ import click
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.numbers import OFFSET
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.remote import remote_options, with_remote
-from kafkalog.cli.options.selection import chosen_of, selected, selection_options
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.options.selection import selected, selection_options
 from kafkalog.cli.options.times import Timestamp
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import StorageError, UsageError
@@ -21,6 +21,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.insides import Insides
 from kafkalog.log import ISOLATION_LEVELS, Partition, open_all
 from kafkalog.log.directories.locate import index_findings_of_offset, index_findings_of_time, locate, newest
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import unreadable
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
 from kafkalog.log.reading.readable import OffsetAndTimestamp
@@ -192,41 +193,33 @@ def _print(lines: list[Line]) -> None:
 @remote_options
 @JSON
 @REPLICA
-@SERVER_PROPERTIES
+@paths_in_properties
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     paths: tuple[str, ...],
-    remote: str | None,
-    layout: str | None,
-    storage: tuple[str, ...],
-    private_keys: tuple[str, ...],
+    remote: Remote,
     times: tuple[int | str, ...],
     offsets: tuple[int, ...],
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     isolation_level: str,
     as_json: bool,
     replica: str | None,
-    server_properties: str | None,
 ) -> int:
     """Find the offset of a time, as a broker's ListOffsets does, or the place of an offset.
 
     The answers come from the log.  The indexes that a broker would use are compared with it; errors in them are
     reported on standard error, and the exit code is then 1.
     """
-    properties_only_for(ctx)
     if not times and not offsets:
         raise UsageError("nothing to find: give --time or --offset")
     if isolation_level == READ_COMMITTED and "latest" not in times:
         raise UsageError("--isolation-level has an effect only with --time latest")
     of_tiers = next((word for word in times if word in _TIERED.values()), None)
-    if of_tiers is not None and remote is None:
+    if of_tiers is not None and remote.uri is None:
         raise UsageError(f"--time {of_tiers} is about remote storage: name it with --remote")
-    inventory = open_all(*with_remote(paths, remote, layout, storage, private_keys), tolerant=True)
-    chosen = chosen_of(topics, numbers, excluded)
+    inventory = open_all(*remote.beside(paths), tolerant=True)
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     search = _Search(isolation_level)
     search.findings += chosen.of_unreadable(inventory.all_unreadable)

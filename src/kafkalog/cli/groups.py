@@ -15,8 +15,8 @@ from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
 from kafkalog.cli.options.numbers import PARTITION_COUNT
 from kafkalog.cli.options.past import AT_ZXID, as_of_time
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cli.zookeeper_paths import old_consumers, refuse_without_logs, told_apart
 from kafkalog.cluster.assignors.assignors import Assignment
@@ -207,17 +207,13 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
 )
 @as_of_time
 @AT_ZXID
-@SERVER_PROPERTIES
+@paths_in_properties
 @REPLICA
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
     groups: tuple[str, ...],
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     without: str | None,
     joining: str | None,
     partitions: tuple[str, ...],
@@ -227,7 +223,6 @@ def command(
     as_of: int | None,
     at_offset: int | None,
     zxid: int | None,
-    server_properties: str | None,
     replica: str | None,
     as_json: bool,
 ) -> int:
@@ -237,8 +232,6 @@ def command(
     --topic, --partition or --exclude, shows only groups with commits or assignments for the chosen partitions.  A path
     may be a ZooKeeper directory, which the old consumers of 2.x and earlier used.
     """
-    properties_only_for(ctx)
-    chosen = chosen_of(topics, numbers, excluded)
     logs, zookeeper = told_apart(paths)
     refuse_without_logs(
         logs, at_offset=at_offset, replica=replica, offsets_partitions=offsets_partitions, metadata=metadata,

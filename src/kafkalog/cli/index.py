@@ -8,9 +8,9 @@ import click
 
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.lines import finish
-from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES, job_count
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, paths_in_properties, settings_in
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json
 from kafkalog.cli.plan_text import print_plan
@@ -18,6 +18,7 @@ from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings, total_bytes
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.recovery.facts.broker_settings import LogSettings
@@ -50,24 +51,13 @@ def command() -> None:
 @command.command(name="verify")
 @PATHS
 @selection_options
-@SERVER_PROPERTIES
+@paths_in_properties
 @JSON
-@click.pass_context
-def verify_command(
-    ctx: click.Context,
-    paths: tuple[str, ...],
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
-    server_properties: str | None,
-    as_json: bool,
-) -> int:
+def verify_command(paths: tuple[str, ...], chosen: Selection, as_json: bool) -> int:
     """Check that every index, transaction index and producer snapshot describes the log beside it.
 
     Exit code 0 if they do, 1 if not, 4 if something could not be read.  Nothing is changed.
     """
-    properties_only_for(ctx)
-    chosen = chosen_of(topics, numbers, excluded)
     with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
         report = verify(*paths, deep=False, select=chosen, on_read=progress.advance)
     if as_json:
@@ -96,7 +86,7 @@ def rebuild_command(
     server_properties: str | None,
     at: int | None,
     cluster_metadata: bool,
-    jobs: int | None,
+    jobs: int,
     yes: bool,
     as_json: bool,
 ) -> int:
@@ -116,7 +106,7 @@ def rebuild_command(
                 config=settings,
                 at=at,
                 cluster_metadata=cluster_metadata,
-                jobs=job_count(jobs),
+                jobs=jobs,
                 on_progress=progress.update,
             )
     for result in results:

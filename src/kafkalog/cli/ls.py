@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import click
 
-from kafkalog.cli.options.common import JOBS, JSON, job_count
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selected, selection_options
+from kafkalog.cli.options.common import JOBS, JSON
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selected, selection_options
 from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
@@ -22,6 +22,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.inspect.health import DirectoryHealth, PartitionHealth, health_of
 from kafkalog.log import LogDir, open_all
 from kafkalog.log.directories.deleted import deleted_segments
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.walk.behind_damage import BehindDamage
 from kafkalog.log.walk.summary import SegmentSummary
 from kafkalog.recovery.act.unfinished_business import Standing
@@ -305,20 +306,15 @@ def _in_order(summaries: Iterable[PartitionHealth], *, damage_first: bool) -> li
 @click.option("--damage-first", is_flag=True, help="List partitions that are not sound first.")
 @click.option("--all", "each_of_many", is_flag=True, help=f"List every partition, even if there are more than {MANY}.")
 @JOBS
-@SERVER_PROPERTIES
+@paths_in_properties
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     with_segments: bool,
     damage_first: bool,
     each_of_many: bool,
-    jobs: int | None,
-    server_properties: str | None,
+    jobs: int,
     as_json: bool,
 ) -> int:
     """List topics, partitions and segments, with their health: offsets, times, bytes, codecs.
@@ -327,16 +323,14 @@ def command(
     future and stray directories.  If only some partitions are chosen, log directories that hold none of them are left
     out.  Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is listed.
     """
-    properties_only_for(ctx)
     if as_json and with_segments:
         raise UsageError("--segments is a table; --json has the segments of every partition anyway")
     if as_json and (damage_first or each_of_many):
         raise UsageError(f"{'--damage-first' if damage_first else '--all'} is for the table; --json lists everything")
-    chosen = chosen_of(topics, numbers, excluded)
     inventory = open_all(*paths, tolerant=True, missing_too=True)
     wanted = selected(chosen, inventory.partitions, inventory.all_unreadable)
     with ByteProgress("reading", sum(partition.size for partition in wanted)) as progress:
-        listed = health_of(inventory, chosen, wanted, job_count(jobs), progress.advance)
+        listed = health_of(inventory, chosen, wanted, jobs, progress.advance)
     if as_json:
         for each in listed:
             print_json(_line(each.path, each.log_dir, each.standing, each.partitions, each.findings))

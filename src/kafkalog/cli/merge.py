@@ -9,12 +9,13 @@ import click
 from kafkalog.cli.lines import print_lines
 from kafkalog.cli.merge_text import print_directory, print_partition
 from kafkalog.cli.options.common import CONFIG, JSON
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import parse_settings, total_bytes
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.directory import is_partition_dir
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import is_directory
 from kafkalog.recovery.copies.preview import merge_preview
 from kafkalog.recovery.facts.broker_settings import LogSettings
@@ -37,9 +38,7 @@ def command(
     target: str | None,
     dry_run: bool,
     prefer: str | None,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     config: tuple[str, ...],
     as_json: bool,
 ) -> int:
@@ -55,7 +54,7 @@ def command(
         raise UsageError("give either --into DIR or --dry-run")
     settings = parse_settings(config)
     if all(is_directory(path) and is_partition_dir(path) for path in copies):
-        if topics or numbers or excluded:
+        if chosen != ALL:
             raise UsageError("partition directories are chosen by their paths, log directories by topic")
         if target is None:
             result = merge_preview(copies, prefer=prefer)
@@ -72,7 +71,7 @@ def command(
             *copies,
             into=target,
             prefer=prefer,
-            select=chosen_of(topics, numbers, excluded),
+            select=chosen,
             config=settings,
             on_read=progress.advance,
         )

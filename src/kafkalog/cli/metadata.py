@@ -17,7 +17,7 @@ from kafkalog.cli.options.common import JSON, REPLICA, SHOW_SECRETS
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
@@ -292,17 +292,16 @@ def _refuse_together(
     broker: int | None,
     no_defaults: bool,
     show_secrets: bool,
-    numbers: tuple[int, ...],
-    chooses: bool,
+    chosen: Selection,
 ) -> None:
     """`UsageError` for options that mean nothing together."""
     if not effective and (broker is not None or no_defaults):
         raise UsageError(f"--{'broker' if broker is not None else 'no-defaults'} needs --effective")
     if effective and (history or against):
         raise UsageError("--effective shows settings only: --history and --against cannot be used with it")
-    if numbers and effective:
+    if chosen.partitions and effective:
         raise UsageError("--partition cannot be used with --effective: settings apply to whole topics")
-    if against and chooses:
+    if against and chosen != ALL:
         raise UsageError("--against compares everything: --topic, --partition and --exclude cannot be used with it")
     if history and (as_of is not None or against):
         raise UsageError("--history shows every change: --as-of and --against cannot be used with it")
@@ -336,9 +335,7 @@ def command(
     history: bool,
     effective: bool,
     no_defaults: bool,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     broker: int | None,
     against: tuple[str, ...],
     server_properties: str | None,
@@ -356,9 +353,8 @@ def command(
         properties_only_for(ctx, "--effective")
     _refuse_together(
         history=history, effective=effective, against=against, as_of=as_of, broker=broker, no_defaults=no_defaults,
-        show_secrets=show_secrets, numbers=numbers, chooses=bool(topics or numbers or excluded),
+        show_secrets=show_secrets, chosen=chosen,
     )  # fmt: skip
-    chosen = chosen_of(topics, numbers, excluded)
     findings: list[Finding] = []
     directory = _zookeeper(paths) if effective else None
     if directory is not None:

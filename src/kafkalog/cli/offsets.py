@@ -15,8 +15,8 @@ from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
 from kafkalog.cli.options.numbers import PARTITION_COUNT
 from kafkalog.cli.options.past import AT_ZXID, as_of_time
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selection_options, topic_names
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selection_options, topic_names
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.reset_csv import reset_lines
 from kafkalog.cli.tables import Column, Kind, print_table
@@ -34,7 +34,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.unknown import unknown
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.directories.selection import is_glob
+from kafkalog.log.directories.selection import Selection, is_glob
 from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]
@@ -174,17 +174,13 @@ def _migrate_to_kafka(
 @CHROOT
 @as_of_time
 @AT_ZXID
-@SERVER_PROPERTIES
+@paths_in_properties
 @REPLICA
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
     groups: tuple[str, ...],
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     only_pending: bool,
     history: bool,
     form: str | None,
@@ -195,7 +191,6 @@ def command(
     as_of: int | None,
     at_offset: int | None,
     zxid: int | None,
-    server_properties: str | None,
     replica: str | None,
     as_json: bool,
 ) -> int:
@@ -211,9 +206,7 @@ def command(
 
     `--format reset-csv` prints topic, partition and offset if one --group is named; otherwise the group comes first.
     """
-    properties_only_for(ctx)
     _refuse_contradictions(only_pending=only_pending, form=form, migrate=migrate, into=into, as_json=as_json)
-    chosen = chosen_of(topics, numbers, excluded)
     logs, zookeeper = told_apart(paths)
     if history:
         others = {"--pending": only_pending, "--format": form, "--migrate": migrate, "--as-of": as_of,

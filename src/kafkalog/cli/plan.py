@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kafkalog.cli.options.common import JSON, job_count
+from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.plan_text import print_plan
@@ -113,7 +113,7 @@ def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
 @PATHS
 @planning_options
 @JSON
-def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: Any) -> int:
+def command(paths: tuple[str, ...], as_json: bool, jobs: int, **given: Any) -> int:
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
     If anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one.  Names
@@ -121,4 +121,4 @@ def command(paths: tuple[str, ...], as_json: bool, jobs: int | None, **given: An
     could not be read, 3 if a directory is refused as a whole, else 1.
     """
     options = options_of(given)
-    return show(holding(paths, options.select), options, job_count(jobs), as_json, given_words(given))
+    return show(holding(paths, options.select), options, jobs, as_json, given_words(given))

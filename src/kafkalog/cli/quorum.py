@@ -6,7 +6,7 @@ import click
 
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.quorum_recover import recover_command
 from kafkalog.cli.quorum_text import print_left_out, print_quorum, quorum_lines
@@ -23,10 +23,9 @@ def command() -> None:
 
 @command.command(name="show", cls=StrictCommand)
 @PATHS
-@SERVER_PROPERTIES
+@paths_in_properties
 @JSON
-@click.pass_context
-def show_command(ctx: click.Context, paths: tuple[str, ...], server_properties: str | None, as_json: bool) -> int:
+def show_command(paths: tuple[str, ...], as_json: bool) -> int:
     """Compare the metadata logs of controllers and brokers: which goes furthest, who is missing, what may be lost.
 
     Each PATH is a log directory with __cluster_metadata-0 in it, or that directory itself.  Copies are ranked as an
@@ -35,7 +34,6 @@ def show_command(ctx: click.Context, paths: tuple[str, ...], server_properties: 
     Exit code 1 if a copy is damaged or differs, if the copies are of several clusters, or if a PATH holds none; 4 if
     one cannot be read.  The others are compared all the same.
     """
-    properties_only_for(ctx)
     quorums, left_out = read_what_is_left(paths)
     findings: list[Finding] = []
     for quorum in quorums:

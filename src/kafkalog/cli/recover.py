@@ -11,9 +11,9 @@ import click
 
 from kafkalog.cli import plan as plan_command
 from kafkalog.cli.acting import Acting, Declined
-from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES, job_count
+from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATHS
-from kafkalog.cli.options.remote import remote_options, tier_of
+from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
@@ -74,16 +74,13 @@ def command(
     dry_run: bool,
     into: str | None,
     keep_remote: bool,
-    remote: str | None,
-    layout: str | None,
-    storage: tuple[str, ...],
-    private_keys: tuple[str, ...],
+    remote: Remote,
     mark_clean: bool,
     quarantine: str | None,
     moved: bool,
     complete: str | None,
     as_json: bool,
-    jobs: int | None,
+    jobs: int,
     **given: Any,
 ) -> int:
     """Repair log directories after a crash, under the broker's lock and with a journal.
@@ -106,7 +103,7 @@ def command(
     what is not local, what is damaged, and logs that are gone; with --keep-remote, of these only what a broker needs to
     go on after them.
     """
-    tier = tier_of(remote, layout, storage, private_keys)
+    tier = remote.tier()
     if keep_remote and tier is None:
         raise UsageError("--keep-remote is about --remote, which was not given")
     if dry_run:
@@ -114,13 +111,13 @@ def command(
             "--yes": yes, "--accept-loss": accept_loss, "--into": into, "--mark-clean": mark_clean,
             "--quarantine": quarantine, "--complete": complete, "--moved": moved,
         })  # fmt: skip
-    options, threads = options_of(given), job_count(jobs)
+    options = options_of(given)
     if tier is not None and into is None:
         options = _with_tier(options, tier)
     paths = tuple(holding(paths, options.select))
     words = given_words(
         given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved, remote=remote,
-        layout=layout, storage=storage, private_keys=private_keys, keep_remote=keep_remote,
+        keep_remote=keep_remote,
     )  # fmt: skip
     acted_on = paths if into is None else (into,)
     shown = paths if into is None else ()
@@ -130,7 +127,7 @@ def command(
     )  # fmt: skip
     with acting.on(acted_on, quarantine):
         if dry_run:
-            return plan_command.show(paths, options, threads, as_json, words)
+            return plan_command.show(paths, options, jobs, as_json, words)
         wanted = replace(options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss, moved=moved)
         if into is not None:
             if len(paths) != 1 or complete is not None:
@@ -141,21 +138,21 @@ def command(
                     into,
                     wanted,
                     quarantine=quarantine,
-                    jobs=threads,
+                    jobs=jobs,
                     on_progress=progress.update,
                     on_plan=progress.paused(acting.planned),
                     tier=tier,
                     keep_remote=keep_remote,
                 )
             return _show([result], as_json, is_new=True)
-        expected = _agreed(acting, paths, wanted, threads, quarantine) if acting.asks else None
+        expected = _agreed(acting, paths, wanted, jobs, quarantine) if acting.asks else None
         with RecoveryProgress("recovering") as progress:
             results = recover_all(
                 paths,
                 wanted,
                 quarantine=quarantine,
                 expected=expected,
-                jobs=threads,
+                jobs=jobs,
                 on_progress=progress.update,
                 on_plan=progress.paused(acting.planned) if expected is None else None,
             )

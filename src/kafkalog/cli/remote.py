@@ -9,7 +9,7 @@ import click
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import SERVER_PROPERTIES, log_directories, settings_in
-from kafkalog.cli.options.remote import remote_options, tier_of
+from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json, report_findings
@@ -48,10 +48,7 @@ class _WithRebuild(click.Command):
 @JSON
 def rebuild_command(
     path: str | None,
-    remote: str | None,
-    layout: str | None,
-    storage: tuple[str, ...],
-    private_keys: tuple[str, ...],
+    remote: Remote,
     into: str,
     partitions: int | None,
     at: int | None,
@@ -68,7 +65,7 @@ def rebuild_command(
     from kafkalog.recovery.facts.topic_facts import read_topic_facts
     from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 
-    tier = tier_of(remote, layout, storage, private_keys)
+    tier = remote.tier()
     if tier is None:
         raise UsageError("the objects are what the events are made of: give the remote tier with --remote")
     facts = read_topic_facts([] if path is None else [path])
@@ -101,10 +98,7 @@ def rebuild_command(
 @JSON
 def command(
     paths: tuple[str, ...],
-    remote: str | None,
-    layout: str | None,
-    storage: tuple[str, ...],
-    private_keys: tuple[str, ...],
+    remote: Remote,
     everything: bool,
     at: int | None,
     server_properties: str | None,
@@ -123,9 +117,9 @@ def command(
         if paths:
             raise UsageError("--server-properties replaces PATH here: give one of them")
         paths = log_directories(server_properties, settings_in(server_properties))
-    if not paths and remote is None:
+    if not paths and remote.uri is None:
         raise UsageError("give a log directory (PATH), a remote tier (--remote), or both")
-    view = inspect_remote(*paths, remote=tier_of(remote, layout, storage, private_keys), at=at)
+    view = inspect_remote(*paths, remote=remote.tier(), at=at)
     rows = [row for row in view.rows if everything or as_json or not _is_gone(row)]
     if as_json:
         for row in rows:

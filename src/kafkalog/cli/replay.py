@@ -10,15 +10,16 @@ import click
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import held_back
-from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES, job_count
+from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES, processors
 from kafkalog.cli.options.numbers import Whole
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.cli.output import LineWriter, print_json, remark, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import read_small
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome, outcome_of_findings
@@ -72,17 +73,12 @@ _INTERRUPTED = "interrupted; what is committed stays in the target, and the same
 @YES
 @JSON
 @REPLICA
-@SERVER_PROPERTIES
-@click.pass_context
+@paths_in_properties
 def command(
-    ctx: click.Context,
-    /,
     paths: tuple[str, ...],
     bootstrap_server: str,
     map_path: str | None,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     start_offset: int | None,
     end_offset: int | None,
     start_time: int | None,
@@ -104,7 +100,6 @@ def command(
     yes: bool,
     as_json: bool,
     replica: str | None,
-    server_properties: str | None,
 ) -> int:
     """Write the records of log directories into a live cluster, each exactly once.
 
@@ -120,13 +115,12 @@ def command(
     Exit code 1 if something was left behind, whatever was written; else 0 if nothing was left to do, 2 if something
     was written, 3 if it refused.
     """
-    properties_only_for(ctx)
     from kafkalog.replay.planning import ReplayOptions, plan_replay
     from kafkalog.replay.run import check_target, replay
 
     options = ReplayOptions(
         replica=replica,
-        select=chosen_of(topics, numbers, excluded),
+        select=chosen,
         renamed=_pairs(renamed, "--rename"),
         prefix=prefix,
         identity=identity,
@@ -146,7 +140,7 @@ def command(
         abort_open=open_transactions == "abort",
         append=append,
     )
-    plan = plan_replay(paths, options, jobs=job_count(None))
+    plan = plan_replay(paths, options, jobs=processors())
     report_findings((*plan.findings, *plan.damaged))
     if plan.problem is not None:
         remark(plan.problem)

@@ -7,14 +7,15 @@ from contextlib import AbstractContextManager, contextmanager
 
 import click
 
-from kafkalog.cli.options.common import CONFIG, JOBS, job_count
+from kafkalog.cli.options.common import CONFIG, JOBS
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.report_place import STANDARD_OUTPUT, check_place, place
 from kafkalog.cli.settings import command_words, parse_settings
 from kafkalog.inspect.asked import Asked, Watch
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.workers import ProgressState
 from kafkalog.reporting.making import make_report
@@ -65,13 +66,11 @@ def command(
     output: str,
     kind: str | None,
     overwrite: bool,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     config: tuple[str, ...],
     server_properties: str | None,
     at: int | None,
-    jobs: int | None,
+    jobs: int,
     shallow: bool,
     no_bytes: bool,
 ) -> int:
@@ -85,21 +84,14 @@ def command(
     """
     check_place(output, paths, overwrite=overwrite)
     settings = LogSettings.from_server_properties(settings_in(server_properties))
-    given = {
-        "at": at,
-        "server_properties": server_properties,
-        "config": config,
-        "topics": topics,
-        "numbers": numbers,
-        "excluded": excluded,
-    }
+    given = {"at": at, "server_properties": server_properties, "config": config, "chosen": chosen}
     asked = Asked(
-        chosen=chosen_of(topics, numbers, excluded),
+        chosen=chosen,
         config={**settings, **parse_settings(config)},
         at=at,
         deep=not shallow,
         with_bytes=not no_bytes,
-        jobs=job_count(jobs),
+        jobs=jobs,
         words=tuple(command_words(given)),
     )
     made = make_report(paths, asked, _Bars())

@@ -11,7 +11,7 @@ import click
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import CONFIG, JSON
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import remark
 from kafkalog.cli.settings import parse_settings
@@ -21,7 +21,7 @@ from kafkalog.codec.names import DELETED, FileKind
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.retention import PartitionRetention, foresee_retention
 from kafkalog.log import open_all
-from kafkalog.log.directories.selection import unreadable_names
+from kafkalog.log.directories.selection import Selection, unreadable_names
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.words.times import time_text
 
@@ -40,9 +40,7 @@ def command(
     config: tuple[str, ...],
     server_properties: str | None,
     at: int | None,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     as_json: bool,
 ) -> int:
     """Show which segments a running broker would delete now, when the others go, and what holds them.
@@ -55,7 +53,6 @@ def command(
     inventory = open_all(*paths, tolerant=True)
     if not inventory.log_dirs:
         raise UsageError("retention looks at log directories, because settings belong to topics of a broker")
-    chosen = chosen_of(topics, numbers, excluded)
     keys = [key for each in inventory.log_dirs for key in each]
     chosen.check([*keys, *unreadable_names(inventory.all_unreadable)])
     known = facts_of_each([each.path for each in inventory.log_dirs])

@@ -9,7 +9,7 @@ import click
 
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, YES
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import Age
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
@@ -163,18 +163,15 @@ def _purge(
               help="Permanently delete what runs older than this keep: days, or a span such as 36h or 2w.")  # fmt: skip
 @MOVED
 @YES
-@SERVER_PROPERTIES
+@paths_in_properties
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
     quarantine: str | None,
     run_ids: tuple[str, ...],
     days: float | None,
     moved: bool,
     yes: bool,
-    server_properties: str | None,
     as_json: bool,
 ) -> int:
     """List what recoveries have kept: when, by which machine, how much it is, and whether undo is possible.
@@ -184,7 +181,6 @@ def command(
 
     Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it refused.
     """
-    properties_only_for(ctx)
     paths = tuple(log_directories(paths))
     if run_ids or days is not None:
         acting = Acting[RunInfo](yes=yes, as_json=as_json)

@@ -11,7 +11,7 @@ from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.past import as_of_time
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.cluster.records.replay import Until
@@ -41,12 +41,10 @@ Line = dict[str, object]
               help="Read all records in PATH too, and say which ids of keys and values no schema has.")  # fmt: skip
 @click.option("--export", type=click.Choice(["calls", "records"]),
               help="Print the registry as calls for one in IMPORT mode, or as records for a new _schemas.")  # fmt: skip
-@SERVER_PROPERTIES
+@paths_in_properties
 @REPLICA
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
     subjects: tuple[str, ...],
     ids: tuple[int, ...],
@@ -54,7 +52,6 @@ def command(
     at_offset: int | None,
     check_values: bool,
     export: str | None,
-    server_properties: str | None,
     replica: str | None,
     as_json: bool,
 ) -> int:
@@ -66,7 +63,6 @@ def command(
 
     --export prints lines that bring the registry back with its ids: see docs/values.md.
     """
-    properties_only_for(ctx)
     if export is not None and (subjects or ids or as_json):
         raise UsageError("--export is the whole registry, as JSON lines: leave out --subject, --id and --json")
     if export == "records":

@@ -13,9 +13,9 @@ import click
 
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.numbers import Whole
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.remote import remote_options, with_remote
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
 from kafkalog.cli.output import LineWriter, print_json, report_findings
 from kafkalog.cluster.coordinator_logs import coordinator_logs
@@ -23,6 +23,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
 from kafkalog.codec.wording import counted
+from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome
 
@@ -92,21 +93,16 @@ class _Address(_AddressType):
 @remote_options
 @JSON
 @REPLICA
-@SERVER_PROPERTIES
+@paths_in_properties
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
     paths: tuple[str, ...],
-    remote: str | None,
-    layout: str | None,
-    storage: tuple[str, ...],
-    private_keys: tuple[str, ...],
+    remote: Remote,
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     as_of: int | None,
     skip_damaged: bool,
     offsets_file: str | None,
@@ -121,13 +117,11 @@ def command(
     refresh: int,
     as_json: bool,
     replica: str | None,
-    server_properties: str | None,
 ) -> int:
     """Let Kafka's own clients read log directories, as if a broker had them open.
 
     Everything that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or SIGTERM.
     """
-    properties_only_for(ctx)
     from kafkalog.cli.serve_access import Certificates, check_access, check_addresses, users_of
     from kafkalog.server.broker import Server, ServerOptions
     from kafkalog.server.catalog import Catalog
@@ -147,8 +141,7 @@ def command(
             f"at most {descriptors.connections} clients at a time, not {max_connections}: no more than "
             f"{descriptors.limit} files may be open (ulimit -n)"
         )
-    chosen = chosen_of(topics, numbers, excluded)
-    places = with_remote(paths, remote, layout, storage, private_keys)
+    places = remote.beside(paths)
     catalog = Catalog(places, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
                       open_logs=descriptors.open_logs,
                       on_damage=_complain if skip_damaged else None)  # fmt: skip

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import click
 
 from kafkalog.cli.options.common import JSON
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import Age
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.codec.errors import UsageError
@@ -31,11 +31,10 @@ _WEEK_HOURS = 168.0
 @click.option("--older-than", "hours", type=Age("h"), metavar="AGE",
               help="With --clear: keep what was written more recently, hours or a span such as 2d; its job may still "
               "run [168].")  # fmt: skip
-@SERVER_PROPERTIES
+@paths_in_properties
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context, paths: tuple[str, ...], clear: bool, hours: float | None, server_properties: str | None,
+    paths: tuple[str, ...], clear: bool, hours: float | None,
     as_json: bool,
 ) -> int:
     """List or delete what Spark jobs killed before their commit left beside log directories.
@@ -44,7 +43,6 @@ def command(
     Each commit also deletes files older than a week.  Files needed to roll back a killed commit are always kept.
     Exit code 2 if something was deleted.
     """
-    properties_only_for(ctx)
     if hours is not None and not clear:
         raise UsageError("--older-than needs --clear")
     for path in paths:

@@ -7,9 +7,9 @@ from binascii import b2a_base64
 import click
 
 from kafkalog.cli.lines import finish, print_lines
-from kafkalog.cli.options.common import JOBS, JSON, REPLICA, job_count
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selected, selection_options
+from kafkalog.cli.options.common import JOBS, JSON, REPLICA
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selected, selection_options
 from kafkalog.cli.options.times import time_range_options
 from kafkalog.cli.output import remark
 from kafkalog.cli.tables import Column, Kind, print_table, size_text
@@ -17,6 +17,7 @@ from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.wording import counted
 from kafkalog.log import open_all
+from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls, text_of
 
 __all__ = ["command"]
@@ -39,24 +40,19 @@ _LONGEST_KEY = 60
               default="read_uncommitted", show_default=True, help="As of a consumer.")  # fmt: skip
 @JOBS
 @REPLICA
-@SERVER_PROPERTIES
+@paths_in_properties
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
     ways: tuple[str, ...],
     order: str,
     most: int,
     start_time: int | None,
     end_time: int | None,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     isolation_level: str,
-    jobs: int | None,
+    jobs: int,
     replica: str | None,
-    server_properties: str | None,
     as_json: bool,
 ) -> int:
     """Show what fills a log directory: records and bytes by topic, partition, key, producer or time.
@@ -67,13 +63,11 @@ def command(
 
     Exit code 0, 1 if damage ended the reading of a partition, 4 if something could not be read.
     """
-    properties_only_for(ctx)
     if {"hour", "minute"} <= set(ways):
         raise UsageError("--by hour and --by minute are two ways to group by time: give one of them")
     with needed("top", "fast"):
         from kafkalog.inspect.top import By, top
     inventory = open_all(*paths, tolerant=True)
-    chosen = chosen_of(topics, numbers, excluded)
     partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
     found = top(
         partitions,
@@ -83,7 +77,7 @@ def command(
         order=order,
         most=most,
         isolation_level=isolation_level,
-        threads=job_count(jobs),
+        threads=jobs,
     )
     if as_json:
         print_lines(

@@ -11,8 +11,8 @@ import click
 from kafkalog.cli.lines import finish, partitions_at, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.names import chosen_names
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.selection import chosen_of, selected, selection_options
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selected, selection_options
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
@@ -30,7 +30,7 @@ from kafkalog.cluster.transactions.transactions import (
 )
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.log.directories.selection import ALL
+from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.words.escapes import escape_controls
 
 __all__ = ["command"]
@@ -123,19 +123,14 @@ def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> No
               help="Only this transactional id: a name or a pattern with *, ? and [...]; may be repeated.")  # fmt: skip
 @click.option("--bootstrap-server", metavar="HOST:PORT",
               help="A broker's address, for the commands that abort hanging transactions.")  # fmt: skip
-@SERVER_PROPERTIES
+@paths_in_properties
 @REPLICA
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    chosen: Selection,
     names: tuple[str, ...],
     bootstrap_server: str | None,
-    server_properties: str | None,
     replica: str | None,
     as_json: bool,
 ) -> int:
@@ -146,8 +141,6 @@ def command(
 
     With --json, prints a line for every producer of every partition, then one for every transactional id.
     """
-    properties_only_for(ctx)
-    chosen = chosen_of(topics, numbers, excluded)
     left_out: list[Finding] = []
     at_hand = [each for each in partitions_at(paths, replica, left_out) if each.topic != CLUSTER_METADATA_TOPIC]
     coordinator = read_transactions(at_hand)

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 import click
 
 from kafkalog.cli.lines import print_lines
-from kafkalog.cli.options.common import JOBS, JSON, job_count
+from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.order import START_ORDER
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.cli.triage_text import print_triage
 from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.triage.run import refused, triage
 from kafkalog.words.outcome import Outcome, outcome_of_findings, sentence_of
 
@@ -42,10 +43,8 @@ def _refusal_printed(as_json: bool) -> Iterator[None]:
 def command(
     paths: tuple[str, ...],
     start_order: tuple[int, ...] | None,
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
-    jobs: int | None,
+    chosen: Selection,
+    jobs: int,
     server_properties: str | None,
     as_json: bool,
 ) -> int:
@@ -62,9 +61,9 @@ def command(
         found = triage(
             *paths,
             start_order=start_order,
-            select=chosen_of(topics, numbers, excluded),
+            select=chosen,
             config=settings_in(server_properties),
-            jobs=job_count(jobs),
+            jobs=jobs,
         )
     if as_json:
         print_lines([*(each.as_dict() for each in found.partitions), found.as_dict()])

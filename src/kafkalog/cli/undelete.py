@@ -13,7 +13,7 @@ from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import CONFIG, JSON, YES
 from kafkalog.cli.options.names import chosen_names
 from kafkalog.cli.options.numbers import PARTITION
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.settings import parse_settings
@@ -213,7 +213,7 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
 
 @click.command(name="undelete")
 @PATHS
-@SERVER_PROPERTIES
+@paths_in_properties
 @click.option("-t", "--topic", "patterns", metavar="TOPIC", multiple=True,
               help="Restore this topic: a name or a pattern with *, ? and [...]; may be repeated. Without it, or with "
               "--list, only list what there is.")  # fmt: skip
@@ -231,11 +231,8 @@ def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
 @click.option("--quarantine", metavar="DIR", help="Where to keep removed bytes, and to look for them [PATH.recovery].")
 @YES
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
-    server_properties: str | None,
     patterns: tuple[str, ...],
     numbers: tuple[int, ...],
     only_list: bool,
@@ -263,7 +260,6 @@ def command(
     Exit code 0 for a list, or if DIR was written; 2 if something was restored in place, 3 if it refused, 4 if
     something could not be read; the list and --into still cover the rest.
     """
-    properties_only_for(ctx)
     paths = tuple(log_directories(paths))
     if not patterns or only_list:
         only_to_restore = {

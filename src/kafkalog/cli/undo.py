@@ -8,7 +8,7 @@ import click
 
 from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.recovery import undo
 from kafkalog.recovery.facts.places import log_directories
@@ -21,18 +21,15 @@ __all__ = ["command"]
 
 @click.command(name="undo", cls=StrictCommand)
 @PATHS
-@SERVER_PROPERTIES
+@paths_in_properties
 @click.option("--run", "run_ids", metavar="RUN", multiple=True,
               help="Which run, on whichever PATH it was; may be repeated [the latest].")  # fmt: skip
 @QUARANTINE
 @MOVED
 @YES
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
     paths: tuple[str, ...],
-    server_properties: str | None,
     run_ids: tuple[str, ...],
     quarantine: str | None,
     moved: bool,
@@ -44,7 +41,6 @@ def command(
     If runs were on several log directories, say which with --run: one recovery of several directories left a run on
     each.  Refuses if a file has changed since then.  Exit code 2 when done, 3 if it refused.
     """
-    properties_only_for(ctx)
     acting = Acting[UndoResult](yes=yes, as_json=as_json)
     paths = tuple(log_directories(paths))
     with acting.on(paths, quarantine):

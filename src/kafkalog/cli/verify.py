@@ -7,10 +7,10 @@ import sys
 
 import click
 
-from kafkalog.cli.options.common import JOBS, JSON, job_count
-from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for
-from kafkalog.cli.options.remote import remote_options, tier_of
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.common import JOBS, JSON
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
@@ -20,6 +20,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.checks.remote import verify_remote
 from kafkalog.recovery.checks.report import PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
@@ -101,24 +102,15 @@ def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -
               f"{_MOST_ON_A_TERMINAL} on a terminal, else above {MANY}].")  # fmt: skip
 @remote_options
 @JOBS
-@SERVER_PROPERTIES
+@paths_in_properties
 @JSON
-@click.pass_context
 def command(
-    ctx: click.Context,
-    /,
     paths: tuple[str, ...],
-    remote: str | None,
-    layout: str | None,
-    storage: tuple[str, ...],
-    private_keys: tuple[str, ...],
-    topics: tuple[str, ...],
-    numbers: tuple[int, ...],
-    excluded: tuple[str, ...],
+    remote: Remote,
+    chosen: Selection,
     shallow: bool,
     problems_only: bool | None,
-    jobs: int | None,
-    server_properties: str | None,
+    jobs: int,
     as_json: bool,
 ) -> int:
     """Check logs, records, indexes, snapshots, epochs and checkpoints; change nothing.
@@ -129,19 +121,17 @@ def command(
 
     Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is still checked.
     """
-    properties_only_for(ctx)
     if as_json and problems_only is not None:
         flag = "--problems-only" if problems_only else "--all"
         raise UsageError(f"{flag} is for the table; --json lists everything")
-    chosen = chosen_of(topics, numbers, excluded)
-    tier = tier_of(remote, layout, storage, private_keys)
+    tier = remote.tier()
     report = VerifyReport((), [])
     if paths:
         with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
-            report = verify(*paths, deep=not shallow, select=chosen, jobs=job_count(jobs), on_read=progress.advance)
+            report = verify(*paths, deep=not shallow, select=chosen, jobs=jobs, on_read=progress.advance)
     if tier is not None:
         roots = [each.path for each in report.directories if each.broker is not None or os.path.isdir(each.path)]
-        other = verify_remote(tier, roots, deep=not shallow, select=chosen, jobs=job_count(jobs))
+        other = verify_remote(tier, roots, deep=not shallow, select=chosen, jobs=jobs)
         report = VerifyReport((*report.paths, tier.place), [*report.directories, other])
     if as_json:
         for directory in report.as_dicts():

@@ -34,7 +34,7 @@ __all__ = ["command"]
 
 
 def _options(ctx: click.Context, given: dict[str, Any]) -> Options:
-    sources = {name: ctx.get_parameter_source(name) for name in given}
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     on_command_line = frozenset(
         name for name, source in sources.items() if source is click.core.ParameterSource.COMMANDLINE
     )
