@@ -23,8 +23,8 @@ __all__ = ["ENOUGH_BYTES", "headers_are_worth_it", "kernel_is_worth_it", "togeth
 
 ENOUGH_BYTES = 8 * MIB
 """Log bytes from which on the kernel is used."""
-ENOUGH_BATCHES = 4_000
-"""Batches from which on it is used where records are not examined; plain Python takes up to 0.1 ms for each."""
+ENOUGH_BATCHES = 1_000
+"""Batches from which on it is used where records are not examined; plain Python takes 0.1 ms for each, or more."""
 
 _together: ContextVar[int] = ContextVar("kafkalog_together", default=0)
 

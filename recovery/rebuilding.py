@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from kafkalog.recovery.facts.places import PathLike
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.workers import OnProgress
+from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.results import RecoveryResult
-from kafkalog.recovery.run import RecoveryOptions, recover_all
+from kafkalog.recovery.run import recover_all
 
 __all__ = ["rebuild_all_indexes", "rebuild_indexes"]
 

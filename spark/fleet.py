@@ -82,7 +82,8 @@ def _recover(
     group: Group, *, mode: str, config: Mapping[str, str], full: bool, quarantine: str | None, accept_loss: bool
 ) -> list[Row]:
     from kafkalog.recovery.facts.rules import Rules, mode_named
-    from kafkalog.recovery.run import RecoveryOptions, recover_all
+    from kafkalog.recovery.options import RecoveryOptions
+    from kafkalog.recovery.run import recover_all
 
     rules = Rules(mode=mode_named(mode), config=config, full=full)
     options = RecoveryOptions(rules=rules, accept_loss=accept_loss)

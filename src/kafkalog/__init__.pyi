@@ -180,6 +180,7 @@ from kafkalog.recovery.facts.topic_facts import TopicFacts as TopicFacts
 from kafkalog.recovery.facts.workers import ProgressState as ProgressState
 from kafkalog.recovery.merging.merge import merge_directories as merge_directories
 from kafkalog.recovery.merging.merge import merge_replicas as merge_replicas
+from kafkalog.recovery.options import RecoveryOptions as RecoveryOptions
 from kafkalog.recovery.quorum.expiry import Expiry as Expiry
 from kafkalog.recovery.quorum.metadata_tree import NewMetadata as NewMetadata
 from kafkalog.recovery.quorum.planned import DirectoryChange as DirectoryChange
@@ -196,7 +197,6 @@ from kafkalog.recovery.rebuilding import rebuild_indexes as rebuild_indexes
 from kafkalog.recovery.restoring.events import RebuiltEvents as RebuiltEvents
 from kafkalog.recovery.restoring.events import rebuild_remote_metadata as rebuild_remote_metadata
 from kafkalog.recovery.results import RecoveryResult as RecoveryResult
-from kafkalog.recovery.run import RecoveryOptions as RecoveryOptions
 from kafkalog.recovery.run import plan as plan
 from kafkalog.recovery.run import recover as recover
 from kafkalog.recovery.run import recover_all as recover_all
@@ -223,6 +223,7 @@ from kafkalog.recovery.undeleting.undeletion import undelete as undelete
 from kafkalog.recovery.undeleting.undeletion import undelete_all as undelete_all
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo
+from kafkalog.recovery.undoing import undo_all as undo_all
 from kafkalog.reporting.making import Report as Report
 from kafkalog.reporting.making import report as report
 from kafkalog.reporting.verdict import ReportVerdict as ReportVerdict

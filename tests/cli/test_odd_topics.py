@@ -14,6 +14,7 @@ import kafkalog
 from kafkalog.cli.settings import command_words
 from kafkalog.codec.names import without_surrogates
 from kafkalog.codec.shell import UNSAFE
+from kafkalog.log.directories.selection import Selection
 from kafkalog.words.escapes import escape_controls
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog as command
@@ -68,7 +69,7 @@ def test_the_line_that_undoes_names_the_directory(topic: str, tmp_path: Path) ->
 
 
 def test_words_that_are_repeated() -> None:
-    given = {"topics": ("-x", "y"), "config": ("a=b",), "excluded": ("--z-1",)}
+    given = {"chosen": Selection.of(["y", "-x"], excluded=["--z-1"]), "config": ("a=b",)}
     assert command_words(given) == ["--config", "a=b", "--topic=-x", "--topic", "y", "--exclude=--z-1"]
 
 

@@ -15,10 +15,11 @@ from testkit.running.programs import dev
 ROOT = Path(__file__).resolve().parents[2]
 MOST_MODULES = 22
 PACKAGES = ("log", "recovery", "cluster")
+WITH_ROOMS = (*PACKAGES, "src/kafkalog/cli")
 
 
 def rooms() -> list[Path]:
-    return sorted(door.parent for package in PACKAGES for door in (ROOT / package).rglob("__init__.py"))
+    return sorted(door.parent for package in WITH_ROOMS for door in (ROOT / package).rglob("__init__.py"))
 
 
 @pytest.mark.parametrize("room", rooms(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -33,7 +34,8 @@ def test_a_room_is_small_and_says_what_is_in_it(room: Path) -> None:
 def test_no_module_lies_outside_of_a_room_but_public_calls_and_what_joins_rooms() -> None:
     outside = {str(path.relative_to(ROOT)) for package in PACKAGES for path in (ROOT / package).glob("*.py")}
     doors = {f"{package}/__init__.py" for package in PACKAGES}
-    calls = {f"recovery/{name}.py" for name in ("run", "rebuilding", "undoing", "results", "vouching", "duplicates")}
+    names = "run", "options", "one_directory", "rebuilding", "undoing", "results", "vouching", "duplicates"
+    calls = {f"recovery/{name}.py" for name in names}
     assert outside == doors | calls | {"cluster/coordinator_logs.py", "cluster/cross_check.py"}
 
 
@@ -44,7 +46,7 @@ BY_POSITION = {"Record", "Stretch"}
 
 def test_what_has_many_fields_is_made_with_their_names() -> None:
     sources = [path for room in dev.ROOMS for path in (ROOT / room).rglob("*.py")]
-    sources += (ROOT / "src" / "kafkalog").glob("*/*.py")
+    sources += (ROOT / "src" / "kafkalog").rglob("*.py")
     trees = [(path, ast.parse(path.read_text("utf-8"))) for path in sources]
     every = {node.name for _, tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
     classes = every - BY_POSITION

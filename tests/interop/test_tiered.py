@@ -14,8 +14,9 @@ import kafkalog
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.restoring.events import rebuild_remote_metadata
-from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
+from kafkalog.recovery.run import recover_all, recover_into
 from kafkalog.tiers.remote_tier import RemoteTier
 from testkit.judging.trees import stamps
 from testkit.kafka import kafka_jars

@@ -14,7 +14,8 @@ import pytest
 from kafkalog import RecoveryRefused
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.run import RecoveryOptions, recover_into
+from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.run import recover_into
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_cases
 from testkit.recorded.recovery_settings import given

@@ -16,7 +16,8 @@ import pytest
 import kafkalog
 from kafkalog.recovery import recover, undo
 from kafkalog.recovery.merging.merge import merge_directories
-from kafkalog.recovery.run import RecoveryOptions, recover_into
+from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.run import recover_into
 from kafkalog.recovery.undeleting.taking_out import undelete_into
 
 T0 = 1_500_000_000

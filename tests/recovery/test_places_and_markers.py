@@ -16,7 +16,8 @@ from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.act import apply, runner
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.run import RecoveryOptions, recover_all
+from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.run import recover_all
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.fixture_data import recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given

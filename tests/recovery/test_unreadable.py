@@ -17,7 +17,8 @@ from kafkalog import FindingCode, RecoveryRefused, verify
 from kafkalog.codec.errors import StorageError
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.run import RecoveryOptions, recover_all, recover_into
+from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.run import recover_all, recover_into
 from kafkalog.spark.fleet import _recover
 from testkit.judging.trees import contents, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 __all__ = ["clean_segment", "take_offsets"]
 
-_gather = Kernel("clean", "gather")
+_copy_pieces = Kernel("clean", "gather")
 _kept_records = Kernel("clean", "kept_records")
 
 _AT_ONCE = 4 * MIB
@@ -343,7 +343,7 @@ class _Kept:
         ends = np.cumsum(sizes)
         table[HeaderColumn.POSITION] = ends - sizes
         piece = Block(int(ends[-1]))
-        _gather(self._addresses[numbers], sizes, piece.address)
+        _copy_pieces(self._addresses[numbers], sizes, piece.address)
         self._output.put_run(BatchRun(table, piece.buffer[: int(ends[-1])], 0))
 
 

@@ -10,16 +10,18 @@ import click
 
 from kafkalog.cli.options.common import CONFIG, JOBS
 from kafkalog.cli.options.paths import SERVER_PROPERTIES, settings_in
-from kafkalog.cli.options.selection import chosen_of, selection_options
+from kafkalog.cli.options.remote import Remote
+from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.shell import shell_option
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.damage.bit_repair import Proof
 from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules, mode_named
-from kafkalog.recovery.run import RecoveryOptions
+from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.words.commands import Given
 
 __all__ = [
@@ -93,11 +95,9 @@ def options_of(given: Mapping[str, Any]) -> RecoveryOptions:
         cluster_metadata=given["cluster_metadata"],
         meta_properties=given["meta_properties"],
     )
-    chosen = chosen_of(given["topics"], given["numbers"], given["excluded"])
-    return RecoveryOptions(rules=rules, select=chosen, copies=given["copies"])
+    return RecoveryOptions(rules=rules, select=given["chosen"], copies=given["copies"])
 
 
-_REPEATED = {"config": "--config", "topics": "--topic", "numbers": "--partition", "excluded": "--exclude"}
 _SINGLE = {"at": "--at", "server_properties": "--server-properties", "topic_id": "--topic-id"}
 
 
@@ -109,22 +109,11 @@ def given_words(given: Mapping[str, Any], paths: Sequence[str] = (), **acting: A
     """What is repeated of the options of `planning_options`, and of those that only a command has that acts."""
     places = [(option, acting[name]) for name, option in _OF_ACTING.items() if acting.get(name)]
     how = [word for option, place in places for word in (option, os.path.abspath(place))]
-    if acting.get("into") and acting.get("remote"):
-        how += _words_of_remote(acting)
+    if acting.get("into"):
+        remote: Remote = acting["remote"]
+        how += [*remote.words(), *(["--keep-remote"] if acting["keep_remote"] else [])]
     how += [option for name, option in (("mark_clean", "--mark-clean"), ("moved", "--moved")) if acting.get(name)]
     return Given([*command_words(given), *how], how, os.path.abspath(paths[0]) if acting.get("into") else None)
-
-
-def _words_of_remote(acting: Mapping[str, Any]) -> list[str]:
-    """The remote tier that logs are brought back from; of a store's options no values, which may be secrets."""
-    words = shell_option("--remote", acting["remote"])
-    if acting.get("layout"):
-        words += shell_option("--layout", acting["layout"])
-    for each in acting.get("storage", ()):
-        words += shell_option("--storage", f"{each.partition('=')[0]}=...")
-    for each in acting.get("private_keys", ()):
-        words += shell_option("--private-key", each)
-    return [*words, "--keep-remote"] if acting.get("keep_remote") else words
 
 
 def command_words(given: Mapping[str, Any]) -> list[str]:
@@ -133,8 +122,11 @@ def command_words(given: Mapping[str, Any]) -> list[str]:
     for name, option in _SINGLE.items():
         if given.get(name) is not None:
             words += shell_option(option, str(given[name]))
-    for name, option in _REPEATED.items():
-        for value in given.get(name, ()):
+    chosen: Selection = given["chosen"]
+    repeated = {"--config": given["config"], "--topic": sorted(chosen.topics),
+                "--partition": sorted(chosen.partitions), "--exclude": sorted(chosen.excluded)}  # fmt: skip
+    for option, values in repeated.items():
+        for value in values:
             words += shell_option(option, str(value))
     return [*words, *(option for name, option in _FLAGS.items() if given.get(name))]
 

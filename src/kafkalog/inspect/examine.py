@@ -28,7 +28,8 @@ from kafkalog.recovery.copies.comparison import Comparison
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.run import RecoveryOptions, log_directory_of, plan_one
+from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.run import log_directory_of, plan_one
 
 __all__ = ["MOST_DAMAGES", "examine"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
-from kafkalog.cli.options.common import job_count
+from kafkalog.cli.options.common import processors
 from kafkalog.codec.columnar.schema import COLUMNS, record_schema
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import Record, RecordBatch
@@ -82,7 +82,7 @@ class ColumnsSink:
             end_offset=bounds.end_offset,
             isolation_level=walk.isolation_level,
             findings=walk.findings,
-            threads=job_count(None),
+            threads=processors(),
             **walk.of_batches._asdict(),
         )
         for batch in reader:

@@ -34,7 +34,7 @@ __all__ = ["command"]
 
 
 def _options(ctx: click.Context, given: dict[str, Any]) -> Options:
-    sources = {name: ctx.get_parameter_source(name) for name in given}
+    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
     on_command_line = frozenset(
         name for name, source in sources.items() if source is click.core.ParameterSource.COMMANDLINE
     )
@@ -72,7 +72,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     )
     begin = begin_of(options.kcat_offsets, options.group)
     if form is Form.KCAT:
-        from kafkalog.cli.dump.kcat_sink import kcat_format_of
+        from kafkalog.cli.dump.kcat.sink import kcat_format_of
 
         kcat_format_of(options)  # refused before anything is read
     sources.open(options, form)

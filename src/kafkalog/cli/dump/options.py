@@ -11,7 +11,7 @@ import click
 from kafkalog.cli.options.common import REPLICA, SHOW_SECRETS
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import SERVER_PROPERTIES
-from kafkalog.cli.options.remote import remote_options
+from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.options.times import AT, time_range_options
 from kafkalog.codec.model import Codec
 from kafkalog.log import ISOLATION_LEVELS
@@ -66,10 +66,7 @@ class Options:
     replica: str | None
     server_properties: str | None
     at: int | None
-    remote: str | None
-    layout: str | None
-    storage: tuple[str, ...]
-    private_keys: tuple[str, ...]
+    remote: Remote
     # kafka-dump-log's
     files: tuple[str, ...]
     print_data_log: bool

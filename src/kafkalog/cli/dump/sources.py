@@ -10,12 +10,12 @@ import click
 from kafkalog.cli.dump.forms import Form
 from kafkalog.cli.dump.options import Options
 from kafkalog.cli.options.paths import log_directories, settings_in
-from kafkalog.cli.options.remote import with_remote
-from kafkalog.cli.options.selection import chosen_of, selected
+from kafkalog.cli.options.selection import selected
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log import Partition, open_all
 from kafkalog.log.directories.deleted import deleted_partitions
+from kafkalog.log.directories.selection import Selection
 from kafkalog.log.directories.side_files import is_side_file
 from kafkalog.log.disk.files import exists, real
 
@@ -31,16 +31,14 @@ class Sources:
             if paths:
                 raise UsageError("--server-properties replaces PATH here: give one of them")
             paths = [*log_directories(options.server_properties, settings_in(options.server_properties))]
-        if not paths and options.remote is None:
+        if not paths and options.remote.uri is None:
             raise click.UsageError("Missing argument 'PATH...'.")
         self.side_files = [path for path in paths if is_side_file(path) and not os.path.isdir(path)]
         missing = [path for path in self.side_files if not exists(path)]
         if missing:
             raise UsageError(f"{missing[0]} does not exist")
         self._others = [path for path in paths if path not in self.side_files]
-        given = options.remote, options.layout, options.storage, options.private_keys
-        if any(each for each in given):
-            self._others = [*with_remote(self._others, *given)]
+        self._others = [*options.remote.beside(self._others)]
         self.paths = paths
         self.partitions: list[Partition] = []
         self.in_order: list[str | Partition] = []
@@ -59,7 +57,7 @@ class Sources:
 
     def _open(self, options: Options) -> None:
         inventory = open_all(*self._others, tolerant=True)
-        chosen = chosen_of(options.topics, [each for each in options.numbers if each >= 0], options.excluded)
+        chosen = Selection.of(options.topics, [each for each in options.numbers if each >= 0], options.excluded)
         self.at_hand = inventory.readable(options.replica, chosen)
         found = deleted_partitions(inventory) if options.deleted else self.at_hand
         try:

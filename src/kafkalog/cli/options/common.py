@@ -8,7 +8,7 @@ import click
 
 from kafkalog.cli.options.numbers import JOB_COUNT
 
-__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "MOVED", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "job_count"]
+__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "MOVED", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "processors"]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line (docs/json).")
 REPLICA = click.option(
@@ -24,13 +24,18 @@ CONFIG = click.option(
     multiple=True,
     help="A topic or broker setting under Kafka's own name; may be repeated.",
 )
-JOBS = click.option("--jobs", metavar="N", type=JOB_COUNT, help="How many partitions to read at a time [one per CPU].")
 QUARANTINE = click.option("--quarantine", metavar="DIR", help="Where to keep removed bytes [PATH.recovery].")
 MOVED = click.option("--moved", is_flag=True, help="PATH is the directory that its runs were on, under another path.")
 SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print credentials and passwords instead of [hidden].")
 YES = click.option("--yes", is_flag=True, help="Act without asking.")
 
 
-def job_count(jobs: int | None) -> int:
-    """What --jobs says, or the number of processors that this program may use."""
-    return jobs or len(os.sched_getaffinity(0))
+def processors() -> int:
+    """How many processors this program may use."""
+    return len(os.sched_getaffinity(0))
+
+
+JOBS = click.option(
+    "--jobs", metavar="N", type=JOB_COUNT, callback=lambda _ctx, _param, value: value or processors(),
+    help="How many partitions to read at a time [one per CPU].",
+)  # fmt: skip

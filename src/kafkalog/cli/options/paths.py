@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -12,9 +14,12 @@ __all__ = [
     "SERVER_PROPERTIES",
     "log_directories",
     "partition_directories",
+    "paths_in_properties",
     "properties_only_for",
     "settings_in",
 ]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COMMAS = re.compile(r"\s*,\s*")
 
@@ -113,3 +118,14 @@ SERVER_PROPERTIES = click.option(
     help="The broker's server.properties; without PATH, its log.dirs name the directories.",
 )
 """As `server_properties`; read before PATH."""
+
+
+def paths_in_properties(function: Function) -> Function:
+    """`--server-properties` for a command that takes nothing but its PATH from it, which is not told of it."""
+
+    @wraps(function)
+    def told_nothing(*args: Any, server_properties: str | None, **given: Any) -> Any:
+        properties_only_for(click.get_current_context())
+        return function(*args, **given)
+
+    return SERVER_PROPERTIES(cast(Function, told_nothing))

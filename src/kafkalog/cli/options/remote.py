@@ -3,18 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.shell import shell_option
 
 if TYPE_CHECKING:
     from kafkalog.tiers.remote_tier import RemoteTier
 
-__all__ = ["remote_options", "tier_of", "with_remote"]
+__all__ = ["Remote", "remote_options"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `remote`, `layout`, `storage` and `private_keys`."""
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The remote tier that a command line names, if it does, and how it is read."""
+
+    uri: str | None
+    layout: str | None
+    storage: tuple[str, ...]
+    private_keys: tuple[str, ...]
+
+    def tier(self) -> RemoteTier | None:
+        """The tier that was named; `UsageError` where the others were given without it."""
+        from kafkalog.tiers.layouts import key_files, open_tier
+
+        if self.uri is None:
+            given = {"--layout": self.layout, "--storage": self.storage, "--private-key": self.private_keys}
+            for name, value in given.items():
+                if value:
+                    raise UsageError(f"{name} is about --remote, which was not given")
+            return None
+        return open_tier(self.uri, layout=self.layout, storage=_values(self.storage), keys=key_files(self.private_keys))
+
+    def beside(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """The paths of a command; with `--remote` those that stand for both tiers, or for the remote one alone."""
+        tier = self.tier()
+        if tier is None:
+            return tuple(paths)
+        from kafkalog.tiers.reading import mounted
+
+        return tuple(path for _, path in mounted(paths, tier))
+
+    def words(self) -> list[str]:
+        """The options that name it again; of a store's options no values, which may be secrets."""
+        if self.uri is None:
+            return []
+        words = shell_option("--remote", self.uri)
+        if self.layout:
+            words += shell_option("--layout", self.layout)
+        for each in self.storage:
+            words += shell_option("--storage", f"{each.partition('=')[0]}=...")
+        for each in self.private_keys:
+            words += shell_option("--private-key", each)
+        return words
+
+
+def remote_options(function: Function) -> Function:
+    """`--remote`, `--layout`, `--storage` and `--private-key`, as one `Remote` named `remote`."""
+
+    @wraps(function)
+    def with_tier(
+        *args: Any,
+        remote: str | None,
+        layout: str | None,
+        storage: tuple[str, ...],
+        private_keys: tuple[str, ...],
+        **given: Any,
+    ) -> Any:
+        return function(*args, remote=Remote(remote, layout, storage, private_keys), **given)
+
+    wrapped = cast(Function, with_tier)
     for option in (
         click.option("--private-key", "private_keys", multiple=True, metavar="[ID=]FILE",
                      help="The private key of the pair ID, as PEM, where --remote is encrypted; may be repeated."),
@@ -24,45 +88,11 @@ def remote_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--remote", metavar="URI", is_eager=True,
                      help="Where the remote segments of tiered logs are: a directory, or a URI of an object store."),
     ):  # fmt: skip
-        function = option(function)
-    return function
-
-
-def tier_of(
-    remote: str | None, layout: str | None, storage: Sequence[str], private_keys: Sequence[str]
-) -> RemoteTier | None:
-    """The tier that was named; `UsageError` where the others were given without it."""
-    from kafkalog.codec.errors import UsageError
-    from kafkalog.tiers.layouts import key_files, open_tier
-
-    if remote is None:
-        given = {"--layout": layout, "--storage": storage, "--private-key": private_keys}
-        for name, value in given.items():
-            if value:
-                raise UsageError(f"{name} is about --remote, which was not given")
-        return None
-    return open_tier(remote, layout=layout, storage=_values(storage), keys=key_files(private_keys))
-
-
-def with_remote(
-    paths: Sequence[str],
-    remote: str | None,
-    layout: str | None,
-    storage: Sequence[str],
-    private_keys: Sequence[str],
-) -> tuple[str, ...]:
-    """The paths of a command; with `--remote` those that stand for both tiers, or for the remote one alone."""
-    tier = tier_of(remote, layout, storage, private_keys)
-    if tier is None:
-        return tuple(paths)
-    from kafkalog.tiers.reading import mounted
-
-    return tuple(path for _, path in mounted(paths, tier))
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def _values(storage: Sequence[str]) -> Mapping[str, str]:
-    from kafkalog.codec.errors import UsageError
-
     found = {}
     for each in storage:
         name, sign, value = each.partition("=")
@@ -70,4 +100,3 @@ def _values(storage: Sequence[str]) -> Mapping[str, str]:
             raise UsageError("--storage takes NAME=VALUE, such as endpoint=http://localhost:9000")
         found[name] = value
     return found
-

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 import click
 
@@ -11,7 +12,7 @@ from kafkalog.cli.options.numbers import PARTITION
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.selection import Selection, unreadable_names
 
-__all__ = ["chosen_of", "selected", "selection_options", "topic_names"]
+__all__ = ["selected", "selection_options", "topic_names"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -35,7 +36,19 @@ class _Pattern(_TextType):
 
 
 def selection_options(function: Function) -> Function:
-    """`--topic`, `--partition` and `--exclude`, as `topics`, `numbers` and `excluded`; see `chosen_of`."""
+    """`--topic`, `--partition` and `--exclude`, as one `Selection` named `chosen`.
+
+    `Selection.check(keys)` raises `UnknownName` (exit code 1) for a topic or partition that is not among `keys`, with
+    the nearest name; `Selection.takes(topic, partition)` says whether one is meant.
+    """
+
+    @wraps(function)
+    def choosing(
+        *args: Any, topics: Iterable[str], numbers: Iterable[int], excluded: Iterable[str], **given: Any
+    ) -> Any:
+        return function(*args, chosen=Selection.of(topics, numbers, excluded), **given)
+
+    wrapped = cast(Function, choosing)
     for option in (
         click.option("--exclude", "excluded", metavar="TOPIC[-N]", type=_Pattern(), multiple=True,
                      help="Leave out this topic or partition: a name or a pattern; may be repeated."),
@@ -44,17 +57,8 @@ def selection_options(function: Function) -> Function:
         click.option("-t", "--topic", "topics", metavar="TOPIC", type=_Pattern(), multiple=True,
                      help="Only this topic: a name or a pattern with *, ? and [...]; may be repeated."),
     ):  # fmt: skip
-        function = option(function)
-    return function
-
-
-def chosen_of(topics: Iterable[str] = (), numbers: Iterable[int] = (), excluded: Iterable[str] = ()) -> Selection:
-    """What the three options say.
-
-    `Selection.check(keys)` raises `UnknownName` (exit code 1) for a topic or partition that is not among `keys`, with
-    the nearest name; `Selection.takes(topic, partition)` says whether one is meant.
-    """
-    return Selection.of(topics, numbers, excluded)
+        wrapped = option(wrapped)
+    return wrapped
 
 
 class _Named(Protocol):

@@ -1,0 +1,66 @@
+"""What is asked for of a recovery, and what that means for each of several log directories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.recovery.facts.brokers import facts_of_each
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.own_identity import lost_identity
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.topic_facts import NO_FACTS
+from kafkalog.tiers.remote_tier import RemoteTier
+
+__all__ = ["RecoveryOptions", "options_for_each", "refuse_copies"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryOptions:
+    """What is asked for besides the directory."""
+
+    rules: Rules = field(default_factory=Rules)
+    select: Selection = ALL
+    """the partitions that are meant"""
+    copies: tuple[str, ...] = ()
+    """directories that hold other copies of them"""
+    mark_clean: bool = False
+    """end with a clean-shutdown marker"""
+    accept_loss: bool = False
+    """go on where records that can still be read would be dropped"""
+    complete: str | None = None
+    """a run that another machine began and that is to be completed all the same"""
+    moved: bool = False
+    """the directory is the one that its runs were on, although that cannot be seen"""
+    tier: RemoteTier | None = None
+    """with mode remote, the remote tier: logs that are lost begin after what is there"""
+    lacking: Mapping[str, StorageError] = field(default_factory=dict)
+    """directories that are not in a copy, because they could not be read, and why"""
+
+
+def options_for_each(options: RecoveryOptions, roots: Sequence[str]) -> Mapping[str, RecoveryOptions]:
+    """What is asked for of each log directory, with one time to treat as now, and with what its broker knew."""
+    rules = options.rules
+    facts = dict.fromkeys(roots, rules.topics) if rules.topics is not None else facts_of_each(roots)
+    settled = replace(rules, topics=NO_FACTS).settled(())
+    if rules.meta_properties and (options.select != ALL or rules.mode is Mode.KAFKA):
+        raise UsageError("meta.properties is written in a whole log directory, and not in mode kafka")
+
+    def identity_of(root: str) -> bytes | None:
+        return lost_identity(root, roots, facts[root]) if rules.meta_properties else None
+
+    return {
+        root: replace(options, rules=replace(settled, topics=facts[root], identity=identity_of(root))) for root in roots
+    }
+
+
+def refuse_copies(options: RecoveryOptions) -> None:
+    """Raise `UsageError` for copies that are none, and where mode merge is given none."""
+    if options.rules.mode is Mode.MERGE and not options.copies:
+        raise UsageError("mode merge takes what other copies hold: say where they are")
+    if options.copies:
+        from kafkalog.recovery.decide.merge_in_place import refuse_no_copies  # merges: most plans know no other copy
+
+        refuse_no_copies(options.copies)

@@ -1,0 +1,399 @@
+"""`kafkalog metadata`: what a KRaft cluster knew, from its metadata log and snapshots."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from copy import copy
+from dataclasses import replace
+from itertools import chain
+
+import click
+
+from kafkalog.cli.clusters.against import compared
+from kafkalog.cli.clusters.effective import Configured, print_effective
+from kafkalog.cli.lines import finish, partitions_with, print_lines
+from kafkalog.cli.options.common import JSON, REPLICA, SHOW_SECRETS
+from kafkalog.cli.options.numbers import BROKER_ID
+from kafkalog.cli.options.past import AS_OF_POSITION, Position
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.output import print_json
+from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
+from kafkalog.cluster.kraft.metadata_history import PartitionChange, partition_changes
+from kafkalog.cluster.kraft.metadata_json import partition_json, state_json
+from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
+from kafkalog.cluster.rules.access_control import named
+from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.configs import zookeeper_configs
+from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots
+from kafkalog.cluster.zookeeper.moments import zxid_at
+from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.words.times import time_text
+
+__all__ = ["command", "metadata_log", "offset_of", "refuse_beyond_end", "zxid_of"]
+
+
+def metadata_log(paths: tuple[str, ...], replica: str | None, findings: list[Finding]) -> MetadataLog:
+    """The one metadata partition below the paths; `UsageError` if there is none, or several without a choice."""
+    at_hand = partitions_with(paths, CLUSTER_METADATA_TOPIC, replica, findings)
+    found = [each for each in at_hand if each.topic == CLUSTER_METADATA_TOPIC]
+    if len(found) != 1:
+        raise UsageError(f"{', '.join(paths)} holds {len(found) or 'no'} partitions of {CLUSTER_METADATA_TOPIC}")
+    return MetadataLog(found[0])
+
+
+def offset_of(log: MetadataLog, as_of: Position | None) -> int | None:
+    """The offset of the metadata log that `--as-of` names; None for its end."""
+    if as_of is None:
+        return None
+    if as_of.is_hexadecimal:
+        raise UsageError("--as-of is an offset of the metadata log here, or a time, not a ZooKeeper transaction")
+    return as_of.number if as_of.time is None else log.offset_at(as_of.time)
+
+
+def refuse_beyond_end(until: int | None, state: MetadataState) -> None:
+    """`UsageError` for a moment that the log has not reached, of which the state as of its end says nothing."""
+    if until is not None and until > state.next_offset:
+        raise UsageError(f"--as-of {until} is beyond the end of the metadata log, which is offset {state.next_offset}")
+
+
+def _numbers(values: object) -> str:
+    return " ".join(map(str, values)) if isinstance(values, list | tuple) else str(values)
+
+
+def _entity(resource: str) -> tuple[str, str]:
+    """`broker:` -> ("broker", "(default)")."""
+    kind, _, name = resource.partition(":")
+    return kind, name or "(default)"
+
+
+def _only(state: MetadataState, chosen: Selection) -> MetadataState:
+    """The state with the chosen partitions alone, and of configurations of topics theirs; `UnknownName` for others."""
+    chosen.check([(name, number) for name, topic in state.image.topics.items() for number in topic.partitions])
+    if chosen == ALL:
+        return state
+    topics = {
+        name: replace(topic, partitions=kept)
+        for name, topic in state.image.topics.items()
+        if (kept := {number: each for number, each in topic.partitions.items() if chosen.takes(name, number)})
+    }
+    configs = {
+        resource: values
+        for resource, values in state.image.configs.items()
+        if not resource.startswith("topic:") or resource.removeprefix("topic:") in topics
+    }
+    image = copy(state.image)
+    image.topics, image.configs = topics, configs
+    return replace(state, image=image)
+
+
+def _print_partitions(state: MetadataState) -> None:
+    at = f"as of offset {state.next_offset}, epoch {state.epoch}, {time_text(state.timestamp)}"
+    base = os.path.basename(state.snapshot) if state.snapshot is not None else "no snapshot"
+    print_table(
+        f"topics {at} (from {base} on)",
+        [
+            "topic",
+            "partition",
+            "leader",
+            Column("epoch", drop=3),
+            Column("replicas", drop=1),
+            "ISR",
+            Column("ELR", drop=5, if_any=True),
+            Column("state", drop=4, if_any=True),
+            Column("topic id", drop=2),
+        ],
+        [
+            [
+                name,
+                number,
+                each.leader if each.leader >= 0 else "none",
+                each.leader_epoch,
+                _numbers(each.replicas),
+                _numbers(each.isr),
+                _numbers(each.elr),
+                "recovering" if each.recovering else "",
+                topic.id,
+            ]
+            for name, topic in sorted(state.image.topics.items())
+            for number, each in sorted(topic.partitions.items())
+        ],
+    )
+
+
+def _print_topics(state: MetadataState, *, show_secrets: bool) -> None:
+    """The partitions and the configurations of their topics."""
+    _print_partitions(state)
+    rows = [
+        [*_entity(resource), name, value]
+        for resource, values in state_json(state, show_secrets=show_secrets)["configs"].items()
+        for name, value in values.items() if resource.startswith("topic:")
+    ]  # fmt: skip
+    if rows:
+        print_table("configurations", ["of a", "named", "setting", Column("value", wraps=True)], rows)
+
+
+def _print_state(state: MetadataState, *, show_secrets: bool) -> None:
+    shown = state_json(state, show_secrets=show_secrets)
+    _print_partitions(state)
+    print_table(
+        "brokers",
+        [
+            "broker",
+            Column("epoch", drop=3),
+            Column("listeners", wraps=True),
+            Column("rack", drop=2, if_any=True),
+            Column("state", drop=1, if_any=True),
+            Column("features", drop=4, wraps=True),
+            Column("directories", drop=5, wraps=True),
+            Column("incarnation", drop=6),
+        ],
+        [
+            [
+                number,
+                each.epoch,
+                " ".join(f"{name}://{host}:{port}" for name, host, port in each.listeners),
+                each.rack,
+                " ".join(
+                    word
+                    for word, is_so in (("fenced", each.fenced), ("shutting down", each.in_controlled_shutdown))
+                    if is_so
+                ),
+                " ".join(f"{name} {least}-{most}" for name, least, most in each.features),
+                " ".join(f"{one} (cordoned)" if one in each.cordoned_directories else one for one in each.directories),
+                each.incarnation_id,
+            ]
+            for number, each in sorted(state.image.brokers.items())
+        ],
+    )
+    print_table("features", ["feature", "level"], list(shown["features"].items()))
+    rows = [
+        [*_entity(resource), name, value] for resource, values in shown["configs"].items()
+        for name, value in values.items()
+    ]  # fmt: skip
+    print_table("configurations", ["of a", "named", "setting", Column("value", wraps=True)], rows)
+    print_table("producer ids", ["next block from"], [[max(state.image.next_producer_id, 0)]])
+    quotas = [[who, name, value] for who, values in shown["client_quotas"].items() for name, value in values.items()]
+    for title, columns, found in (
+        ("client quotas", ["entity", "quota", "value"], quotas),
+        ("SCRAM credentials", ["mechanism", "user", "iterations", "salt", "stored key", "server key"], [
+            [mechanism, user, each["iterations"], each["salt"], each["stored_key"], each["server_key"]]
+            for mechanism, users in shown["scram_credentials"].items() for user, each in users.items()
+        ]),
+        ("access control", ["resource", "name", "pattern", "principal", "host", "operation", "permission"], [
+            [named(each, "resource_type"), each["resource_name"], named(each, "pattern_type"), each["principal"],
+             each["host"], named(each, "operation"), named(each, "permission_type")]
+            for each in state.image.acls.values()
+        ]),
+    ):  # fmt: skip
+        if found:
+            print_table(title, columns, found)
+
+
+def _change_line(change: PartitionChange) -> dict[str, object]:
+    return {
+        "kind": "partition",
+        "offset": change.offset,
+        "timestamp": change.timestamp,
+        "topic": change.topic,
+        "topic_id": change.topic_id,
+        "partition": change.partition,
+        "cause": change.cause,
+        "before": None if change.before is None else partition_json(change.before),
+        "after": None if change.after is None else partition_json(change.after),
+    }
+
+
+CHANGE_COLUMNS: list[str | Column] = [
+    Column("time", Kind.TIME, drop=3),
+    "topic",
+    "partition",
+    Column("what", wraps=True),
+    "leader",
+    Column("epoch", drop=2),
+    Column("ISR", drop=1),
+]
+"""What KRaft and ZooKeeper both know of a partition's change."""
+
+
+def print_changes(changes: list[PartitionChange], *, as_json: bool) -> None:
+    """Changes of partitions as lines or as a table."""
+    if as_json:
+        print_lines(map(_change_line, changes))
+        return
+    rows = []
+    for each in changes:
+        state = each.after or each.before
+        assert state is not None  # noqa: S101 - a change has one of them
+        rows.append([
+            each.offset, each.timestamp, each.topic, each.partition, each.cause, state.leader,
+            state.leader_epoch, _numbers(state.isr), _numbers(state.elr), _numbers(state.replicas),
+        ])  # fmt: skip
+    columns = ["offset", *CHANGE_COLUMNS, Column("ELR", drop=5, if_any=True), Column("replicas", drop=4)]
+    print_table("history", columns, rows)
+
+
+def _of_zookeeper(directory: ZooKeeperDirectory, until: int | None, findings: list[Finding]) -> Configured:
+    found = tree_at(directory, until)
+    findings += found.findings
+    places = chroots(found.tree.nodes)
+    if len(places) != 1:
+        raise UsageError(f"there are {len(places)} Kafka clusters: {', '.join(places)}")
+    resources = zookeeper_configs(found.tree, places[0])
+    topics = _children(found.tree, f"{places[0]}/brokers/topics")
+    brokers = {int(each) for each in _children(found.tree, f"{places[0]}/brokers/ids") if _is_number(each)}
+    named = {resource.partition(":")[2] for resource in resources if resource.startswith("broker:")}
+    brokers.update(int(each) for each in named if _is_number(each))
+    known = known_from_zookeeper(found.tree, places[0]).values()
+    replicas = frozenset(number for topic in known for each in topic.partitions.values() for number in each.replicas)
+    return Configured(resources, tuple(sorted(topics)), tuple(sorted(brokers)), replicas)
+
+
+def _children(tree: Tree, path: str) -> Collection[str]:
+    node = tree.nodes.get(path)
+    return node.children if node is not None else ()
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 11
+
+
+def _of_image(state: MetadataState) -> Configured:
+    image = state.image
+    replicas = (each.replicas for topic in image.topics.values() for each in topic.partitions.values())
+    named = (resource.partition(":")[2] for resource in image.configs if resource.startswith("broker:"))
+    others = {*image.controllers, *chain.from_iterable(replicas), *(int(each) for each in named if _is_number(each))}
+    levels = {number: high for number, each in image.brokers.items()
+              for name, _, high in each.features if name == "metadata.version"}  # fmt: skip
+    topics, brokers = tuple(sorted(image.topics)), tuple(sorted(image.brokers))
+    return Configured(image.configs, topics, brokers, frozenset(others), levels)
+
+
+def _zookeeper(paths: tuple[str, ...]) -> ZooKeeperDirectory | None:
+    try:
+        return open_zookeeper(*paths)
+    except UsageError:
+        return None
+
+
+def _refuse_together(
+    *,
+    history: bool,
+    effective: bool,
+    against: tuple[str, ...],
+    as_of: Position | None,
+    broker: int | None,
+    no_defaults: bool,
+    show_secrets: bool,
+    chosen: Selection,
+) -> None:
+    """`UsageError` for options that mean nothing together."""
+    if not effective and (broker is not None or no_defaults):
+        raise UsageError(f"--{'broker' if broker is not None else 'no-defaults'} needs --effective")
+    if effective and (history or against):
+        raise UsageError("--effective shows settings only: --history and --against cannot be used with it")
+    if chosen.partitions and effective:
+        raise UsageError("--partition cannot be used with --effective: settings apply to whole topics")
+    if against and chosen != ALL:
+        raise UsageError("--against compares everything: --topic, --partition and --exclude cannot be used with it")
+    if history and (as_of is not None or against):
+        raise UsageError("--history shows every change: --as-of and --against cannot be used with it")
+    if history and show_secrets:
+        raise UsageError("--show-secrets cannot be used with --history, which shows no settings")
+
+
+@click.command(name="metadata")
+@PATHS
+@AS_OF_POSITION
+@click.option("--history", is_flag=True, help="Show every change of the partitions, in order.")
+@click.option("--effective", is_flag=True, help="Show the settings in effect and where each comes from; ZooKeeper too.")
+@click.option("--no-defaults", is_flag=True, help="With --effective: leave out settings that nobody has made.")
+@selection_options
+@click.option(
+    "--broker",
+    type=BROKER_ID,
+    metavar="ID",
+    help="With --effective: settings of this broker, or with --topic of the topic on this broker.",
+)
+@click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare with a broker's log directory.")
+@SERVER_PROPERTIES
+@SHOW_SECRETS
+@REPLICA
+@JSON
+@click.pass_context
+def command(
+    ctx: click.Context,
+    paths: tuple[str, ...],
+    as_of: Position | None,
+    history: bool,
+    effective: bool,
+    no_defaults: bool,
+    chosen: Selection,
+    broker: int | None,
+    against: tuple[str, ...],
+    server_properties: str | None,
+    show_secrets: bool,
+    replica: str | None,
+    as_json: bool,
+) -> int:
+    """Show what a KRaft cluster knew: topics, brokers, configurations, features, quotas, credentials, access control.
+
+    Reads the newest complete snapshot of `__cluster_metadata` and the log after it.  With --topic, --partition or
+    --exclude shows only these partitions and the configurations of their topics.  With --effective,
+    --server-properties gives the settings that the broker was started with.
+    """
+    if not effective:
+        properties_only_for(ctx, "--effective")
+    _refuse_together(
+        history=history, effective=effective, against=against, as_of=as_of, broker=broker, no_defaults=no_defaults,
+        show_secrets=show_secrets, chosen=chosen,
+    )  # fmt: skip
+    findings: list[Finding] = []
+    directory = _zookeeper(paths) if effective else None
+    if directory is not None:
+        if replica is not None:
+            raise UsageError("--replica chooses among log directories, and this is ZooKeeper's directory")
+        configured = _of_zookeeper(directory, zxid_of(directory, as_of), findings)
+    else:
+        log = metadata_log(paths, replica, findings)
+        if history:
+            changes = list(partition_changes(log, findings))
+            known = [(name, number) for name, topic in log.state().image.topics.items() for number in topic.partitions]
+            chosen.check([*known, *((each.topic, each.partition) for each in changes)])
+            print_changes([each for each in changes if chosen.takes(each.topic, each.partition)], as_json=as_json)
+            return finish(findings)
+        until = offset_of(log, as_of)
+        state = log.state(until)
+        refuse_beyond_end(until, state)
+        findings += state.findings
+        configured = _of_image(state)
+    if effective:
+        static = settings_in(server_properties)
+        print_effective(
+            configured, static, chosen=chosen, broker=broker, as_json=as_json, show_secrets=show_secrets,
+            defaults=not no_defaults,
+        )  # fmt: skip
+    elif as_json:
+        shown = state_json(_only(state, chosen), show_secrets=show_secrets)
+        print_json({**shown, "quorum_state": log.quorum_state(findings)})
+    elif chosen != ALL:
+        _print_topics(_only(state, chosen), show_secrets=show_secrets)
+    else:
+        _print_state(state, show_secrets=show_secrets)
+    if against:
+        findings += compared(against, known_from_image(state.image), state.image.next_producer_id)
+    return finish(findings)
+
+
+def zxid_of(directory: ZooKeeperDirectory, as_of: Position | None) -> int | None:
+    """The ZooKeeper transaction that `--as-of` names; None for the last."""
+    if as_of is None or as_of.time is None:
+        return None if as_of is None else as_of.number
+    return zxid_at(directory, as_of.time)

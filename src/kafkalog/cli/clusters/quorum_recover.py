@@ -1,0 +1,215 @@
+"""`kafkalog quorum recover`: plan, consent, act; nothing is destroyed and everything can be undone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from kafkalog.cli.acting import Acting, Declined
+from kafkalog.cli.clusters.quorum_text import print_quorum_plan, print_quorum_result
+from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
+from kafkalog.cli.options.endpoints import Endpoint, NodeEndpoint, VoterList
+from kafkalog.cli.options.numbers import BROKER_ID
+from kafkalog.cli.options.paths import settings_in
+from kafkalog.cli.options.strict import StrictCommand
+from kafkalog.cli.options.times import AT
+from kafkalog.cli.output import print_json
+from kafkalog.cli.settings import parse_settings
+from kafkalog.codec.errors import UsageError
+from kafkalog.recovery.quorum.planned import QuorumPlan
+from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
+from kafkalog.words.outcome import Outcome, outcome_of_change, sentence_of
+
+__all__ = ["recover_command"]
+
+_DIRECTORY = click.Path(path_type=str, readable=False)
+
+
+@click.command(name="recover", cls=StrictCommand)
+@click.argument("paths", nargs=-1, metavar="[PATH...]", type=_DIRECTORY)
+@click.option("--standalone", metavar="DIR", type=_DIRECTORY, help="This controller alone becomes the quorum.")
+@click.option(
+    "--endpoint",
+    "endpoints",
+    multiple=True,
+    type=NodeEndpoint(),
+    help="Where a controller listens from now on; may be repeated.",
+)
+@click.option("--voters", type=VoterList(), help="The same for all, as controller.quorum.voters has it.")
+@click.option("--from-broker", metavar="DIR", type=_DIRECTORY, help="Make a controller of this broker's copy.")
+@click.option("--node", type=BROKER_ID, metavar="ID", help="With --from-broker: the new controller's node id.")
+@click.option("--into", metavar="DIR", help="With --from-broker: the new controller's log directory, new or empty.")
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    metavar="DIR",
+    type=_DIRECTORY,
+    help="A broker's log directory with a copy of the metadata; only read, may be repeated.",
+)
+@click.option("--listener", metavar="NAME", help="The controllers' listener, where no file names it [CONTROLLER].")
+@click.option("--dynamic", is_flag=True, help="Make static voters dynamic ones.")
+@click.option("--others-are-gone", is_flag=True, help="No other controller of the old quorum will ever come back.")
+@click.option("--accept-loss", is_flag=True, help="Proceed even if records that can still be read would be dropped.")
+@click.option(
+    "--properties",
+    "properties",
+    multiple=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False, readable=False),
+    help="The properties of a controller that has moved: its other listeners stay in the line to set; may be repeated.",
+)
+@CONFIG
+@AT
+@click.option("--dry-run", is_flag=True, help="Show the plan and stop.")
+@QUARANTINE
+@YES
+@JSON
+def recover_command(
+    paths: tuple[str, ...],
+    standalone: str | None,
+    endpoints: tuple[Endpoint, ...],
+    voters: tuple[Endpoint, ...] | None,
+    from_broker: str | None,
+    node: int | None,
+    into: str | None,
+    brokers: tuple[str, ...],
+    listener: str | None,
+    dynamic: bool,
+    others_are_gone: bool,
+    accept_loss: bool,
+    properties: tuple[str, ...],
+    config: tuple[str, ...],
+    at: int | None,
+    dry_run: bool,
+    quarantine: str | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Bring a lost KRaft quorum back, under the controllers' locks and with journals; `undo` reverses it.
+
+    --standalone DIR makes one controller the quorum; PATH are then other copies, which are only read.  Without it the
+    controllers at all PATH are the quorum, at the endpoints that --endpoint or --voters gives.  --from-broker makes a
+    controller of a broker's copy.  In every way the best log that was given is the one that goes on.
+
+    Controllers that vote and are not given must never start again with their disks: --others-are-gone says that they
+    will not.  What only they had is lost.
+
+    Exit code 0 if there was nothing to do or DIR was written, 2 if something was changed in place, 3 if it refused.
+    """
+    wanted = QuorumRequest(
+        way=_way(paths, standalone, from_broker),
+        targets=(standalone,) if standalone is not None else () if from_broker is not None else paths,
+        beside=paths if standalone is not None or from_broker is not None else (),
+        brokers=((from_broker,) if from_broker is not None else ()) + brokers,
+        endpoints=_endpoints([*endpoints, *(voters or ())], node),
+        listener=listener,
+        node=node,
+        into=into,
+        voters=None if voters is None else tuple(sorted(each[0] or 0 for each in voters)),
+        becomes_dynamic=dynamic,
+        others_are_gone=others_are_gone,
+        accept_loss=accept_loss,
+        at=at,
+        config=_settings(config),
+        properties=_properties(properties),
+    )
+    if dry_run and yes:
+        raise UsageError("--dry-run changes nothing: --yes cannot be used with it")
+    if from_broker is not None and quarantine is not None:
+        raise UsageError("--from-broker changes no directory, so that nothing is kept: leave --quarantine out")
+
+    def reports(error: Declined, plans: Sequence[QuorumPlan]) -> list[dict[str, Any]]:
+        """What was planned, or nothing."""
+        planned = plans[-1].as_dict() if plans else {"way": str(wanted.way), **_NOTHING_PLANNED}
+        return [{**planned, **_NOTHING_DONE, "refusal": sentence_of(error)}]
+
+    acting = Acting(yes=yes, as_json=as_json, show=print_quorum_plan, reports=reports)
+    with acting.on(wanted.targets, quarantine):
+        return _planned_and_done(wanted, acting, quarantine=quarantine, dry_run=dry_run)
+
+
+def _way(paths: Sequence[str], standalone: str | None, from_broker: str | None) -> QuorumWay:
+    if standalone is not None and from_broker is not None:
+        raise UsageError("--standalone keeps a controller and --from-broker makes one: give one of them")
+    if standalone is not None:
+        return QuorumWay.STANDALONE
+    if from_broker is not None:
+        return QuorumWay.FROM_BROKER
+    if not paths:
+        raise UsageError("give --standalone DIR, --from-broker DIR, or the log directories of all controllers")
+    return QuorumWay.TOGETHER
+
+
+def _settings(given: tuple[str, ...]) -> dict[str, str]:
+    names = Counter(text.partition("=")[0].strip() for text in given)
+    for name, count in names.items():
+        if count > 1:
+            raise UsageError(f"--config {name} is given {count} times: give it once")
+    return parse_settings(given)
+
+
+def _properties(paths: Sequence[str]) -> dict[int, dict[str, str]]:
+    """By the node that each file is of."""
+    found: dict[int, dict[str, str]] = {}
+    for path in paths:
+        settings = settings_in(path)
+        text = settings.get("node.id", settings.get("broker.id", "")).strip()
+        if not (text.isascii() and text.isdigit()):
+            raise UsageError(f"{path} sets no node.id, so that nobody knows whose properties these are")
+        if found.setdefault(int(text), settings) is not settings:
+            raise UsageError(f"{path} is the second file of node {text}: give one")
+    return found
+
+
+def _endpoints(given: Sequence[Endpoint], only: int | None) -> dict[int, tuple[str, int]]:
+    found: dict[int, tuple[str, int]] = {}
+    for node, host, port in given:
+        named = only if node is None else node
+        if named is None:
+            raise UsageError(f"--endpoint {host}:{port} does not say which controller: give ID=HOST:PORT")
+        if named in found:
+            raise UsageError(f"two endpoints are given for controller {named}: give one")
+        found[named] = host, port
+    return found
+
+
+_NOTHING_DONE: Mapping[str, Any] = {"changed": False, "into": None, "runs": []}
+_NOTHING_PLANNED: Mapping[str, Any] = {
+    **dict.fromkeys(("cluster_id", "static", "epoch", "donor", "end_before", "end", "loss")),
+    "bytes_appended": 0,
+    **{name: [] for name in ("members", "stay_dead", "warnings", "configuration", "expiry", "directories")},
+    "needless": None,
+}
+
+
+def _planned_and_done(
+    wanted: QuorumRequest, acting: Acting[QuorumPlan], *, quarantine: str | None, dry_run: bool
+) -> int:
+    expected: QuorumPlan | None = None
+    if dry_run or acting.asks:
+        expected = plan_quorum(wanted)
+        expected.close()
+        acting.planned(expected)
+        if dry_run:
+            if acting.as_json:
+                print_json({**expected.as_dict(), **_NOTHING_DONE, "refusal": None})
+            return Outcome.CLEAN
+        if expected.changes_anything:
+            acting.agree(_question(expected))
+    on_plan = acting.planned if expected is None else acting.plans.append
+    result = recover_quorum(wanted, quarantine=quarantine, expected=expected, on_plan=on_plan)
+    acting.tell({**result.as_dict(), "refusal": None}, lambda: print_quorum_result(result))
+    return outcome_of_change(result.changed, is_new=wanted.into is not None)
+
+
+def _question(made: QuorumPlan) -> str:
+    names = ", ".join(str(each.node) for each in made.members)
+    dead = ", ".join(made.stay_dead)
+    whose = "their disks" if len(made.others) > 1 else "its disk"
+    never = f", and never start {dead} again with {whose}" if dead else ""
+    return f"Make {names} the quorum{never}?"

@@ -1,0 +1,148 @@
+"""`kafkalog schemas`: the schema registry that `_schemas` holds, listed or given back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import click
+
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.names import chosen_names
+from kafkalog.cli.options.past import as_of_time
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.output import LineWriter
+from kafkalog.cli.tables import Column, print_table
+from kafkalog.cluster.records.replay import Until
+from kafkalog.codec.errors import UnknownName, UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log import open_all
+from kafkalog.values.export import import_calls, schema_records
+from kafkalog.values.registry import Schema, SchemaRegistry, context_of
+from kafkalog.values.schema_log import OWN_TOPICS
+from kafkalog.values.sources import read_schema_log, read_schemas
+from kafkalog.values.used_ids import find_unknown_ids
+from kafkalog.words.times import time_text
+
+__all__ = ["command"]
+
+Line = dict[str, object]
+
+
+@click.command(name="schemas")
+@PATHS
+@click.option("--subject", "subjects", metavar="SUBJECT", multiple=True,
+              help="Only this subject: a name or a pattern with *, ? and [...]; may be repeated.")  # fmt: skip
+@click.option("--id", "ids", metavar="ID", type=click.IntRange(0, 2**31 - 1), multiple=True,
+              help="Only the schema with this id, deleted or not; may be repeated.")  # fmt: skip
+@as_of_time
+@click.option("--check-values", is_flag=True,
+              help="Read all records in PATH too, and say which ids of keys and values no schema has.")  # fmt: skip
+@click.option("--export", type=click.Choice(["calls", "records"]),
+              help="Print the registry as calls for one in IMPORT mode, or as records for a new _schemas.")  # fmt: skip
+@paths_in_properties
+@REPLICA
+@JSON
+def command(
+    paths: tuple[str, ...],
+    subjects: tuple[str, ...],
+    ids: tuple[int, ...],
+    as_of: int | None,
+    at_offset: int | None,
+    check_values: bool,
+    export: str | None,
+    replica: str | None,
+    as_json: bool,
+) -> int:
+    """Show the subjects, versions and ids of a schema registry, from its _schemas topic on the disk.
+
+    PATH is a log directory that has _schemas; or a .jsonl file that --export or `dump --json` has written, or a folder
+    of schemas whose files are named after their ids, such as 17.avsc.  Deleted versions are shown too, as long as
+    their records are on the disk.
+
+    --export prints lines that bring the registry back with its ids: see docs/values.md.
+    """
+    if export is not None and (subjects or ids or as_json):
+        raise UsageError("--export is the whole registry, as JSON lines: leave out --subject, --id and --json")
+    if export == "records":
+        log = read_schema_log(paths, Until(at_offset, as_of), replica)
+        found = log.finish()
+        print_lines(schema_records(log))
+        return finish(found.findings)
+    found = read_schemas(*paths, as_of=as_of, at_offset=at_offset, replica=replica)
+    if export is not None:
+        print_lines(import_calls(found))
+        return finish(found.findings)
+    meant = chosen_names("subject", subjects, [each.subject for each in found.schemas.values()])
+    chosen = [each for each in found.schemas.values() if meant(each.subject) and (not ids or each.id in ids)]
+    if ids and (lacking := sorted(set(ids) - found.ids)):
+        raise UnknownName(f"no schema has the id {lacking[0]}")
+    findings = [*found.findings, *(_of_values(found, paths, replica) if check_values else ())]
+    if as_json:
+        print_lines(_lines(found, chosen))
+    else:
+        _print(found, chosen, with_text=bool(ids))
+    return finish(findings)
+
+
+def _of_values(registry: SchemaRegistry, paths: tuple[str, ...], replica: str | None) -> Iterator[Finding]:
+    inventory = open_all(*paths, tolerant=True)
+    yield from inventory.all_unreadable
+    yield from find_unknown_ids(
+        registry, [each for each in inventory.readable(replica) if each.topic not in OWN_TOPICS]
+    )
+
+
+def _lines(registry: SchemaRegistry, chosen: list[Schema]) -> Iterator[Line]:
+    for each in chosen:
+        yield {
+            "kind": "schema", "subject": each.subject, "version": each.version, "id": each.id, "type": each.type,
+            "context": context_of(each.subject), "references": [one.as_dict() for one in each.references],
+            "deleted": None if each.deleted is None else str(each.deleted),
+            "compatibility": registry.compatibility_of(each.subject), "mode": registry.mode_of(each.subject),
+            "guid": each.guid or each.computed_guid, "schema": each.text,
+            "offset": None if each.offset < 0 else each.offset,
+            "timestamp": None if each.timestamp < 0 else each.timestamp,
+        }  # fmt: skip
+    names = dict.fromkeys([*registry.compatibility, *registry.modes])
+    for name in names:
+        level = registry.compatibility.get(name, {}).get("compatibilityLevel")
+        yield {"kind": "setting", "subject": name, "compatibility": level, "mode": registry.modes.get(name)}
+    yield {
+        "kind": "registry", "sources": list(registry.sources), "schemas": len(registry.schemas),
+        "live": sum(1 for _ in registry.live()), "ids": len(registry.ids),
+    }  # fmt: skip
+
+
+def _print(registry: SchemaRegistry, chosen: list[Schema], *, with_text: bool) -> None:
+    print_table(
+        "schemas",
+        [
+            Column("subject", wraps=True),
+            "version",
+            "id",
+            "type",
+            Column("references", wraps=True, if_any=True, drop=2),
+            Column("deleted", if_any=True),
+            Column("compatibility", drop=3),
+            Column("mode", drop=4),
+            Column("written", drop=1, if_any=True),
+        ],
+        [
+            [
+                each.subject, each.version, each.id, each.type,
+                " ".join(f"{one.subject}:{one.version}" for one in each.references),
+                "" if each.deleted is None else str(each.deleted),
+                registry.compatibility_of(each.subject), registry.mode_of(each.subject),
+                "" if each.timestamp < 0 else time_text(each.timestamp),
+            ]
+            for each in chosen
+        ],
+    )  # fmt: skip
+    if with_text:
+        with LineWriter() as writer:
+            for text in dict.fromkeys(each.text for each in chosen):
+                writer.write("")
+                for line in text.splitlines():
+                    writer.write(json.dumps(line, ensure_ascii=False)[1:-1].replace('\\"', '"'))

@@ -1,0 +1,74 @@
+"""Records as kcat prints them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafkalog.cli.dump.kcat.envelope import envelope
+from kafkalog.cli.dump.kcat.format import KcatFormat, default_format
+from kafkalog.cli.dump.kcat.serdes import serdes
+from kafkalog.cli.dump.options import Options
+from kafkalog.cli.dump.redaction import Redaction
+from kafkalog.cli.output import LineWriter
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.model import Record, RecordBatch
+from kafkalog.log import Partition, Segment
+from kafkalog.words.escapes import escape_controls
+
+__all__ = ["KcatSink", "kcat_format_of"]
+
+
+@dataclass
+class KcatSink:
+    """kcat's words: bytes as they are, but for a terminal."""
+
+    writer: LineWriter
+    format: KcatFormat
+    envelope: bool
+    redaction: Redaction | None
+    failed: int = 0
+    """records that `-s` does not fit"""
+
+    def begin(self, partition: Partition) -> None:
+        """Remember where the records are."""
+        self._topic = partition.topic or ""
+        self._partition = partition.partition if partition.partition is not None else -1
+
+    def take(self, segment: Segment | None, batch: RecordBatch, records: Sequence[Record]) -> None:
+        """Their words, in one piece."""
+        pieces = []
+        for record in records:
+            shown = record if self.redaction is None else self.redaction.record(record)
+            try:
+                pieces.append(self._one(shown))
+            except FormatError as error:
+                self.failed += 1
+                sys.stderr.write(
+                    f"kafkalog: {escape_controls(self._topic)} [{self._partition}] at offset {record.offset} "
+                    f"is left out: {error.message}\n"
+                )
+        self.writer.write_bytes(b"".join(pieces))
+
+    def _one(self, record: Record) -> bytes:
+        if self.envelope:
+            return envelope(self._topic, self._partition, record).encode() + self.format.first_literal
+        return self.format.of(self._topic, self._partition, record)
+
+
+def kcat_format_of(options: Options) -> KcatFormat:
+    """How the options have records printed; raises `UsageError`."""
+    key_serdes, value_serdes = serdes(options.serdes)
+    text = options.kcat_format
+    if text is None and options.envelope:
+        text = default_format(options.message_delimiter, None).removeprefix("%s")
+    elif text is None:
+        text = default_format(options.message_delimiter, options.key_delimiter)
+    return KcatFormat.parse(
+        text,
+        null=options.null_text,
+        key_serdes=key_serdes,
+        value_serdes=value_serdes,
+        for_people=sys.stdout.isatty(),
+    )

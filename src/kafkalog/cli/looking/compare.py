@@ -1,0 +1,83 @@
+"""`kafkalog compare`: several brokers' volumes side by side."""
+
+from __future__ import annotations
+
+import click
+
+from kafkalog.cli.lines import print_lines
+from kafkalog.cli.looking.compare_text import print_comparison, print_losses
+from kafkalog.cli.options.common import JOBS, JSON
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.output import report_findings
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.settings import total_bytes
+from kafkalog.codec.errors import UnknownName
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
+from kafkalog.inspect.group_losses import GroupLoss, commits_of, group_losses
+from kafkalog.log.directories.selection import Selection
+from kafkalog.recovery.copies.compare import compare
+from kafkalog.recovery.copies.comparison import Comparison
+from kafkalog.words.outcome import Outcome
+
+__all__ = ["command"]
+
+
+@click.command(name="compare")
+@PATHS
+@selection_options
+@click.option("--groups", is_flag=True, help="Also show what each consumer group lost where copies diverge.")
+@JOBS
+@paths_in_properties
+@JSON
+def command(
+    paths: tuple[str, ...],
+    chosen: Selection,
+    groups: bool,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """Compare the volumes of several brokers: which copy of each partition is the best, and why.
+
+    Paths are log directories, directories of several, or partition directories. Without KRaft metadata, a ZooKeeper
+    data directory supplies the ISRs. Shows where copies diverge, by leader epoch and by content, and what is damaged.
+    Reads everything and changes nothing.
+
+    --groups compares what groups committed in `__consumer_offsets` with the best copy of each partition: the offsets
+    that a group read and that are gone, and those of the best copy that it passes over.
+
+    Exit code 0 if all copies are equal and complete, 1 if not, 4 if something could not be read.
+    """
+    with ByteProgress("comparing", sum(total_bytes(path) for path in paths)) as progress:
+        found = compare(
+            *paths, select=chosen, jobs=jobs, on_read=progress.advance
+        )
+    losses, unknown = _losses(found, paths) if groups else ([], [])
+    if as_json:
+        losses_told = [each.as_dict() for each in losses]
+        print_lines([*(each.as_dict() for each in found.partitions), *losses_told, found.as_dict()])
+    else:
+        print_comparison(found)
+        if groups:
+            print_losses(losses)
+    own = [*found.findings, *(each for partition in found.partitions for each in partition.findings)]
+    report_findings([*own, *unknown])
+    if found.unreadable:
+        return Outcome.IO_ERROR
+    return Outcome.CLEAN if found.is_clean and not losses and not unknown else Outcome.FINDINGS
+
+
+def _losses(found: Comparison, paths: tuple[str, ...]) -> tuple[list[GroupLoss], list[Finding]]:
+    """What groups lost, and what speaks against the answer being whole."""
+    beside = found
+    if not any(each.topic == CONSUMER_OFFSETS_TOPIC for each in found.partitions):
+        try:
+            beside = compare(*paths, select=Selection.of([CONSUMER_OFFSETS_TOPIC]))
+        except UnknownName:
+            raise UnknownName(
+                f"none of these has {CONSUMER_OFFSETS_TOPIC}, so what groups have read is not known: give --groups the "
+                "volumes of the brokers that have it, too"
+            ) from None
+    commits, findings = commits_of(beside)
+    return group_losses(found, commits), [each for each in findings if each.severity is not Severity.INFO]

@@ -1,0 +1,366 @@
+"""`kafkalog ls`: an inventory of what is there, and whether it is whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import click
+
+from kafkalog.cli.options.common import JOBS, JSON
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selected, selection_options
+from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.insides import Insides
+from kafkalog.codec.names import DirectoryState
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.health import DirectoryHealth, PartitionHealth, health_of
+from kafkalog.log import LogDir, open_all
+from kafkalog.log.directories.deleted import deleted_segments
+from kafkalog.log.directories.selection import Selection
+from kafkalog.log.walk.behind_damage import BehindDamage
+from kafkalog.log.walk.summary import SegmentSummary
+from kafkalog.recovery.act.unfinished_business import Standing
+from kafkalog.words.advice import in_options
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.insides import NOT_EXAMINED
+from kafkalog.words.outcome import outcome_of_findings
+from kafkalog.words.times import moment_text
+
+__all__ = ["command"]
+
+_UNKNOWN = "unknown"
+"""An offset that cannot be told from damaged bytes; one that there is none of stays empty."""
+
+
+def _segment_object(summary: SegmentSummary, behind: BehindDamage) -> dict[str, object]:
+    segment = summary.segment
+    batches, records = behind.of(segment)
+    return {
+        "base_offset": segment.base_offset,
+        "path": segment.path,
+        "bytes": segment.size,
+        "valid_bytes": summary.valid_bytes,
+        "stop": str(summary.stop),
+        "batches": summary.batches,
+        "sound_batches_behind_damage": batches,
+        "sound_records_behind_damage": records,
+        "first_offset": summary.first_offset,
+        "last_offset": summary.last_offset,
+        "first_timestamp": summary.first_timestamp,
+        "last_timestamp": summary.last_timestamp,
+        "codecs": summary.codecs,
+        "magics": {str(magic): count for magic, count in summary.magics.items()},
+        "files": {kind.value: size for kind, size in segment.sizes.items()},
+    }
+
+
+def _partition_object(summary: PartitionHealth, log_dir: LogDir | None) -> dict[str, object]:
+    partition = summary.partition
+    key = (partition.topic or "", partition.partition or 0)
+    return {
+        "path": partition.path,
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "state": partition.state.value or "live",
+        "topic_id": partition.metadata.topic_id if partition.metadata is not None else None,
+        "log_start_offset": summary.log_start_offset,
+        "tiering": summary.local_start.as_dict() if summary.local_start and summary.local_start.is_tiered else None,
+        "log_end_offset": summary.log_end_offset,
+        "first_offset": summary.first_offset,
+        "last_offset": summary.last_offset,
+        "first_timestamp": summary.first_timestamp,
+        "last_timestamp": summary.last_timestamp,
+        "high_watermark": log_dir.high_watermarks.get(key) if log_dir is not None else None,
+        "recovery_point": log_dir.recovery_points.get(key) if log_dir is not None else None,
+        "bytes": partition.size,
+        "codecs": summary.codecs,
+        "health": _health_text(summary),
+        "insides": str(Insides.NOT_EXAMINED),
+        "sound_batches_behind_damage": summary.behind.batches,
+        "sound_records_behind_damage": summary.behind.records,
+        "leader_epochs": [{"epoch": each.epoch, "start_offset": each.start_offset} for each in partition.leader_epochs],
+        "segments": [_segment_object(each, summary.behind) for each in summary.segments],
+        "unfinished_files": list(partition.unfinished),
+        "deleted_segments": [
+            {"base_offset": each.base_offset, "path": each.path, "bytes": each.size}
+            for each in deleted_segments(partition)
+        ],
+    }
+
+
+def _line(
+    path: str,
+    log_dir: LogDir | None,
+    stands: Standing | None,
+    found: Sequence[PartitionHealth],
+    rest: Sequence[Finding],
+) -> dict[str, object]:
+    """The JSON line of a log directory, or of what was pointed at itself: a partition directory, a segment."""
+    facts = dict.fromkeys(_FACTS) if log_dir is None else _facts(log_dir)
+    findings = [*rest, *(finding for each in found for finding in each.findings)]
+    return {
+        "path": path,
+        **facts,
+        "standing": None if stands is None else stands.as_dict(),
+        "findings": [finding.as_dict() for finding in findings],
+        "partitions": [_partition_object(each, log_dir) for each in found],
+    }
+
+
+_FACTS = ("clean_shutdown", "cluster_id", "node_id", "directory_id")
+
+
+def _facts(log_dir: LogDir) -> dict[str, object]:
+    meta = log_dir.meta_properties
+    return {
+        "clean_shutdown": log_dir.clean_shutdown is not None,
+        "cluster_id": meta.cluster_id if meta is not None else None,
+        "node_id": meta.node_id if meta is not None else None,
+        "directory_id": meta.directory_id if meta is not None else None,
+    }
+
+
+def _health_text(found: PartitionHealth) -> str:
+    words = list(found.words)
+    if found.behind.batches:
+        words.append(f"{behind_text(found.behind.batches, found.behind.records)} after damage")
+    return ", ".join(words) if words else "ok"
+
+
+def _codecs(codecs: dict[str, int]) -> str:
+    return " ".join(f"{name}:{count}" for name, count in codecs.items())
+
+
+def _print_partitions(title: str, summaries: list[PartitionHealth], *, each_of_many: bool) -> None:
+    """A table of the partitions; of many sound ones a paragraph in its place."""
+    if len(summaries) > MANY and not each_of_many:
+        with LineWriter() as writer:
+            writer.write(title)
+            for line in _paragraph(summaries):
+                writer.write(line)
+        summaries = [
+            each for each in summaries if not each.is_sound or each.partition.state is not DirectoryState.LIVE
+        ]
+        if not summaries:
+            return
+        title = "not sound, or not live"
+    columns: list[str | Column] = [
+        "topic",
+        "partition",
+        Column("state", if_any=True),
+        Column("segments", drop=4),
+        Column("start", drop=5),
+        Column("local start", if_any=True),
+        Column("first", drop=6),
+        Column("last", drop=3),
+        "end",
+        Column("from", Kind.TIME, drop=8),
+        Column("to", Kind.TIME, drop=2),
+        Column("bytes", Kind.BYTES, drop=1),
+        Column("codecs", drop=7, wraps=True),
+        Column("health", wraps=True, alarms=True),
+    ]
+    print_table(
+        title,
+        columns,
+        [
+            [
+                each.partition.topic,
+                each.partition.partition,
+                each.partition.state.value,
+                len(each.segments) if each.is_listed else _UNKNOWN,
+                each.log_start_offset if each.is_listed else _UNKNOWN,
+                each.local_log_start_offset,
+                _UNKNOWN if each.is_unknown else each.first_offset,
+                _UNKNOWN if each.is_unknown else each.last_offset,
+                _UNKNOWN if each.log_end_offset is None else each.log_end_offset,
+                each.first_timestamp,
+                each.last_timestamp,
+                each.partition.size if each.is_listed else None,
+                _codecs(each.codecs),
+                _health_text(each),
+            ]
+            for each in summaries
+        ],
+        totals=_Sum.of(summaries).cells(),
+    )
+
+
+class _Sum(NamedTuple):
+    """The sum over several partitions."""
+
+    partitions: int
+    hurt: int
+    unlisted: int
+    """whose directory could not be listed: no total includes them"""
+    segments: int
+    size: int
+    first_timestamp: int | None
+    last_timestamp: int | None
+
+    @classmethod
+    def of(cls, summaries: Sequence[PartitionHealth]) -> _Sum:
+        return cls(
+            len(summaries),
+            sum(not each.is_sound for each in summaries),
+            sum(not each.is_listed for each in summaries),
+            sum(len(each.segments) for each in summaries),
+            sum(each.partition.size for each in summaries),
+            min((each.first_timestamp for each in summaries if each.first_timestamp is not None), default=None),
+            max((each.last_timestamp for each in summaries if each.last_timestamp is not None), default=None),
+        )
+
+    def cells(self) -> list[object]:
+        """The last row of the table of partitions."""
+        health = f"{self.hurt} not ok" if self.hurt else "ok"
+        health += f", {self.unlisted} not counted" if self.unlisted else ""
+        times = (self.first_timestamp, self.last_timestamp)
+        return ["total", self.partitions, "", self.segments, "", "", "", "", "", *times, self.size, "", health]
+
+
+def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
+    """What there is to say of many partitions in a few lines."""
+    total = _Sum.of(summaries)
+    topics = len({each.partition.topic for each in summaries})
+    codecs: Counter[str] = Counter()
+    for each in summaries:
+        codecs.update(each.codecs)
+    told = f"{total.partitions} partitions of {counted(topics, 'topic')} in {total.segments} segments, "
+    told += size_text(total.size)
+    if total.first_timestamp is not None and total.last_timestamp is not None:
+        told += f", from {moment_text(total.first_timestamp)} to {moment_text(total.last_timestamp)}"
+    if codecs:
+        told += f"; batches by compression: {_codecs(dict(sorted(codecs.items())))}"
+    sound = total.partitions - total.hurt
+    whole = "all partitions are sound" if not total.hurt else f"{sound} of {total.partitions} partitions are sound"
+    return [told, f"{whole}, as far as headers and checksums tell; --all lists each of them"]
+
+
+def _print_deleted(summaries: list[PartitionHealth]) -> None:
+    """A line for each partition that holds deleted segments, which no table shows."""
+    with LineWriter() as writer:
+        for each in summaries:
+            segments = deleted_segments(each.partition)
+            if segments:
+                path, total = escape_controls(each.partition.path), sum(segment.size for segment in segments)
+                count = f"{len(segments)} deleted segments" if len(segments) > 1 else "1 deleted segment"
+                writer.write(f"{path} holds {count} of {size_text(total)}: `kafkalog undelete` shows what is in them")
+
+
+def _print_segments(summary: PartitionHealth) -> None:
+    print_table(
+        escape_controls(summary.partition.path),
+        [
+            "segment",
+            Column("first", drop=4),
+            "last",
+            Column("from", Kind.TIME, drop=5),
+            Column("to", Kind.TIME, drop=2),
+            Column("bytes", Kind.BYTES),
+            Column("batches", drop=1),
+            Column("codecs", drop=3, wraps=True),
+            Column("after damage", wraps=True, if_any=True, alarms=True),
+            Column("ends", wraps=True),
+        ],
+        [
+            [
+                each.segment.base_offset,
+                _UNKNOWN if each.first_offset is None and each.segment.size else each.first_offset,
+                _UNKNOWN if each.last_offset is None and each.segment.size else each.last_offset,
+                each.first_timestamp,
+                each.last_timestamp,
+                each.segment.size,
+                each.batches,
+                _codecs(each.codecs),
+                behind_text(*summary.behind.of(each.segment)),
+                str(each.stop),
+            ]
+            for each in summary.segments
+        ],
+    )
+
+
+def _title(log_dir: LogDir, stands: Standing) -> str:
+    """The title of a log directory's table, and a line for each thing that an operator should know first."""
+    words = _facts(log_dir)
+    clean = "stopped cleanly" if words["clean_shutdown"] else "not stopped cleanly"
+    known = [f"{name.replace('_', ' ')} {words[name]}" for name in ("cluster_id", "node_id") if words[name] is not None]
+    title = escape_controls(f"{log_dir.path} ({', '.join([*known, clean])})")
+    return "\n".join([title, *(escape_controls(each) for each in stands.sentences(in_options))])
+
+
+def _in_order(summaries: Iterable[PartitionHealth], *, damage_first: bool) -> list[PartitionHealth]:
+    return sorted(summaries, key=lambda each: each.is_sound) if damage_first else list(summaries)
+
+
+@click.command(name="ls")
+@PATHS
+@selection_options
+@click.option("--segments", "with_segments", is_flag=True, help="Print a table of segments for every partition.")
+@click.option("--damage-first", is_flag=True, help="List partitions that are not sound first.")
+@click.option("--all", "each_of_many", is_flag=True, help=f"List every partition, even if there are more than {MANY}.")
+@JOBS
+@paths_in_properties
+@JSON
+def command(
+    paths: tuple[str, ...],
+    chosen: Selection,
+    with_segments: bool,
+    damage_first: bool,
+    each_of_many: bool,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """List topics, partitions and segments, with their health: offsets, times, bytes, codecs.
+
+    Reads every batch and checks its checksum; the insides of batches are for `kafkalog verify`.  Also lists deleted,
+    future and stray directories.  If only some partitions are chosen, log directories that hold none of them are left
+    out.  Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is listed.
+    """
+    if as_json and with_segments:
+        raise UsageError("--segments is a table; --json has the segments of every partition anyway")
+    if as_json and (damage_first or each_of_many):
+        raise UsageError(f"{'--damage-first' if damage_first else '--all'} is for the table; --json lists everything")
+    inventory = open_all(*paths, tolerant=True, missing_too=True)
+    wanted = selected(chosen, inventory.partitions, inventory.all_unreadable)
+    with ByteProgress("reading", sum(partition.size for partition in wanted)) as progress:
+        listed = health_of(inventory, chosen, wanted, jobs, progress.advance)
+    if as_json:
+        for each in listed:
+            print_json(_line(each.path, each.log_dir, each.standing, each.partitions, each.findings))
+    else:
+        _print(listed, with_segments=with_segments, damage_first=damage_first, each_of_many=each_of_many)
+    findings = [finding for each in listed for finding in each.findings]
+    findings += [finding for each in listed for one in each.partitions for finding in one.findings]
+    report_findings(findings)
+    return outcome_of_findings(findings)
+
+
+def _print(listed: Sequence[DirectoryHealth], *, with_segments: bool, damage_first: bool, each_of_many: bool) -> None:
+    standalone: list[PartitionHealth] = []
+    for each in listed:
+        if each.log_dir is not None and each.standing is not None:
+            shown = _in_order(each.partitions, damage_first=damage_first)
+            _print_partitions(_title(each.log_dir, each.standing), shown, each_of_many=each_of_many)
+        else:
+            standalone += each.partitions
+    if standalone:
+        shown = _in_order(standalone, damage_first=damage_first)
+        places = dict.fromkeys(each.partition.path for each in standalone)
+        title = escape_controls(*places) if len(places) == 1 else "partitions and segments named by their paths"
+        _print_partitions(title, shown, each_of_many=each_of_many)
+    summaries = [one for each in listed for one in each.partitions]
+    _print_deleted(summaries)
+    if with_segments:
+        for summary in summaries:
+            _print_segments(summary)
+    tables = [each.partitions for each in listed if each_of_many or len(each.partitions) <= MANY]
+    if any(one.is_sound for partitions in tables for one in partitions):
+        with LineWriter() as writer:
+            writer.write(f"ok means headers and checksums; {NOT_EXAMINED}")

@@ -1,0 +1,213 @@
+"""`kafkalog remote`: the remote tier of tiered logs, segment by segment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.numbers import Whole
+from kafkalog.cli.options.paths import SERVER_PROPERTIES, log_directories, settings_in
+from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.options.strict import StrictCommand
+from kafkalog.cli.options.times import AT
+from kafkalog.cli.output import print_json, report_findings
+from kafkalog.cli.tables import Column, Kind, print_table, size_text
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.remote import RemoteView, inspect_remote
+from kafkalog.inspect.remote_rows import RemotePartition, RemoteRow
+from kafkalog.tiers.segments import RemoteSegmentState
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import outcome_of_findings
+
+__all__ = ["command"]
+
+
+class _WithRebuild(click.Command):
+    """`remote` with one command below it, which is told from a path by its name."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """The context of the command that is meant."""
+        if args[:1] == [rebuild_command.name]:
+            return rebuild_command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
+@click.command(name="rebuild-metadata", cls=StrictCommand)
+@click.argument("path", required=False, metavar="[PATH]", type=click.Path(path_type=str, readable=False))
+@remote_options
+@click.option("--into", metavar="DIR", required=True, help="The new directory for __remote_log_metadata-*.")
+@click.option("--partitions", type=Whole(1, 100_000), metavar="N",
+              help="How many partitions the topic has [as the cluster's metadata in PATH says].")  # fmt: skip
+@AT
+@JSON
+def rebuild_command(
+    path: str | None,
+    remote: Remote,
+    into: str,
+    partitions: int | None,
+    at: int | None,
+    as_json: bool,
+) -> int:
+    """Write the events of __remote_log_metadata again, from the objects in a remote tier.
+
+    For a cluster that has lost them: each segment that is whole gets the events of a copy that has ended.  PATH is a
+    log directory with the cluster's metadata, which knows the topic's id and how many partitions it has.  Put the
+    directories that are written in place of those of a stopped broker.
+
+    Exit code 0, 1 if a segment got no events, 4 if something could not be read.
+    """
+    from kafkalog.recovery.facts.topic_facts import read_topic_facts
+    from kafkalog.recovery.restoring.events import rebuild_remote_metadata
+
+    tier = remote.tier()
+    if tier is None:
+        raise UsageError("the objects are what the events are made of: give the remote tier with --remote")
+    facts = read_topic_facts([] if path is None else [path])
+    known = sum(topic == REMOTE_LOG_METADATA_TOPIC for topic, _ in facts.replicas)
+    count = partitions or known
+    if not count:
+        raise UsageError("nothing here says how many partitions __remote_log_metadata has: give --partitions")
+    if known and count != known:
+        raise UsageError(f"--partitions is {count}, and by {facts.source} the topic has {known}")
+    topic_id = facts.topic_ids.get(REMOTE_LOG_METADATA_TOPIC)
+    broker = -1 if facts.node_id is None else facts.node_id
+    done = rebuild_remote_metadata(tier, into, partitions=count, topic_id=topic_id, broker_id=broker, at=at)
+    if as_json:
+        print_json({"kind": "rebuilt", **done.as_dict()})
+    else:
+        what = f"{counted(done.segments, 'segment')} in {counted(count, 'partition')} of {REMOTE_LOG_METADATA_TOPIC}"
+        click.echo(escape_controls(f"written to {done.path}: the events of {what}"))
+        if topic_id is None:
+            click.echo("its topic id is new, because no PATH told that of the cluster: a broker does not know it")
+    report_findings(done.findings)
+    return outcome_of_findings(done.findings)
+
+
+@click.command(name="remote", cls=_WithRebuild)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", type=click.Path(path_type=str, readable=False))
+@remote_options
+@click.option("--all", "everything", is_flag=True, help="List segments too whose deletion has ended.")
+@AT
+@SERVER_PROPERTIES
+@JSON
+def command(
+    paths: tuple[str, ...],
+    remote: Remote,
+    everything: bool,
+    at: int | None,
+    server_properties: str | None,
+    as_json: bool,
+) -> int:
+    """Show the remote segments of tiered logs: what the events say, what is there, what is local too, what is wrong.
+
+    PATH are log directories, of one broker or of several; __remote_log_metadata in them says which segments were
+    copied.  With --remote the objects are listed and compared with that; with --remote alone the listing has to do.
+    No log is read, local or remote: `verify --remote` does that.  `kafkalog remote rebuild-metadata --help` is about
+    events that are lost.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read.
+    """
+    if server_properties is not None:
+        if paths:
+            raise UsageError("--server-properties replaces PATH here: give one of them")
+        paths = log_directories(server_properties, settings_in(server_properties))
+    if not paths and remote.uri is None:
+        raise UsageError("give a log directory (PATH), a remote tier (--remote), or both")
+    view = inspect_remote(*paths, remote=remote.tier(), at=at)
+    rows = [row for row in view.rows if everything or as_json or not _is_gone(row)]
+    if as_json:
+        for row in rows:
+            print_json(row.as_dict())
+        print_json({
+            "kind": "summary",
+            "events": list(view.sources),
+            "remote": view.place,
+            "partitions": len(view.partitions),
+            "segments": len(view.rows),
+            "others": view.others,
+            "findings": [each.as_dict() for each in view.findings],
+        })  # fmt: skip
+    else:
+        _print(view, rows)
+    report_findings(view.findings)
+    return outcome_of_findings(view.findings)
+
+
+def _is_gone(row: RemoteRow) -> bool:
+    """Whether it was deleted, and nothing is there."""
+    deleted = RemoteSegmentState.DELETE_SEGMENT_FINISHED
+    return row.segment is not None and row.segment.state is deleted and not row.is_listed
+
+
+def _state(row: RemoteRow) -> str:
+    return "unknown" if row.segment is None else row.segment.state.name.lower().removeprefix("copy_segment_")
+
+
+_WORDS = {True: "yes", False: "no", None: ""}
+
+
+def _print(view: RemoteView, rows: list[RemoteRow]) -> None:
+    print_table(
+        _title(view),
+        [
+            "topic",
+            "partition",
+            "base",
+            "end",
+            Column("epochs", drop=4),
+            Column("bytes", Kind.BYTES, drop=1),
+            Column("state", wraps=True),
+            Column("present", if_any=True),
+            "local",
+            Column("belongs", drop=2),
+            Column("segment id", drop=3),
+        ],
+        [
+            [
+                row.topic,
+                row.partition,
+                row.base_offset,
+                None if row.segment is None else row.segment.end_offset,
+                "" if row.segment is None else " ".join(str(each.epoch) for each in row.segment.leader_epochs),
+                row.as_dict()["bytes"],
+                _state(row),
+                _WORDS[row.is_listed],
+                _WORDS[row.is_local],
+                _WORDS[row.belongs],
+                row.id,
+            ]
+            for row in rows
+        ],
+    )
+    for each in view.partitions:
+        click.echo(escape_controls(_sentence(each)))
+    if view.others:
+        shown = ", ".join(view.others[:3]) + (f" and {len(view.others) - 3} more" if len(view.others) > 3 else "")
+        click.echo(escape_controls(f"not of this layout: {shown}"))
+
+
+def _title(view: RemoteView) -> str:
+    events = f"events of {counted(len(view.sources), 'metadata log')}" if view.sources else "no events"
+    listing = "not listed" if view.place is None else f"listed in {view.place}"
+    return escape_controls(f"remote segments ({events}; {listing})")
+
+
+def _sentence(found: RemotePartition) -> str:
+    """Where the two tiers begin and end."""
+    size = sum(row.as_dict()["bytes"] or 0 for row in found.rows if not _is_gone(row))
+    copied = "nothing is remote" if found.copied_to is None else (
+        f"offsets {found.stretches[0].first} to {found.copied_to - 1} are remote, {size_text(size)}"
+    )  # fmt: skip
+    if not found.has_events:
+        copied = f"{counted(len(found.rows), 'segment')} listed, {size_text(size)}, of which no event here tells"
+    local = "" if not found.local else "; local from " + ", ".join(
+        str(each.begins) for each in found.local.values()
+    )  # fmt: skip
+    start = "" if found.log_start is None else f"; the log starts at {found.log_start}"
+    return f"{found.topic}-{found.partition}: {copied}{local}{start}"

@@ -1,0 +1,103 @@
+"""`kafkalog report`: everything that is known of log directories, on one page to share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import click
+
+from kafkalog.cli.looking.report_place import STANDARD_OUTPUT, check_place, place
+from kafkalog.cli.options.common import CONFIG, JOBS
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.times import AT
+from kafkalog.cli.progress import ByteProgress, RecoveryProgress
+from kafkalog.cli.settings import command_words, parse_settings
+from kafkalog.inspect.asked import Asked, Watch
+from kafkalog.log.directories.selection import Selection
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.facts.workers import ProgressState
+from kafkalog.reporting.making import make_report
+from kafkalog.words.escapes import escape_controls
+
+__all__ = ["command"]
+
+
+class _Bars(Watch):
+    """Shows a bar for each part of the work."""
+
+    def reading(self, what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+        @contextmanager
+        def shown() -> Iterator[Callable[[int], None]]:
+            with ByteProgress(what, total) as progress:
+                yield progress.advance
+
+        return shown()
+
+    def planning(self) -> AbstractContextManager[Callable[[ProgressState], None]]:
+        @contextmanager
+        def shown() -> Iterator[Callable[[ProgressState], None]]:
+            with RecoveryProgress("planning") as progress:
+                yield progress.update
+
+        return shown()
+
+
+@click.command(name="report")
+@PATHS
+@click.option("-o", "--output", metavar="FILE", required=True, help="Where to write the report; - prints it.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["html", "md"]),
+    help="An HTML page, or Markdown for a chat or ticket [md if FILE ends in .md, else html].",
+)
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
+@selection_options
+@CONFIG
+@SERVER_PROPERTIES
+@AT
+@JOBS
+@click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
+@click.option("--no-bytes", is_flag=True, help="Leave out the bytes around damage, which may show parts of records.")
+def command(
+    paths: tuple[str, ...],
+    output: str,
+    kind: str | None,
+    overwrite: bool,
+    chosen: Selection,
+    config: tuple[str, ...],
+    server_properties: str | None,
+    at: int | None,
+    jobs: int,
+    shallow: bool,
+    no_bytes: bool,
+) -> int:
+    """Write one page about log directories, to share or to attach to an incident; changes nothing in them.
+
+    Damage comes first: each finding with its place, the bytes there and what to do. Then the ways to recover, with the
+    commands to run; a map of every segment; copies on several brokers side by side; what was appended when; the
+    inventory; earlier recoveries. The page is a single file of at most a few MB that loads nothing else.
+
+    Exit code 0 if nothing was found, 1 if something was, 4 if something could not be read.
+    """
+    check_place(output, paths, overwrite=overwrite)
+    settings = LogSettings.from_server_properties(settings_in(server_properties))
+    given = {"at": at, "server_properties": server_properties, "config": config, "chosen": chosen}
+    asked = Asked(
+        chosen=chosen,
+        config={**settings, **parse_settings(config)},
+        at=at,
+        deep=not shallow,
+        with_bytes=not no_bytes,
+        jobs=jobs,
+        words=tuple(command_words(given)),
+    )
+    made = make_report(paths, asked, _Bars())
+    is_text = kind == "md" or (kind is None and output.endswith(".md"))
+    place(output, made.markdown() if is_text else made.html(), overwrite=overwrite)
+    verdict = made.verdict
+    if output != STANDARD_OUTPUT:
+        click.echo(escape_controls(f"{output}: {verdict.sentence}"))
+    return verdict.code

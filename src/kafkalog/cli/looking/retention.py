@@ -1,0 +1,110 @@
+"""`kafkalog retention`: what would be deleted now, when the rest goes, and what holds it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+import click
+
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import CONFIG, JSON
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.times import AT
+from kafkalog.cli.output import remark
+from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.tables import Column, Kind, print_table, size_text
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.names import DELETED, FileKind
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.retention import PartitionRetention, foresee_retention
+from kafkalog.log import open_all
+from kafkalog.log.directories.selection import Selection, unreadable_names
+from kafkalog.recovery.facts.brokers import facts_of_each
+from kafkalog.words.times import time_text
+
+__all__ = ["command"]
+
+
+@click.command(name="retention")
+@PATHS
+@CONFIG
+@SERVER_PROPERTIES
+@AT
+@selection_options
+@JSON
+def command(
+    paths: tuple[str, ...],
+    config: tuple[str, ...],
+    server_properties: str | None,
+    at: int | None,
+    chosen: Selection,
+    as_json: bool,
+) -> int:
+    """Show which segments a running broker would delete now, when the others go, and what holds them.
+
+    Topic settings come from the metadata log in PATH, else from --server-properties, else they are Kafka's defaults;
+    --config is tried in place of all of them, for every topic that is chosen.  Nothing is changed.
+
+    Exit code 0, 1 if a log is damaged, 4 if something could not be read.
+    """
+    inventory = open_all(*paths, tolerant=True)
+    if not inventory.log_dirs:
+        raise UsageError("retention looks at log directories, because settings belong to topics of a broker")
+    keys = [key for each in inventory.log_dirs for key in each]
+    chosen.check([*keys, *unreadable_names(inventory.all_unreadable)])
+    known = facts_of_each([each.path for each in inventory.log_dirs])
+    now = time.time_ns() // 1_000_000 if at is None else at
+    given, instead = settings_in(server_properties), parse_settings(config)
+    found = [
+        foreseen
+        for each in inventory.log_dirs
+        for facts in [known[os.path.realpath(each.path)]]
+        for foreseen in foresee_retention(each, at=now, facts=facts, given=given, instead=instead, select=chosen)
+    ]
+    if as_json:
+        print_lines(each.as_dict() for each in found)
+    else:
+        _print(found, now)
+    logs = [each for log_dir in inventory.log_dirs for each in log_dir.partitions]
+    left = [path for each in logs if chosen.takes(each.topic, each.partition) for path in each.unfinished]
+    deleted = [path for path in left if path.endswith(f"{FileKind.LOG}{DELETED}")]
+    if deleted:
+        remark(
+            f"deleted before, and removed at the next start: {counted(len(deleted), 'segment')}, the first "
+            f"{deleted[0]}; `kafkalog undelete` lists them"
+        )
+    findings = [*chosen.of_unreadable(inventory.all_unreadable), *(one for each in found for one in each.findings)]
+    return finish(findings)
+
+
+def _print(found: Sequence[PartitionRetention], now: int) -> None:
+    going = [segment for each in found for segment in each.going]
+    size = size_text(sum(each.size for each in going))
+    print_table(
+        f"at {time_text(now)}: {counted(len(going), 'segment')} would go, {size}",
+        ["topic", "partition", Column("policy", drop=5), Column("retention", Kind.SPAN, drop=4),
+         Column("bytes kept", Kind.BYTES, if_any=True, drop=3), Column("segments", drop=6), "go now",
+         Column("bytes", Kind.BYTES), Column("next goes", Kind.TIME, drop=1), Column("all gone", Kind.TIME, drop=2),
+         Column("held", wraps=True, if_any=True)],
+        [
+            [each.topic, each.partition, each.policy, None if each.retention_ms < 0 else each.retention_ms,
+             None if each.retention_bytes < 0 else each.retention_bytes, len(each.segments), len(each.going),
+             sum(segment.size for segment in each.going), each.next_at, each.last_at, _held(each)]
+            for each in found
+        ],
+    )  # fmt: skip
+
+
+def _held(each: PartitionRetention) -> str | None:
+    """What keeps segments longer than their own age would."""
+    held = [segment for segment in each.segments if segment.held_by is not None]
+    if not held:
+        return None
+    holder = next(segment for segment in each.segments if segment.base_offset == held[0].held_by)
+    wait = "without end" if holder.goes_at is None else f"until {time_text(holder.goes_at)}"
+    newest = time_text(holder.largest_timestamp)
+    by = f"by segment {holder.base_offset}, whose newest record is of {newest}"
+    return f"{counted(len(held), 'segment')} {wait}, {by}"

@@ -1,0 +1,145 @@
+"""`kafkalog verify`: every check there is, and nothing changed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from kafkalog.cli.looking.tiering_text import tiering_text
+from kafkalog.cli.options.common import JOBS, JSON
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.settings import total_bytes
+from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Severity
+from kafkalog.codec.wording import counted
+from kafkalog.log.directories.commits import unfinished_commit
+from kafkalog.log.directories.selection import Selection
+from kafkalog.recovery.checks.remote import verify_remote
+from kafkalog.recovery.checks.report import PartitionReport, VerifyReport
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.order import natural_order
+from kafkalog.words.outcome import Outcome, outcome_of_findings
+
+__all__ = ["command"]
+
+_MOST_ON_A_TERMINAL = 20
+"""With more partitions than these only those with findings are listed there."""
+_COLUMNS: list[str | Column] = [
+    "partition directory",
+    Column("segments", drop=4),
+    Column("batches", drop=3),
+    Column("records", drop=2),
+    Column("bytes", Kind.BYTES, drop=1),
+    Column("valid", Kind.BYTES, drop=5),
+    Column("after damage", wraps=True, if_any=True, alarms=True),
+    "end",
+    Column("findings", wraps=True, alarms=True),
+]
+
+
+def _hurt(partition: PartitionReport) -> list[str]:
+    return sorted({str(found.code) for found in partition.findings if found.severity != Severity.INFO})
+
+
+def _row(partition: PartitionReport, *, shallow: bool, below: str) -> list[object]:
+    return [
+        partition.path.removeprefix(below),
+        partition.segments,
+        partition.batches,
+        "" if shallow else partition.records,
+        partition.log_bytes,
+        partition.valid_bytes,
+        behind_text(partition.sound_batches_behind_damage, partition.sound_records_behind_damage),
+        partition.log_end_offset if partition.is_log_read else "unknown",
+        ", ".join(_hurt(partition)) or "ok",
+    ]
+
+
+def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -> None:
+    """A table of the partitions; of many sound ones a sum in its place."""
+    title = f"{'clean' if report.is_clean else 'not clean'}: {escape_controls(', '.join(report.paths))}"
+    found = sorted(report.partitions, key=lambda each: natural_order(each.path))
+    sums = [sum(each.segments for each in found), sum(each.batches for each in found),
+            "" if shallow else sum(each.records for each in found), sum(each.log_bytes for each in found),
+            sum(each.valid_bytes for each in found)]  # fmt: skip
+    hurt = [each for each in found if _hurt(each)]
+    places = {os.path.dirname(each.path) for each in found}
+    below = os.path.join(*places, "") if len(places) == 1 else ""
+    most = MANY if not sys.stdout.isatty() else _MOST_ON_A_TERMINAL
+    if not (len(found) > most if problems_only is None else problems_only):
+        totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
+        print_table(title, _COLUMNS, [_row(each, shallow=shallow, below=below) for each in found], totals)
+        with LineWriter() as writer:
+            for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in found]):
+                writer.write(line)
+        return
+    segments, batches, records, size, _ = sums
+    of_records = "" if shallow else f", {records} records"
+    with LineWriter() as writer:
+        writer.write(title)
+        writer.write(f"{counted(len(found), 'partition')}: {segments} segments, {batches} batches{of_records}, "
+                     f"{size_text(int(str(size)))}")  # fmt: skip
+        writer.write(f"{counted(len(hurt), 'partition')} with findings; --all lists each partition")
+    hurt.sort(key=lambda each: each.valid_bytes - each.log_bytes)  # the most that is not sound first
+    if hurt:
+        print_table("with findings", _COLUMNS, [_row(each, shallow=shallow, below=below) for each in hurt])
+
+
+@click.command(name="verify")
+@PATHS
+@selection_options
+@click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
+@click.option("--problems-only/--all", default=None,
+              help="List the partitions with findings, the most damaged first, or every one [problems only above "
+              f"{_MOST_ON_A_TERMINAL} on a terminal, else above {MANY}].")  # fmt: skip
+@remote_options
+@JOBS
+@paths_in_properties
+@JSON
+def command(
+    paths: tuple[str, ...],
+    remote: Remote,
+    chosen: Selection,
+    shallow: bool,
+    problems_only: bool | None,
+    jobs: int,
+    as_json: bool,
+) -> int:
+    """Check logs, records, indexes, snapshots, epochs and checkpoints; change nothing.
+
+    If only some partitions are chosen, it does not check a log directory as a whole: whether a broker would start on
+    it, and which partitions are missing.  With --remote the remote segments of tiered logs are checked too, those that
+    the events in PATH name, or all that are listed.
+
+    Exit code 0 if all is well, 1 if something was found, 4 if something could not be read; the rest is still checked.
+    """
+    if as_json and problems_only is not None:
+        flag = "--problems-only" if problems_only else "--all"
+        raise UsageError(f"{flag} is for the table; --json lists everything")
+    tier = remote.tier()
+    report = VerifyReport((), [])
+    if paths:
+        with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
+            report = verify(*paths, deep=not shallow, select=chosen, jobs=jobs, on_read=progress.advance)
+    if tier is not None:
+        roots = [each.path for each in report.directories if each.broker is not None or os.path.isdir(each.path)]
+        other = verify_remote(tier, roots, deep=not shallow, select=chosen, jobs=jobs)
+        report = VerifyReport((*report.paths, tier.place), [*report.directories, other])
+    if as_json:
+        for directory in report.as_dicts():
+            print_json(directory)
+    else:
+        _print(report, shallow=shallow, problems_only=problems_only)
+    report_findings(report.findings)
+    commits = [said for each in report.directories if (said := unfinished_commit(each.path)) is not None]
+    for said in commits:
+        click.echo(escape_controls(f"kafkalog: {said}"), err=True)
+    return max(outcome_of_findings(report.findings), Outcome.FINDINGS if commits else Outcome.CLEAN)

@@ -1,0 +1,118 @@
+"""`kafkalog export`: records into tables of Parquet, Iceberg or Delta, each once, however often it is run."""
+
+from __future__ import annotations
+
+import click
+
+from kafkalog.cli.options.common import JOBS, JSON, REPLICA
+from kafkalog.cli.options.numbers import Whole
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.times import AT, time_range_options
+from kafkalog.cli.output import print_json, remark, report_findings
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.arguments import needed
+from kafkalog.log import ISOLATION_LEVELS, open_all
+from kafkalog.log.directories.selection import Selection
+from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.words.outcome import outcome_of_findings
+
+__all__ = ["command"]
+
+_OFFSET = Whole(0, (1 << 63) - 1)
+
+
+@click.command(name="export")
+@PATHS
+@click.option("--format", "kind", type=click.Choice(["parquet", "iceberg", "delta"]), required=True,
+              help="What the tables are.")  # fmt: skip
+@click.option("--to", "target", required=True, metavar="DIR", help="Directory of the tables, one for each topic.")
+@selection_options
+@click.option("--start-offset", metavar="N", type=_OFFSET,
+              help="From this offset on, in partitions of which the table has nothing yet.")  # fmt: skip
+@click.option("--end-offset", metavar="N", type=_OFFSET, help="Up to, not including, this offset.")
+@time_range_options
+@click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=READ_COMMITTED, show_default=True,
+              help="read_committed leaves out aborted transactions, and ends at an open one.")  # fmt: skip
+@click.option("--values", type=click.Choice(["auto", "bytes"]), default="auto", show_default=True,
+              help="Keys and values: as what they say by their schemas, or as bytes.")  # fmt: skip
+@click.option("--schemas", metavar="PATH", multiple=True,
+              help="Where the schemas are, as for `kafkalog schemas` [_schemas in PATH or beside it].")  # fmt: skip
+@click.option("--key-schema", metavar="SUBJECT", help="Subject of the schema that gives keys their type.")
+@click.option("--values-schema", metavar="SUBJECT", help="Subject of the schema that gives values their type.")
+@click.option("--mask", "masks", metavar="FIELD", multiple=True,
+              help="Hide fields of this name in keys and values, and what cannot be decoded; may be repeated."
+              )  # fmt: skip
+@click.option("--no-dates", is_flag=True, help="Do not divide tables by day.")
+@click.option("--accept-loss", is_flag=True,
+              help="Go on even if the log has lost records that the table does not have yet.")  # fmt: skip
+@JOBS
+@AT
+@JSON
+@REPLICA
+@paths_in_properties
+def command(
+    paths: tuple[str, ...],
+    kind: str,
+    target: str,
+    chosen: Selection,
+    start_offset: int | None,
+    end_offset: int | None,
+    start_time: int | None,
+    end_time: int | None,
+    isolation_level: str,
+    values: str,
+    schemas: tuple[str, ...],
+    key_schema: str | None,
+    values_schema: str | None,
+    masks: tuple[str, ...],
+    no_dates: bool,
+    accept_loss: bool,
+    jobs: int,
+    at: int | None,
+    as_json: bool,
+    replica: str | None,
+) -> int:
+    """Add records to tables below DIR, one for each topic, divided by partition and day.
+
+    The tables keep how far they are: the same command again, also after it was killed, adds what came since, each
+    record once.  Starts count for partitions of which a table has nothing yet; after that, it goes on where the table
+    ends.  Kafka's own topics are left out unless they are named.
+
+    Exit code 0 when all is well, 1 if something was found, 3 if a table and a log do not go together.
+    """
+    from kafkalog.values.sources import read_schemas
+
+    with needed("export", "fast"):
+        from kafkalog.tables.exporting import export
+
+    size = sum(each.size for each in open_all(*paths).partitions if chosen.takes(each.topic, each.partition))
+    with ByteProgress("exporting", size) as progress:
+        result = export(
+            *paths, to=target, format=kind, select=chosen, start_offset=start_offset, end_offset=end_offset,
+            start_timestamp=start_time, end_timestamp=end_time, isolation_level=isolation_level, values=values,
+            schemas=read_schemas(*schemas) if schemas else None, key_schema=key_schema, values_schema=values_schema,
+            masks=masks, by_day=not no_dates, replica=replica, accept_loss=accept_loss, jobs=jobs,
+            on_bytes=progress.advance,
+        )  # fmt: skip
+    if as_json:
+        for each in result.partitions:
+            print_json(each.as_dict())
+    else:
+        columns: list[str | Column] = [
+            "topic", "partition", "records", Column("from offset", if_any=True), "next offset", Column("files", drop=2),
+            Column("bytes", Kind.BYTES, drop=1),
+        ]  # fmt: skip
+        rows = [
+            [each.topic, each.partition, each.records, each.first_offset, each.next_offset, each.files, each.bytes]
+            for each in result.partitions
+        ]
+        sums = [sum(row[place] or 0 for row in rows) for place in (2, 5, 6)]  # type: ignore[misc]
+        totals = ["total", "", sums[0], "", "", *sums[1:]]
+        print_table(f"added to {target}", columns, rows, totals)
+    for each in result.partitions:
+        if each.open_transaction is not None:
+            remark(f"{each.topic}-{each.partition}: {each.open_transaction}")
+    report_findings(result.findings)
+    return outcome_of_findings(result.findings)

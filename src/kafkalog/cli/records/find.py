@@ -1,0 +1,232 @@
+"""`kafkalog find`: offsets for times, and the batch of an offset, from the log and compared with its indexes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.numbers import OFFSET
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.options.selection import selected, selection_options
+from kafkalog.cli.options.times import Timestamp
+from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.insides import Insides
+from kafkalog.log import ISOLATION_LEVELS, Partition, open_all
+from kafkalog.log.directories.locate import index_findings_of_offset, index_findings_of_time, locate, newest
+from kafkalog.log.directories.selection import Selection
+from kafkalog.log.disk.files import unreadable
+from kafkalog.log.reading.consumer_view import READ_COMMITTED
+from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.words.times import time_text
+
+__all__ = ["command"]
+
+Line = dict[str, Any]
+_SPECIAL = {-1: "latest", -2: "earliest", -3: "max-timestamp"}
+"""The times of `ListOffsetsRequest` that are none."""
+_TIERED = {-4: "earliest-local", -5: "latest-tiered"}
+"""The others, of topics with remote storage."""
+
+if TYPE_CHECKING:
+    _WhenType = click.ParamType[int | str]
+else:
+    _WhenType = click.ParamType  # not generic before click 8.4
+
+
+class _When(_WhenType):
+    """A time, or one of the words, which are numbers too, as in `ListOffsetsRequest`."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """Milliseconds, or the word."""
+        text = str(value).strip()
+        if text in _SPECIAL.values():
+            return text
+        word = next((word for number, word in _TIERED.items() if text in (str(number), word)), None)
+        if word is not None:
+            return word
+        time: int = Timestamp().convert(text, param, ctx)
+        return _SPECIAL.get(time, time)
+
+
+class _Search:
+    """Looks into one partition after the other."""
+
+    def __init__(self, isolation_level: str) -> None:
+        self._committed = isolation_level == READ_COMMITTED
+        self.findings: list[Finding] = []
+
+    def time(self, partition: Partition, when: int | str) -> Line:
+        """The answer of `ListOffsets`; offset and timestamp are null where there is none."""
+        found: OffsetAndTimestamp | None = None
+        offset: int | None = None
+        if when == "earliest":
+            offset = partition.log_start_offset
+        elif when == "latest":
+            offset = partition.last_stable_offset() if self._committed else partition.log_end_offset()
+        elif when in _TIERED.values():
+            offset = _of_tiers(str(when), partition)
+        elif when == "max-timestamp":
+            found, findings = newest(partition)
+            self.findings += findings
+        else:
+            found = partition.offset_for_timestamp(int(when), findings=self.findings)
+            self.findings += index_findings_of_time(partition, int(when))
+        return {
+            "kind": "time",
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "time": when,
+            "offset": offset if found is None else found.offset,
+            "timestamp": None if found is None else found.timestamp,
+            "leader_epoch": None if found is None or found.leader_epoch < 0 else found.leader_epoch,
+        }
+
+    def offset(self, partition: Partition, offset: int) -> Line:
+        """Where a fetch from an offset begins; null beyond the end."""
+        self.findings += index_findings_of_offset(partition, offset)
+        found, findings = locate(partition, offset)
+        self.findings += findings
+        line: Line = {
+            "kind": "offset", "topic": partition.topic, "partition": partition.partition, "offset": offset,
+            "is_there": False, "segment": None, "segment_base_offset": None, "position": None, "size": None,
+            "base_offset": None, "last_offset": None, "leader_epoch": None, "is_control": None, "timestamp": None,
+            "is_below_log_start": offset < partition.log_start_offset,
+            "insides": None,
+            "is_behind_damage": found is None and any(each.severity is Severity.ERROR for each in findings),
+        }  # fmt: skip
+        if found is not None:
+            line |= {
+                "is_there": found.is_there, "segment": found.segment, "segment_base_offset": found.segment_base_offset,
+                "position": found.position, "size": found.size, "base_offset": found.base_offset,
+                "last_offset": found.last_offset, "is_control": found.is_control, "timestamp": found.record_timestamp,
+                "leader_epoch": found.leader_epoch if found.leader_epoch >= 0 else None, "insides": str(found.insides),
+            }  # fmt: skip
+        return line
+
+
+def _of_tiers(word: str, partition: Partition) -> int | None:
+    from kafkalog.tiers.reading import tier_bounds
+
+    found = tier_bounds(partition)
+    if word == "earliest-local":
+        return partition.log_start_offset if found is None else found.local_log_start
+    return None if found is None or found.highest_remote_offset < 0 else found.highest_remote_offset
+
+
+def _lines(
+    search: _Search, partitions: list[Partition], times: tuple[int | str, ...], offsets: tuple[int, ...]
+) -> Iterator[Line]:
+    for partition in partitions:
+        try:
+            for when in times:
+                yield search.time(partition, when)
+            for offset in offsets:
+                yield search.offset(partition, offset)
+        except StorageError as error:
+            search.findings.append(unreadable(error, partition.path))
+
+
+def _state(line: Line) -> str:
+    if line["is_behind_damage"]:
+        return "not reached: damage comes before"
+    if line["segment"] is None:
+        return "beyond the end"
+    if line["is_below_log_start"]:
+        return "below the log start"
+    if line["insides"] == Insides.UNREADABLE:
+        return "its batch cannot be read"
+    if not line["is_there"]:
+        return "no such record: the batch that comes next"
+    return "control record" if line["is_control"] else ""
+
+
+def _print(lines: list[Line]) -> None:
+    times = [line for line in lines if line["kind"] == "time"]
+    if times:
+        print_table(
+            "offsets of times",
+            ["topic", "partition", "time", "offset", Column("timestamp", drop=2), Column("leader epoch", drop=1)],
+            [
+                [line["topic"], line["partition"],
+                 line["time"] if isinstance(line["time"], str) else time_text(line["time"]),
+                 "none" if line["offset"] is None else line["offset"], time_text(line["timestamp"]),
+                 line["leader_epoch"]]
+                for line in times
+            ],
+        )  # fmt: skip
+    offsets = [line for line in lines if line["kind"] == "offset"]
+    if offsets:
+        print_table(
+            "where offsets are",
+            ["topic", "partition", "offset", "segment", "position", Column("size", Kind.BYTES, drop=3),
+             Column("first", drop=2), Column("last", drop=1), Column("leader epoch", drop=4),
+             Column("timestamp", drop=5), Column("remark", wraps=True, if_any=True)],
+            [
+                [line["topic"], line["partition"], line["offset"], os.path.basename(line["segment"] or ""),
+                 line["position"], line["size"], line["base_offset"], line["last_offset"], line["leader_epoch"],
+                 time_text(line["timestamp"]), _state(line)]
+                for line in offsets
+            ],
+        )  # fmt: skip
+
+
+@click.command(name="find")
+@PATHS
+@click.option("--time", "times", type=_When(), multiple=True, metavar="TIME",
+              help="Find the first offset at or after this time: ms since 1970, ISO 8601, or earliest, latest, "
+              "max-timestamp, and with --remote earliest-local or latest-tiered.  May be repeated.")  # fmt: skip
+@click.option("--offset", "offsets", type=OFFSET, multiple=True, metavar="N",
+              help="Find where this offset is: segment, position, batch.  May be repeated.")  # fmt: skip
+@selection_options
+@click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0], show_default=True,
+              help="With read_committed, latest is the last stable offset.")  # fmt: skip
+@remote_options
+@JSON
+@REPLICA
+@paths_in_properties
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    paths: tuple[str, ...],
+    remote: Remote,
+    times: tuple[int | str, ...],
+    offsets: tuple[int, ...],
+    chosen: Selection,
+    isolation_level: str,
+    as_json: bool,
+    replica: str | None,
+) -> int:
+    """Find the offset of a time, as a broker's ListOffsets does, or the place of an offset.
+
+    The answers come from the log.  The indexes that a broker would use are compared with it; errors in them are
+    reported on standard error, and the exit code is then 1.
+    """
+    if not times and not offsets:
+        raise UsageError("nothing to find: give --time or --offset")
+    if isolation_level == READ_COMMITTED and "latest" not in times:
+        raise UsageError("--isolation-level has an effect only with --time latest")
+    of_tiers = next((word for word in times if word in _TIERED.values()), None)
+    if of_tiers is not None and remote.uri is None:
+        raise UsageError(f"--time {of_tiers} is about remote storage: name it with --remote")
+    inventory = open_all(*remote.beside(paths), tolerant=True)
+    partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
+    search = _Search(isolation_level)
+    search.findings += chosen.of_unreadable(inventory.all_unreadable)
+    search.findings += [each for one in partitions for each in one.findings if each.code is FindingCode.UNREADABLE]
+    lines = _lines(search, partitions, times, offsets)
+    if as_json:
+        print_lines(lines)
+    else:
+        _print(list(lines))
+    return finish(search.findings)

@@ -1,0 +1,358 @@
+"""`kafkalog replay`: the records of log directories into a live cluster, each exactly once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkalog.cli.confirm import confirm
+from kafkalog.cli.interrupt import held_back
+from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES, processors
+from kafkalog.cli.options.numbers import Whole
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.times import AT, time_range_options
+from kafkalog.cli.output import LineWriter, print_json, remark, report_findings
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.directories.selection import Selection
+from kafkalog.log.disk.files import read_small
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome, outcome_of_findings
+
+if TYPE_CHECKING:
+    from kafkalog.cluster.transactions.undecided import Waiting
+    from kafkalog.replay.planning import PlannedTopic, ReplayPlan
+    from kafkalog.replay.run import ReplayResult
+
+__all__ = ["command"]
+
+_SETTINGS_BYTES = 1 << 20
+_INTERRUPTED = "interrupted; what is committed stays in the target, and the same command goes on from there"
+
+
+@click.command(name="replay")
+@PATHS
+@click.option("--bootstrap-server", metavar="HOST:PORT", required=True, help="A broker of the live cluster.")
+@click.option("--map", "map_path", metavar="FILE",
+              help="The new Parquet file with every record's old and new offset [replay-ID.parquet].")  # fmt: skip
+@selection_options
+@click.option(
+    "--start-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="From this offset of each partition on."
+)
+@click.option("--end-offset", metavar="N", type=Whole(0, (1 << 63) - 1), help="Up to, not including, this offset.")
+@time_range_options
+@click.option("--rename", "renamed", metavar="OLD=NEW", multiple=True,
+              help="Another name for a topic in the target; may be repeated.")  # fmt: skip
+@click.option("--prefix", metavar="TEXT", default="", help="What the names of all other topics begin with there.")
+@click.option("--id", "identity", metavar="ID",
+              help="Tells this replay from others in the target [derived from the paths].")  # fmt: skip
+@click.option("--replication-factor", metavar="N", type=Whole(1, 32_767),
+              help="Replicas of the topics that are made [the cluster's default].")  # fmt: skip
+@click.option("--append", is_flag=True,
+              help="Write behind the records of others in topics that are there.")  # fmt: skip
+@click.option("--keep-retention", is_flag=True,
+              help="Make topics with their old retention and compaction [nothing expires].")  # fmt: skip
+@click.option("--accept-loss", is_flag=True,
+              help="Proceed even if retention would remove records at once, or damage hides some.")  # fmt: skip
+@click.option("--open-transactions", type=click.Choice(["keep", "abort"]), default="keep", show_default=True,
+              help="What becomes of transactions that nobody has decided: keep them, and leave behind what waits for "
+              "them, or abort them.")  # fmt: skip
+@click.option("--without-groups", is_flag=True, help="Leave out the committed offsets of consumer groups.")
+@click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="lz4",
+              show_default=True, help="How the records are compressed on their way.")  # fmt: skip
+@click.option("--rate", metavar="BYTES", type=Whole(1, 1 << 40), help="At most so many bytes of records in a second.")
+@click.option("--client-config", metavar="FILE",
+              help="librdkafka's own settings for the connection, as NAME=VALUE lines: SASL, TLS.")  # fmt: skip
+@CONFIG
+@AT
+@YES
+@JSON
+@REPLICA
+@paths_in_properties
+def command(
+    paths: tuple[str, ...],
+    bootstrap_server: str,
+    map_path: str | None,
+    chosen: Selection,
+    start_offset: int | None,
+    end_offset: int | None,
+    start_time: int | None,
+    end_time: int | None,
+    renamed: tuple[str, ...],
+    prefix: str,
+    identity: str | None,
+    replication_factor: int | None,
+    append: bool,
+    keep_retention: bool,
+    accept_loss: bool,
+    open_transactions: str,
+    without_groups: bool,
+    compression: str,
+    rate: int | None,
+    client_config: str | None,
+    config: tuple[str, ...],
+    at: int | None,
+    yes: bool,
+    as_json: bool,
+    replica: str | None,
+) -> int:
+    """Write the records of log directories into a live cluster, each exactly once.
+
+    Partitions, offsets' order, timestamps, keys and headers are kept; of transactions only what was committed is
+    written.  Topics are made with their old settings as far as the directories know them, but so that nothing expires:
+    what a topic's old retention would have removed is told.  Whoever is killed goes on where it was when the same
+    command is given again.  Prints its plan first; acts with --yes, or asks.
+
+    A transaction without a marker is decided by `__transaction_state`, if that is among the paths.  What waits behind
+    one that stays undecided is left behind and counted; --open-transactions abort does what its coordinator would do
+    after the timeout.
+
+    Exit code 1 if something was left behind, whatever was written; else 0 if nothing was left to do, 2 if something
+    was written, 3 if it refused.
+    """
+    from kafkalog.replay.planning import ReplayOptions, plan_replay
+    from kafkalog.replay.run import check_target, replay
+
+    options = ReplayOptions(
+        replica=replica,
+        select=chosen,
+        renamed=_pairs(renamed, "--rename"),
+        prefix=prefix,
+        identity=identity,
+        replication=-1 if replication_factor is None else replication_factor,
+        keep_settings=keep_retention,
+        accept_loss=accept_loss,
+        with_groups=not without_groups,
+        configs=_pairs(config, "--config"),
+        client={} if client_config is None else _client(client_config),
+        compression=compression,
+        bytes_per_second=rate,
+        now=at,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        start_time=start_time,
+        end_time=end_time,
+        abort_open=open_transactions == "abort",
+        append=append,
+    )
+    plan = plan_replay(paths, options, jobs=processors())
+    report_findings((*plan.findings, *plan.damaged))
+    if plan.problem is not None:
+        remark(plan.problem)
+    _print_plan(plan, bootstrap_server, as_json=as_json)
+    plan.refuse(options)
+    if not yes:
+
+        def look() -> None:
+            for name in check_target(plan, bootstrap_server, options):
+                remark(f"{name} is there already, and keeps its settings")
+
+        confirm(f"Write this to {escape_controls(bootstrap_server)}?", look=look)
+    map_path = map_path or f"replay-{plan.identity}.parquet"
+    with held_back(_INTERRUPTED) as check, ByteProgress("replaying", plan.size) as progress:
+        result = replay(plan, bootstrap_server, map_path, options, on_bytes=progress.advance, check=check)
+    report_findings(result.findings)
+    _print_result(result, plan.waiting, as_json=as_json)
+    if plan.waiting:
+        return Outcome.FINDINGS
+    if result.changed:
+        return Outcome.CHANGED
+    return outcome_of_findings((*plan.findings, *result.findings))
+
+
+def _pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    pairs = [each.partition("=") for each in given]
+    for name, equals, value in pairs:
+        if not (name and equals and (value or option == "--config")):
+            form = "NAME=VALUE" if option == "--config" else "OLD=NEW"
+            raise UsageError(f"{option} takes {form}, not {name + equals + value!r}")
+    return {name: value for name, _, value in pairs}
+
+
+def _client(path: str) -> dict[str, str]:
+    try:
+        text = read_small(path, _SETTINGS_BYTES).decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not a text file") from None
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+
+
+def _print_plan(plan: ReplayPlan, bootstrap: str, *, as_json: bool) -> None:
+    if as_json:
+        for topic in plan.topics:
+            print_json(_topic_object(topic))
+        print_json({"kind": "progress", "target_topic": plan.progress_topic})
+        for each in plan.waiting:
+            print_json(_waiting_object(each))
+        return
+    rows = [
+        [topic.name, topic.target if topic.target != topic.name else None, len(topic.partitions), topic.partition_count,
+         sum(each.size for each in topic.partitions.values()), topic.settings.expired or None,
+         "yes" if topic.settings.is_compacted else None]
+        for topic in plan.topics
+    ]  # fmt: skip
+    print_table(
+        f"to be written to {bootstrap}",
+        [
+            "topic",
+            Column("there", if_any=True),
+            "partitions",
+            "of",
+            Column("bytes of the logs", Kind.BYTES),
+            Column("would expire", if_any=True),
+            Column("compacted", if_any=True),
+        ],
+        rows,
+    )
+    with LineWriter() as writer:
+        topics: dict[str, list[str]] = {}
+        for topic in plan.topics:
+            for remark in _remarks(topic):
+                topics.setdefault(remark, []).append(topic.name)
+        for remark, names in topics.items():
+            about = "all topics" if len(names) == len(plan.topics) > 1 else ", ".join(names)
+            writer.write(escape_controls(f"{about}: {remark}"))
+        writer.write(escape_controls(
+            f"how far this has come is kept in the target, in the compacted topic {plan.progress_topic}"
+        ))  # fmt: skip
+    _print_waiting(plan.waiting)
+
+
+def _print_waiting(waiting: Sequence[Waiting]) -> None:
+    if not waiting:
+        return
+    rows = [
+        [f"{each.topic}-{each.partition}", each.first_offset, each.records, one.producer_id, one.transactional_id,
+         one.state, one.records]
+        for each in waiting
+        for one in each.producers
+    ]  # fmt: skip
+    print_table(
+        "left behind, because transactions are open",
+        [
+            "partition",
+            "from offset",
+            "records of others",
+            "open: producer",
+            Column("transactional id", if_any=True),
+            Column("state", if_any=True),
+            "its records",
+        ],
+        rows,
+    )
+    with LineWriter() as writer:
+        writer.write(
+            f"{sum(each.records for each in waiting)} record(s) of other producers wait behind open transactions and "
+            "are left behind; --open-transactions abort writes them, without the records of those transactions"
+        )
+
+
+def _waiting_object(waiting: Waiting) -> dict[str, object]:
+    return {
+        "kind": "waiting",
+        "topic": waiting.topic,
+        "partition": waiting.partition,
+        "from_offset": waiting.first_offset,
+        "records": waiting.records,
+        "transactions": [
+            {"producer_id": each.producer_id, "transactional_id": each.transactional_id, "state": each.state,
+             "first_offset": each.first_offset, "records": each.records}
+            for each in waiting.producers
+        ],
+    }  # fmt: skip
+
+
+def _remarks(topic: PlannedTopic) -> list[str]:
+    settings = topic.settings
+    lines = []
+    if topic.missing:
+        numbers = ", ".join(map(str, topic.missing))
+        lines.append(f"no log here for partition(s) {numbers}; they are made and stay empty")
+    if settings.expired:
+        whose = "Kafka's default" if "retention.ms" in settings.assumed else "the old"
+        lines.append(f"{whose} retention would delete {settings.expired} offset(s) at once")
+    if settings.is_compacted:
+        lines.append("the old settings would compact it at once")
+    if settings.put_back:
+        old = ", ".join(
+            f"{name}={value}{' (the default: no value of its own is known)' * (name in settings.assumed)}"
+            for name, value in settings.put_back.items()
+        )
+        lines.append(f"if it is made, it is so that nothing expires; to put back later: {old}")
+    if settings.left_out:
+        lines.append(f"not taken over: {', '.join(settings.left_out)}")
+    return lines
+
+
+def _topic_object(topic: PlannedTopic) -> dict[str, object]:
+    settings = topic.settings
+    return {
+        "kind": "topic",
+        "topic": topic.name,
+        "target_topic": topic.target,
+        "partitions": sorted(topic.partitions),
+        "partition_count": topic.partition_count,
+        "bytes": sum(each.size for each in topic.partitions.values()),
+        "would_expire": settings.expired,
+        "would_be_compacted": settings.is_compacted,
+        "settings": dict(settings.written),
+        "old_settings": dict(settings.put_back),
+        "left_out": dict(settings.left_out),
+    }
+
+
+def _print_result(result: ReplayResult, waiting: Sequence[Waiting], *, as_json: bool) -> None:
+    if as_json:
+        for (topic, partition), found in sorted(result.maps.items()):
+            print_json({
+                "kind": "partition", "topic": topic, "partition": partition, "records": found.records,
+                "end": found.runs[-1].target + found.runs[-1].count if found.runs else 0,
+                "without_time": result.without_time.get((topic, partition), 0),
+            })  # fmt: skip
+        for kind, some in (("offset", result.moved), ("offset_left", result.left)):
+            for each in some:
+                print_json({
+                    "kind": kind, "group": each.group, "topic": each.source_topic, "target_topic": each.topic,
+                    "partition": each.partition, "offset": each.source_offset, "target_offset": each.offset,
+                })  # fmt: skip
+        print_json({
+            "kind": "replayed", "records": result.records, "bytes": result.bytes, "topics_made": list(result.made),
+            "offsets_set": len(result.moved), "records_left_behind": sum(each.records for each in waiting),
+            "map": os.path.abspath(result.map_path),
+        })  # fmt: skip
+        return
+    with LineWriter() as writer:
+        left = sum(each.records for each in waiting)
+        if waiting:
+            writer.write(
+                f"{left} record(s) of other producers were left behind in {len(waiting)} partition(s), where "
+                "transactions are open; the same command with --open-transactions abort writes them"
+            )
+        if not result.changed:
+            writer.write("nothing else was left to do" if waiting else "nothing was left to do")
+            return
+        for (topic, partition), count in sorted(result.without_time.items()):
+            writer.write(escape_controls(
+                f"{topic}-{partition}: {count} record(s) have no time above 1970 and were given that of now"
+            ))  # fmt: skip
+        for each in result.left:
+            writer.write(escape_controls(
+                f"group {each.group} has committed for {each.topic}-{each.partition} in the target already, and was "
+                f"left there; offset {each.source_offset} would be {each.offset}"
+            ))  # fmt: skip
+        groups = len({each.group for each in result.moved})
+        writer.write(
+            f"{result.records} record(s) written, {len(result.made)} topic(s) made, {len(result.moved)} offset(s) of "
+            f"{groups} group(s) set; where each record is: {escape_controls(result.map_path)}"
+        )
+        if result.moved:
+            writer.write(
+                "Offsets of a group that nobody uses expire after offsets.retention.minutes (7 days by default) "
+                "from now on."
+            )

@@ -1,0 +1,211 @@
+"""`kafkalog serve`: a read-only broker over log directories, until it is interrupted."""
+
+from __future__ import annotations
+
+import re
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.numbers import Whole
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.times import TIME_METAVAR, Timestamp
+from kafkalog.cli.output import LineWriter, print_json, report_findings
+from kafkalog.cluster.coordinator_logs import coordinator_logs
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
+from kafkalog.codec.wording import counted
+from kafkalog.log.directories.selection import Selection
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafkalog.server.catalog import Catalog
+
+    _AddressType = click.ParamType[tuple[str, int]]
+else:
+    _AddressType = click.ParamType  # not generic before click 8.4
+
+__all__ = ["command"]
+
+_ADDRESS = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\[\]:]+)):(?P<port>\d{1,5})\Z")
+_LARGEST_PORT = 65_535
+_SWITCH_S = 0.001
+"""How long a thread that computes keeps one waiting that serves clients."""
+
+
+class _Address(_AddressType):
+    """`HOST:PORT`; an address of IPv6 is in brackets."""
+
+    name = "address"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        """Host and port."""
+        if isinstance(value, tuple):
+            return value
+        found = _ADDRESS.match(str(value).strip())
+        if found is None or int(found["port"]) > _LARGEST_PORT:
+            self.fail(f"{str(value)[:60]!r} is not HOST:PORT", param, ctx)
+        return found["six"] or found["host"], int(found["port"])
+
+
+@click.command(name="serve")
+@PATHS
+@click.option("--listen", metavar="HOST:PORT", type=_Address(), default="127.0.0.1:9092", show_default=True,
+              help="Where to listen; port 0 is any that is free.")  # fmt: skip
+@click.option("--advertise", metavar="HOST:PORT", type=_Address(),
+              help="Where clients find this server, if it is not where it listens; port 0 is the same.")  # fmt: skip
+@selection_options
+@click.option("--as-of", metavar=TIME_METAVAR, type=Timestamp(),
+              help="Serve the logs and offsets as they were at this time: ms since 1970, ISO 8601, or a span from now "
+              "such as -2h.")  # fmt: skip
+@click.option("--skip-damaged", is_flag=True,
+              help="Leave out batches whose checksum is wrong, with a line on standard error [serve them as they are, "
+              "and the client's own check refuses them].")  # fmt: skip
+@click.option("--offsets-file", metavar="FILE",
+              help="Keep the offsets that clients commit in this file [in memory].")  # fmt: skip
+@click.option("--tls-certificate", metavar="FILE", help="Serve with TLS: the certificate, and those that vouch for it.")
+@click.option("--tls-key", metavar="FILE", help="The key of the certificate [in the same file].")
+@click.option("--tls-client-ca", metavar="FILE", help="Admit only clients whose certificate one of these vouches for.")
+@click.option("--users", metavar="FILE",
+              help="Ask for SASL/PLAIN: a properties file, name=password, and name.topics=a,b-* where that is all that "
+              "somebody may read.")  # fmt: skip
+@click.option("--insecure", is_flag=True,
+              help="Let everybody read who reaches an address of this machine beyond loopback.")  # fmt: skip
+@click.option("--max-connections", metavar="N", type=Whole(1, 100_000), default=1000, show_default=True,
+              help="How many clients at a time.")  # fmt: skip
+@click.option("--max-request-bytes", metavar="N", type=Whole(1024, 1 << 30), default=8 << 20, show_default=True,
+              help="The largest request that is read.")  # fmt: skip
+@click.option("--processors", metavar="N", type=Whole(1, 64), default=2, show_default=True,
+              help="Threads that serve clients.")  # fmt: skip
+@click.option("--refresh", metavar="SECONDS", type=Whole(0, 86_400), default=1, show_default=True,
+              help="How often to look for what was written meanwhile; 0 is never.")  # fmt: skip
+@remote_options
+@JSON
+@REPLICA
+@paths_in_properties
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    paths: tuple[str, ...],
+    remote: Remote,
+    listen: tuple[str, int],
+    advertise: tuple[str, int] | None,
+    chosen: Selection,
+    as_of: int | None,
+    skip_damaged: bool,
+    offsets_file: str | None,
+    tls_certificate: str | None,
+    tls_key: str | None,
+    tls_client_ca: str | None,
+    users: str | None,
+    insecure: bool,
+    max_connections: int,
+    max_request_bytes: int,
+    processors: int,
+    refresh: int,
+    as_json: bool,
+    replica: str | None,
+) -> int:
+    """Let Kafka's own clients read log directories, as if a broker had them open.
+
+    Everything that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or SIGTERM.
+    """
+    from kafkalog.cli.records.serve_access import Certificates, check_access, check_addresses, users_of
+    from kafkalog.server.broker import Server, ServerOptions
+    from kafkalog.server.catalog import Catalog
+    from kafkalog.server.descriptors import descriptors_for
+    from kafkalog.server.groups.commits import CommitsFile
+    from kafkalog.server.limits import NetworkLimits
+    from kafkalog.server.memory import keep_little
+
+    if tls_certificate is None and (tls_key or tls_client_ca):
+        raise UsageError("--tls-key and --tls-client-ca need --tls-certificate")
+    check_addresses(listen, advertise)
+    certificates = None if tls_certificate is None else Certificates(tls_certificate, tls_key, tls_client_ca)
+    passwords, permitted = users_of(users, _complain) if users is not None else ({}, {})
+    descriptors = descriptors_for(max_connections)
+    if descriptors.connections < max_connections:
+        _complain(
+            f"at most {descriptors.connections} clients at a time, not {max_connections}: no more than "
+            f"{descriptors.limit} files may be open (ulimit -n)"
+        )
+    places = remote.beside(paths)
+    catalog = Catalog(places, replica=replica, chosen=chosen, as_of=as_of, complain=_complain,
+                      open_logs=descriptors.open_logs,
+                      on_damage=_complain if skip_damaged else None)  # fmt: skip
+    chosen.check((each.topic or "", each.partition or 0) for each in catalog.partitions)
+    short: list[Finding] = []
+    coordinator_logs(catalog.partitions, CONSUMER_OFFSETS_TOPIC, short)
+    report_findings([*catalog.findings, *short])
+    for each in catalog.held:
+        _complain(
+            f"{each} is locked, as by a broker that is running: clients see what it has written, replicated or not, "
+            "a moment later than from itself"
+        )
+    check_access(listen[0], sorted(catalog.topics), with_tls=certificates is not None,
+                 with_users=bool(passwords or tls_client_ca), insecure=insecure, complain=_complain)  # fmt: skip
+    options = ServerOptions(
+        processors=processors,
+        limits=NetworkLimits(connections=descriptors.connections, request_bytes=max_request_bytes),
+        tls=None if certificates is None else certificates.context,
+        users=passwords,
+        permitted=permitted,
+        advertised=advertise,
+        refresh_seconds=refresh,
+        commits_file=CommitsFile(offsets_file) if offsets_file is not None else None,
+    )
+    sys.setswitchinterval(_SWITCH_S)
+    keep_little()
+    with _told_to_stop() as stop, Server(catalog, listen, options, complain=_complain) as server:
+        _say_where(server.advertised, catalog, as_json=as_json)
+        while not stop.wait(1):
+            if certificates is not None:
+                certificates.reload(_complain)
+    return Outcome.CLEAN
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[threading.Event]:
+    """Set by SIGINT and SIGTERM, which mean what they meant before when it is left."""
+    stop = threading.Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say_where(address: tuple[str, int], catalog: Catalog, *, as_json: bool) -> None:
+    host, port = address
+    bootstrap = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    count = sum(len(topic.partitions) for topic in catalog.topics.values())
+    if as_json:
+        print_json({
+            "kind": "listening", "bootstrap": bootstrap, "topics": len(catalog.topics), "partitions": count,
+            "absent": catalog.absent_count,
+        })  # fmt: skip
+        return
+    with LineWriter() as writer:
+        writer.write(f"listening: {bootstrap}")
+        there = f"{counted(len(catalog.topics), 'topic')}, {counted(count, 'partition')}"
+        if catalog.absent_count:
+            there += f" (not here: {counted(catalog.absent_count, 'further partition')} of this cluster)"
+        writer.write(f"{there}; nothing is written; Ctrl-C ends this")
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"kafkalog: {escape_controls(text)}\n")
+    sys.stderr.flush()

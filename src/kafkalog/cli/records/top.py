@@ -1,0 +1,145 @@
+"""`kafkalog top`: who fills the disk, who wrote when, and what was written twice."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+
+import click
+
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import JOBS, JSON, REPLICA
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.selection import selected, selection_options
+from kafkalog.cli.options.times import time_range_options
+from kafkalog.cli.output import remark
+from kafkalog.cli.tables import Column, Kind, print_table, size_text
+from kafkalog.codec.arguments import needed
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.wording import counted
+from kafkalog.log import open_all
+from kafkalog.log.directories.selection import Selection
+from kafkalog.words.escapes import escape_controls, text_of
+
+__all__ = ["command"]
+
+_WAYS = ("topic", "partition", "key", "producer", "hour", "minute", "repeat")
+_LONGEST_KEY = 60
+
+
+@click.command(name="top")
+@PATHS
+@click.option("--by", "ways", type=click.Choice(_WAYS), multiple=True, default=("topic",), show_default=True,
+              help="What to group by; may be repeated.  repeat: the same key and value in a topic.")  # fmt: skip
+@click.option("--sort", "order", type=click.Choice(["bytes", "records"]), default="bytes", show_default=True,
+              help="What counts.")  # fmt: skip
+@click.option("-n", "--limit", "most", type=click.IntRange(min=1), default=20, show_default=True,
+              help="How many groups, the largest first.")  # fmt: skip
+@time_range_options
+@selection_options
+@click.option("--isolation-level", type=click.Choice(["read_uncommitted", "read_committed"]),
+              default="read_uncommitted", show_default=True, help="As of a consumer.")  # fmt: skip
+@JOBS
+@REPLICA
+@paths_in_properties
+@JSON
+def command(
+    paths: tuple[str, ...],
+    ways: tuple[str, ...],
+    order: str,
+    most: int,
+    start_time: int | None,
+    end_time: int | None,
+    chosen: Selection,
+    isolation_level: str,
+    jobs: int,
+    replica: str | None,
+    as_json: bool,
+) -> int:
+    """Show what fills a log directory: records and bytes by topic, partition, key, producer or time.
+
+    Whole topics and partitions are sorted by what their log files take on the disk.  Bytes of keys, producers and times
+    are those of keys and values before compression.  The rate is that between the first and the last record of a
+    group.  A record of magic 0 has no time, and one without a producer id has -1.
+
+    Exit code 0, 1 if damage ended the reading of a partition, 4 if something could not be read.
+    """
+    if {"hour", "minute"} <= set(ways):
+        raise UsageError("--by hour and --by minute are two ways to group by time: give one of them")
+    with needed("top", "fast"):
+        from kafkalog.inspect.top import By, top
+    inventory = open_all(*paths, tolerant=True)
+    partitions = selected(chosen, inventory.readable(replica, chosen), inventory.all_unreadable)
+    found = top(
+        partitions,
+        [By(each) for each in ways],
+        start_time=start_time,
+        end_time=end_time,
+        order=order,
+        most=most,
+        isolation_level=isolation_level,
+        threads=jobs,
+    )
+    if as_json:
+        print_lines(
+            {
+                **dict.fromkeys(("topic", "partition", "key", "producer_id", "time")),
+                "topic": each.topic,
+                "partition": each.partition,
+                **_key(each.key),
+                "producer_id": each.producer_id,
+                "time": each.time,
+                "records": each.records,
+                "bytes": each.size,
+                "disk_bytes": each.disk_size,
+                "missed_bytes": found.missed_bytes,
+                "first_timestamp": each.first_timestamp,
+                "last_timestamp": each.last_timestamp,
+                "records_per_minute": each.records_per_minute,
+            }
+            for each in found.groups
+        )
+    else:
+        title = f"{counted(found.records, 'record')}, {size_text(found.size)} of keys and values before compression"
+        if found.disk_size is not None:
+            title += f", {size_text(found.disk_size)} of log files"
+        if found.missed_bytes:
+            title += f"; too many groups for memory, each figure may be too low by {size_text(found.missed_bytes)}"
+        print_table(
+            title,
+            [Column("topic", if_any=True), Column("partition", if_any=True), Column("key", if_any=True, wraps=True),
+             Column("producer id", if_any=True), Column("time", Kind.TIME, if_any=True), "records",
+             Column("on disk", Kind.BYTES, if_any=True), Column("uncompressed", Kind.BYTES), Column("share", drop=1),
+             Column("records/min", drop=2), Column("first", Kind.TIME, drop=4), Column("last", Kind.TIME, drop=3)],
+            [
+                [each.topic, each.partition, _shown(each.key), each.producer_id, each.time, each.records,
+                 each.disk_size, each.size, _share(each.size, found.size, each.disk_size, found.disk_size),
+                 None if each.records_per_minute is None else f"{each.records_per_minute:.1f}",
+                 each.first_timestamp, each.last_timestamp]
+                for each in found.groups
+            ],
+        )  # fmt: skip
+    for each in found.open_transactions:
+        remark(each)
+    return finish([*chosen.of_unreadable(inventory.all_unreadable), *found.findings])
+
+
+def _share(size: int, of: int, on_disk: int | None, of_disk: int | None) -> str:
+    """The share of a group: of the disk, where that is known, else of all bytes."""
+    part, whole = (size, of) if on_disk is None or of_disk is None else (on_disk, of_disk)
+    return f"{100 * part / whole:.1f} %" if whole else ""
+
+
+def _key(key: bytes | None) -> dict[str, object]:
+    if key is None:
+        return {"key": None}
+    try:
+        return {"key": key.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"key": None, "key_b64": b2a_base64(key, newline=False).decode("ascii")}
+
+
+def _shown(key: bytes | None) -> str | None:
+    if key is None:
+        return None
+    text = text_of(key[: 4 * _LONGEST_KEY])
+    return escape_controls(text) if len(text) <= _LONGEST_KEY else text[: _LONGEST_KEY - 1] + "…"

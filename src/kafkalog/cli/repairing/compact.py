@@ -1,0 +1,241 @@
+"""`kafkalog compact`: one pass of the broker's log cleaner, without the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import click
+
+from kafkalog.cli.acting import Acting, Declined
+from kafkalog.cli.options.common import CONFIG, JOBS, JSON, QUARANTINE, YES
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.times import AT
+from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.names import CLEANED, DELETED, SWAP
+from kafkalog.codec.shell import shell_word
+from kafkalog.codec.wording import counted
+from kafkalog.log.directories.selection import Selection
+from kafkalog.recovery.compaction.cleaning import CompactedPartition, Compaction
+from kafkalog.recovery.compaction.run import CompactionResult, compact, compact_all, plan_compaction
+from kafkalog.recovery.decide.actions import ActionKind
+from kafkalog.recovery.facts.cleaner_settings import known_settings
+from kafkalog.recovery.facts.places import by_log_directory, holding
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome, outcome_of_change
+
+__all__ = ["command"]
+
+_NOTHING_DONE: Mapping[str, object] = {
+    "changed": False, "run_id": None, "quarantine": None, "completed_runs": [], "superseded_runs": {},
+}  # fmt: skip
+"""What the line of a plan has in common with that of a run."""
+
+
+def _print_plan(made: Compaction) -> None:
+    """What is left alone and why, and a table of the rest."""
+    root = escape_controls(made.root)
+    rows = [_row(each) for each in made.partitions]
+    if rows:
+        print_table(
+            f"compaction of {root}",
+            [
+                "partition directory",
+                Column("dirty from", drop=2),
+                Column("ratio", drop=3),
+                Column("cleaned to", drop=1),
+                Column("bytes", Kind.BYTES),
+                Column("after", Kind.BYTES),
+                "records dropped",
+                Column("deleted", drop=4),
+            ],
+            rows,
+        )
+    with LineWriter() as writer:
+        if made.topics.problem is not None:
+            writer.write(escape_controls(made.topics.problem))
+        for name, why in made.declined.items():
+            writer.write(f"{escape_controls(name)} is left as it is: {escape_controls(told(why))}")
+        for each in made.partitions:
+            if each.problem is not None:
+                writer.write(f"{escape_controls(each.name)}: {escape_controls(each.problem)}")
+            if each.records_without_key:
+                writer.write(f"{escape_controls(each.name)}: {_without_key(each.records_without_key)}")
+        others = _other_changes(made)
+        if others:
+            writer.write(f"also, {others}")
+        if not rows and not made.declined:
+            writer.write(
+                f"{root}: no topic in it is known to be compacted; --config cleanup.policy=compact applies to every "
+                "topic without a policy of its own"
+            )
+
+
+def _without_key(count: int) -> str:
+    has, is_ = ("has", "is") if count == 1 else ("have", "are")
+    return f"{counted(count, 'record')} {has} no key and {is_} removed"
+
+
+def _other_changes(made: Compaction) -> str:
+    """What else a start and a stop do: `69 files that a start deletes go, 2 files are made`."""
+    gone = made_anew = changed = 0
+    for action in made.actions:
+        gone += action.kind is ActionKind.REMOVE and action.path.endswith((DELETED, CLEANED, SWAP))
+        if action.kind is ActionKind.WRITE and not action.path.endswith(CLEANED):
+            made_anew += action.path not in made.survey.files
+            changed += action.path in made.survey.files
+        changed += action.kind is ActionKind.TRUNCATE
+    said = [
+        (gone, "that a start deletes is removed", "that a start deletes are removed"),
+        (made_anew, "is created", "are created"),
+        (changed, "is changed", "are changed"),
+    ]
+    return ", ".join(f"{counted(count, 'file')} {one if count == 1 else many}" for count, one, many in said if count)
+
+
+def _row(each: CompactedPartition) -> list[object]:
+    return [
+        each.name,
+        each.first_dirty_offset,
+        f"{each.dirty_ratio:.2f}",
+        "not cleaned" if each.cleaned_to is None else each.cleaned_to,
+        each.bytes_before,
+        each.bytes_after,
+        each.records_dropped,
+        counted(len(each.deleted_segments), "segment"),
+    ]
+
+
+def _print_result(result: CompactionResult) -> None:
+    root = escape_controls(result.done.root)
+    with LineWriter() as writer:
+        for run, why in result.earlier.superseded.items():
+            writer.write(f"run {run}, which had been cut short, was set aside: {escape_controls(why)}")
+        if result.run_id is None:
+            writer.write(f"{root}: nothing to do")
+            return
+        writer.write(f"compacted {root}: run {result.run_id}")
+        writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
+        writer.write(f"to undo this: kafkalog undo {shell_word(result.done.root)} --run {result.run_id}")
+
+
+def _outcome(result: CompactionResult, *, is_new: bool) -> Outcome:
+    if result.done.is_unreadable:
+        return Outcome.IO_ERROR
+    if result.done.has_findings and not (result.changed and not is_new):
+        return Outcome.FINDINGS
+    return outcome_of_change(result.changed, is_new=is_new)
+
+
+def _outcome_of_plan(made: Compaction) -> Outcome:
+    if made.is_unreadable:
+        return Outcome.IO_ERROR
+    return Outcome.FINDINGS if made.has_findings else Outcome.CLEAN
+
+
+def _question(planned: Sequence[Compaction]) -> str:
+    without_key = sum(each.records_without_key for made in planned for each in made.partitions)
+    warning = f"{_without_key(without_key)}. " if without_key else ""
+    return f"{warning}Do this to {', '.join(escape_controls(made.root) for made in planned)}?"
+
+
+def _reports(error: Declined, plans: Sequence[Compaction]) -> list[dict[str, object]]:
+    """What was planned, where it is not done."""
+    return [{**made.as_dict(), **_NOTHING_DONE} for made in plans] if isinstance(error, RecoveryRefused) else []
+
+
+@click.command(name="compact")
+@PATHS
+@YES
+@click.option("--dry-run", is_flag=True, help="Show what would be done, and stop.")
+@click.option("--into", metavar="DIR", help="Compact a copy in DIR; the original is not touched.")
+@CONFIG
+@SERVER_PROPERTIES
+@AT
+@selection_options
+@JOBS
+@QUARANTINE
+@JSON
+def command(
+    paths: tuple[str, ...],
+    yes: bool,
+    dry_run: bool,
+    into: str | None,
+    config: tuple[str, ...],
+    server_properties: str | None,
+    at: int | None,
+    chosen: Selection,
+    jobs: int,
+    quarantine: str | None,
+    as_json: bool,
+) -> int:
+    """Compact log directories as one pass of the log cleaner would, under the broker's lock.
+
+    Topic settings from the metadata log in one of a broker's directories, or else --config and --server-properties,
+    decide which topics are compacted and how. The result is what a broker leaves once its delayed deletions are done.
+    A damaged log is reported and left as it is: cleaning would hide the damage.
+
+    Prints the plan first. With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
+    `undo` reverses it. Exit code 0 if there was nothing to do, or if DIR was written; 2 if something was changed in
+    place, 1 if nothing was and a partition was left as it is, 3 if it refused, 4 if something could not be read.
+    """
+    settings = {**known_settings(settings_in(server_properties)), **parse_settings(config)}
+    paths = tuple(holding(paths, chosen))
+    acting = Acting(yes=yes, as_json=as_json, show=_print_plan, reports=_reports)
+    if dry_run and (into is not None or yes or quarantine is not None):
+        raise UsageError("--dry-run changes nothing: --into, --yes and --quarantine cannot be used with it")
+    if into is not None and len(paths) != 1:
+        raise UsageError(f"--into works on a copy of one log directory, and {len(paths)} are meant: {', '.join(paths)}")
+    with acting.on(paths if into is None else (into,), quarantine), RecoveryProgress("compacting") as progress:
+        if into is not None:
+            result = compact(
+                paths[0], config=settings, at=at, select=chosen, into=into, quarantine=quarantine,
+                jobs=jobs, on_progress=progress.update, on_plan=progress.paused(acting.planned),
+            )  # fmt: skip
+            return _show([result], acting, progress, is_new=True)
+        planned: list[Compaction] | None = None
+        if dry_run or not yes:
+            planned = [
+                plan_compaction(
+                    path,
+                    config=settings,
+                    at=at,
+                    select=chosen,
+                    also=also,
+                    beside=paths,
+                    jobs=jobs,
+                    on_progress=progress.update,
+                )
+                for path, *also in by_log_directory(paths)
+            ]
+            progress.pause()
+            for made in planned:
+                acting.planned(made)
+            if dry_run:
+                for made in planned if as_json else ():
+                    print_json({**made.as_dict(), **_NOTHING_DONE})
+                return max(map(_outcome_of_plan, planned))
+            if any(made.changes for made in planned):
+                acting.agree(_question([made for made in planned if made.changes]))
+        results = compact_all(
+            paths, config=settings, at=at, select=chosen, quarantine=quarantine, expected=planned,
+            jobs=jobs, on_progress=progress.update,
+            on_plan=progress.paused(acting.planned) if planned is None else None,
+        )  # fmt: skip
+        return _show(results, acting, progress, is_new=False)
+
+
+def _show(
+    results: Sequence[CompactionResult], acting: Acting[Compaction], progress: RecoveryProgress, *, is_new: bool
+) -> Outcome:
+    """Tell what was done; the worst exit code."""
+    progress.pause()
+    for result in results:
+        acting.tell(result.as_dict(), partial(_print_result, result))
+    return max(_outcome(result, is_new=is_new) for result in results)

@@ -1,0 +1,129 @@
+"""`kafkalog index`: check the indexes of a log directory, or rebuild them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import click
+
+from kafkalog.cli.acting import Acting
+from kafkalog.cli.lines import finish
+from kafkalog.cli.options.common import CONFIG, JOBS, JSON, YES
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, paths_in_properties, settings_in
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.options.times import AT
+from kafkalog.cli.output import print_json
+from kafkalog.cli.progress import ByteProgress, RecoveryProgress
+from kafkalog.cli.repairing.plan_text import print_plan
+from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings, total_bytes
+from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.log.directories.selection import Selection
+from kafkalog.recovery import Plan, RecoveryResult
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.rebuilding import rebuild_all_indexes
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
+from kafkalog.words.ways import with_needs
+
+__all__ = ["command"]
+
+_ABOUT_INDEXES = frozenset(
+    {
+        FindingCode.INDEX_MISSING,
+        FindingCode.INDEX_SIZE_INVALID,
+        FindingCode.INDEX_NOT_INCREASING,
+        FindingCode.INDEX_ENTRY_MISMATCH,
+        FindingCode.TXN_INDEX_MISMATCH,
+        FindingCode.SNAPSHOT_INVALID,
+        FindingCode.UNREADABLE,
+    }
+)
+
+
+@click.group(name="index")
+def command() -> None:
+    """Check the indexes of log directories, or rebuild them from sound logs."""
+
+
+@command.command(name="verify")
+@PATHS
+@selection_options
+@paths_in_properties
+@JSON
+def verify_command(paths: tuple[str, ...], chosen: Selection, as_json: bool) -> int:
+    """Check that every index, transaction index and producer snapshot describes the log beside it.
+
+    Exit code 0 if they do, 1 if not, 4 if something could not be read.  Nothing is changed.
+    """
+    with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
+        report = verify(*paths, deep=False, select=chosen, on_read=progress.advance)
+    if as_json:
+        for directory in report.directories:
+            found = _of_indexes(directory.findings)
+            print_json({"path": directory.path, "clean": not found, "findings": [each.as_dict() for each in found]})
+    return finish(_of_indexes(report.findings))
+
+
+def _of_indexes(findings: Iterable[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.code in _ABOUT_INDEXES]
+
+
+@command.command(name="rebuild")
+@PATHS
+@CONFIG
+@SERVER_PROPERTIES
+@AT
+@CLUSTER_METADATA
+@JOBS
+@YES
+@JSON
+def rebuild_command(
+    paths: tuple[str, ...],
+    config: tuple[str, ...],
+    server_properties: str | None,
+    at: int | None,
+    cluster_metadata: bool,
+    jobs: int,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Rebuild every index, producer snapshot and leader epoch, as a broker that scans all segments does.
+
+    Refuses if a log is damaged.  The old files are kept, and `kafkalog undo` restores them.  Exit code 2 if something
+    was changed, 4 if something could not be read.
+    """
+    settings = {**LogSettings.from_server_properties(settings_in(server_properties)), **parse_settings(config)}
+    acting = Acting[Plan](yes=yes, as_json=as_json)
+    paths = tuple(log_directories(paths))
+    with acting.on(paths):
+        acting.agree(f"Rebuild all indexes in {', '.join(map(escape_controls, paths))}?")
+        with RecoveryProgress("rebuilding") as progress:
+            results = rebuild_all_indexes(
+                paths,
+                config=settings,
+                at=at,
+                cluster_metadata=cluster_metadata,
+                jobs=jobs,
+                on_progress=progress.update,
+            )
+    for result in results:
+        _tell(result, acting, cluster_metadata=cluster_metadata)
+    if any(result.plan.is_unreadable for result in results):
+        return Outcome.IO_ERROR
+    return Outcome.CHANGED if any(result.changed for result in results) else Outcome.CLEAN
+
+
+def _tell(result: RecoveryResult, acting: Acting[Plan], *, cluster_metadata: bool) -> None:
+    """What was rebuilt in a log directory, and what was left out."""
+    if not cluster_metadata and CLUSTER_METADATA_DIRECTORY in result.plan.survey.directories:
+        click.echo(
+            f"kafkalog: {CLUSTER_METADATA_DIRECTORY} was left out, which `index verify` examines: add "
+            "--cluster-metadata to rebuild its indexes too",
+            err=True,
+        )
+    acting.tell(with_needs(result.as_dict()), lambda: print_plan(result.plan))
+    if result.run_id is not None and not acting.as_json:
+        acting.write(f"what was there is in {result.quarantine}")

@@ -1,0 +1,84 @@
+"""`kafkalog merge`: several copies of a partition, or several volumes, made into one healthy log or log directory."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from kafkalog.cli.lines import print_lines
+from kafkalog.cli.options.common import CONFIG, JSON
+from kafkalog.cli.options.selection import selection_options
+from kafkalog.cli.output import print_json
+from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.repairing.merge_text import print_directory, print_partition
+from kafkalog.cli.settings import parse_settings, total_bytes
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.directories.directory import is_partition_dir
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import is_directory
+from kafkalog.recovery.copies.preview import merge_preview
+from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.recovery.merging.merge import merge_directories, merge_replicas
+from kafkalog.words.outcome import Outcome
+
+__all__ = ["command"]
+
+
+@click.command(name="merge")
+@click.argument("copies", nargs=-1, required=True, metavar="DIR...")
+@click.option("--into", "target", metavar="DIR", help="Where to write the merged directory.")
+@click.option("--dry-run", is_flag=True, help="Show what would be merged, and write nothing.")
+@click.option("--prefer", metavar="DIR", help="The copy to trust where several have a batch of the same epoch.")
+@selection_options
+@CONFIG
+@JSON
+def command(
+    copies: tuple[str, ...],
+    target: str | None,
+    dry_run: bool,
+    prefer: str | None,
+    chosen: Selection,
+    config: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Merge copies of a topic-partition, or log directories of several brokers, by the lineage of leader epochs.
+
+    The copies are only read.  Shows which copy each range of offsets came from, what is wrong with each copy, and
+    which offsets no copy has.  Given log directories, it merges every partition found in any of them and writes no
+    meta.properties.
+
+    Exit code 0 when all is well, 3 if some partitions were refused, 4 if something could not be read.
+    """
+    if dry_run is (target is not None):
+        raise UsageError("give either --into DIR or --dry-run")
+    settings = parse_settings(config)
+    if all(is_directory(path) and is_partition_dir(path) for path in copies):
+        if chosen != ALL:
+            raise UsageError("partition directories are chosen by their paths, log directories by topic")
+        if target is None:
+            result = merge_preview(copies, prefer=prefer)
+        else:
+            result = merge_replicas(copies, target, prefer=prefer, settings=LogSettings.from_names(settings))
+        if as_json:
+            print_json(result.as_dict())
+        else:
+            print_partition(result)
+        is_unread = any(copy.error is not None or copy.unread for copy in result.copies)
+        return Outcome.IO_ERROR if is_unread else Outcome.CLEAN
+    with ByteProgress("merging", sum(total_bytes(path) for path in copies if os.path.isdir(path))) as progress:
+        merged = merge_directories(
+            *copies,
+            into=target,
+            prefer=prefer,
+            select=chosen,
+            config=settings,
+            on_read=progress.advance,
+        )
+    if as_json:
+        print_lines([*(each.as_dict() for each in merged.partitions), merged.as_dict()])
+    else:
+        print_directory(merged)
+    if merged.unreadable:
+        return Outcome.IO_ERROR
+    return Outcome.REFUSED if merged.refused else Outcome.CLEAN

@@ -1,0 +1,124 @@
+"""`kafkalog plan`: what `recover` would do, and what the broker would; nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.paths import PATHS
+from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.repairing.plan_text import print_plan
+from kafkalog.cli.repairing.unplanned import Unplanned
+from kafkalog.cli.settings import given_words, options_of, planning_options
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.findings import Finding
+from kafkalog.log.directories.inventory import is_missing, missing_directory
+from kafkalog.log.disk.files import unreadable
+from kafkalog.recovery import Plan
+from kafkalog.recovery.act.unfinished_business import Standing, standing
+from kafkalog.recovery.checks.lost_directories import with_what_was_there
+from kafkalog.recovery.duplicates import tell_duplicates
+from kafkalog.recovery.facts.places import by_log_directory, holding
+from kafkalog.recovery.options import RecoveryOptions, options_for_each
+from kafkalog.recovery.run import log_directory_of, plan_one
+from kafkalog.words.advice import in_options
+from kafkalog.words.commands import NOTHING_GIVEN, Given
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
+from kafkalog.words.ways import with_needs
+
+__all__ = ["command", "make_all", "show"]
+
+
+def make_all(paths: Sequence[str], options: RecoveryOptions, jobs: int) -> list[Plan | Unplanned]:
+    """Make plans, with a progress bar; one that is blocked does not keep the others from being made."""
+    failed: dict[str, StorageError | RecoveryRefused | UsageError] = {}
+    for path in paths:
+        try:
+            log_directory_of(path)
+        except (StorageError, RecoveryRefused, UsageError) as error:
+            if isinstance(error, UsageError) and len(paths) == 1:
+                raise
+            failed[path] = error
+    usable = [log_directory_of(path) for path in paths if path not in failed]
+    asked, lost = options_for_each(options, usable), _lost(failed, usable)
+    plans: list[Plan | Unplanned] = []
+    with RecoveryProgress("planning") as progress:
+        for path, *also in by_log_directory(paths):
+            try:
+                if path in failed:
+                    raise failed[path]
+                wanted = asked[log_directory_of(path)]
+                plans.append(plan_one(path, wanted, also=also, jobs=jobs, on_progress=progress.update))
+            except (StorageError, RecoveryRefused, UsageError) as error:
+                if isinstance(error, UsageError) and path not in failed:
+                    raise
+                plans.append(Unplanned(os.path.realpath(path), error, lost.get(path)))
+    told = iter(tell_duplicates([made for made in plans if isinstance(made, Plan)]))
+    return [next(told) if isinstance(made, Plan) else made for made in plans]
+
+
+def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[str, Finding]:
+    """The directories that cannot be planned for because they are missing or cannot be read, beside others."""
+    found = {}
+    for path, error in failed.items():
+        if isinstance(error, StorageError):
+            found[path] = unreadable(error, path)
+        elif usable and is_missing(path):
+            found[path] = missing_directory(path)
+    return dict(zip(found, with_what_was_there(found.values(), usable), strict=True))
+
+
+def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Given = NOTHING_GIVEN) -> int:
+    """Make plans and print them; the exit code.
+
+    That is 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if something was found, would be
+    changed or waits to be completed, else 0.  `words` are for the commands that are recommended.
+    """
+    outcome = Outcome.CLEAN
+    for made in make_all(paths, options, jobs):
+        stands = standing(made.root)
+        if as_json:
+            print_json({**with_needs(made.as_dict()), "changed": False, "run_id": None, "standing": stands.as_dict()})
+        elif isinstance(made, Plan):
+            with LineWriter() as writer:
+                for sentence in stands.sentences(in_options):
+                    writer.write(escape_controls(f"{made.root}: {sentence}"))
+            print_plan(made, words)
+        if isinstance(made, Unplanned):
+            click.echo(escape_controls(f"kafkalog: {made.sentence}"), err=True)
+        outcome = max(outcome, _outcome(made, stands))
+    return outcome
+
+
+def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
+    if made.is_unreadable:
+        return Outcome.IO_ERROR
+    if isinstance(made, Unplanned):
+        if not isinstance(made.error, UsageError):
+            return Outcome.REFUSED
+        return Outcome.USAGE if made.finding is None else Outcome.FINDINGS
+    is_halfway = made.refusal is not None and made.refusal.startswith(tuple(run.detail for run in stands.unfinished))
+    if made.refusal is not None and not is_halfway:
+        return Outcome.REFUSED
+    return Outcome.FINDINGS if made.is_worth_a_look or stands.unfinished else Outcome.CLEAN
+
+
+@click.command(name="plan")
+@PATHS
+@planning_options
+@JSON
+def command(paths: tuple[str, ...], as_json: bool, jobs: int, **given: Any) -> int:
+    """Show what `recover` would do and what the broker itself would do, without touching anything.
+
+    If anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one.  Names
+    what cannot be read and leaves it out.  Exit code 0 if nothing is found and there is nothing to do, 4 if something
+    could not be read, 3 if a directory is refused as a whole, else 1.
+    """
+    options = options_of(given)
+    return show(holding(paths, options.select), options, jobs, as_json, given_words(given))

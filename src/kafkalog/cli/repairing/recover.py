@@ -1,0 +1,235 @@
+"""`kafkalog recover`: plan, ask, act; nothing is destroyed and everything can be undone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kafkalog.cli.acting import Acting, Declined
+from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
+from kafkalog.cli.options.paths import PATHS
+from kafkalog.cli.options.remote import Remote, remote_options
+from kafkalog.cli.output import print_json
+from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.repairing import plan as plan_command
+from kafkalog.cli.repairing.plan_text import print_plan
+from kafkalog.cli.repairing.result_text import print_result
+from kafkalog.cli.repairing.unplanned import Unplanned
+from kafkalog.cli.settings import given_words, options_of, planning_options
+from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
+from kafkalog.recovery import Plan, RecoveryResult
+from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.places import by_log_directory, holding
+from kafkalog.recovery.options import RecoveryOptions
+from kafkalog.recovery.results import nothing_done, refuse_any_declined
+from kafkalog.recovery.run import log_directory_of, recover_all, recover_into
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome, outcome_of_change
+from kafkalog.words.ways import with_needs
+
+if TYPE_CHECKING:
+    from kafkalog.tiers.remote_tier import RemoteTier
+
+__all__ = ["command"]
+
+
+def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False) -> int:
+    """Print what was done; the exit code."""
+    for result in results:
+        if as_json:
+            print_json(with_needs(result.as_dict()))
+        else:
+            print_result(result)
+    if any(result.plan.is_unreadable for result in results):
+        return Outcome.IO_ERROR
+    if any(result.declined for result in results):
+        return Outcome.REFUSED
+    return outcome_of_change(any(result.changed for result in results), is_new=is_new)
+
+
+@click.command(name="recover")
+@PATHS
+@planning_options
+@YES
+@click.option("--accept-loss", is_flag=True, help="Proceed even if records that can still be read would be dropped.")
+@click.option("--dry-run", is_flag=True, help="Show the plan, as `kafkalog plan` does, and stop.")
+@click.option("--into", metavar="DIR", help="Recover a copy in DIR; the original is not touched.")
+@click.option("--mark-clean", is_flag=True, help="Verify the result from disk, then write a clean-shutdown marker.")
+@remote_options
+@QUARANTINE
+@MOVED
+@click.option("--keep-remote", is_flag=True,
+              help="With --remote: begin logs that are gone after their remote part, which stays there.")  # fmt: skip
+@click.option("--complete", metavar="RUN", help="Complete this run even though another machine began it.")
+@JSON
+def command(
+    paths: tuple[str, ...],
+    yes: bool,
+    accept_loss: bool,
+    dry_run: bool,
+    into: str | None,
+    keep_remote: bool,
+    remote: Remote,
+    mark_clean: bool,
+    quarantine: str | None,
+    moved: bool,
+    complete: str | None,
+    as_json: bool,
+    jobs: int,
+    **given: Any,
+) -> int:
+    """Repair log directories after a crash, under the broker's lock and with a journal.
+
+    Prints its plan first.  With --yes it then acts; on a terminal it asks; otherwise it changes nothing (exit code 3).
+    If records that can still be read would be dropped, it refuses and names the ways that lose less; --accept-loss
+    overrides this.  A run that was cut short is completed, and nothing else is done then.  Exit code 0 if there was
+    nothing to do or a copy was recovered, 2 if something was changed in place, 3 if it refused, even for one partition
+    only, 4 if something could not be read; the other partitions are still recovered.
+
+    Modes: safe keeps every sound batch up to the damage, and a broker opens the result without changing a byte;
+    salvage also keeps sound batches after the damage; merge puts in a damaged partition's place what it and the copies
+    given with --copy hold together; remote gives up damaged segments of a tiered log of which the remote tier has
+    copies; strict only removes torn and zero-filled tails and refuses anything else; kafka leaves, byte for byte, what
+    the broker's own recovery would; set-aside moves the chosen partitions to quarantine, so that the broker fetches all
+    of them again.
+
+    With --remote, in mode remote, tiered logs that are gone or damaged up to their end begin after their remote part,
+    which stays where it is.  With --remote and --into, tiered logs are brought back whole from the remote tier first:
+    what is not local, what is damaged, and logs that are gone; with --keep-remote, of these only what a broker needs to
+    go on after them.
+    """
+    tier = remote.tier()
+    if keep_remote and tier is None:
+        raise UsageError("--keep-remote is about --remote, which was not given")
+    if dry_run:
+        _refuse_with_dry_run({
+            "--yes": yes, "--accept-loss": accept_loss, "--into": into, "--mark-clean": mark_clean,
+            "--quarantine": quarantine, "--complete": complete, "--moved": moved,
+        })  # fmt: skip
+    options = options_of(given)
+    if tier is not None and into is None:
+        options = _with_tier(options, tier)
+    paths = tuple(holding(paths, options.select))
+    words = given_words(
+        given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved, remote=remote,
+        keep_remote=keep_remote,
+    )  # fmt: skip
+    acted_on = paths if into is None else (into,)
+    shown = paths if into is None else ()
+    acting = Acting[Plan](
+        yes=yes, as_json=as_json, show=lambda made: print_plan(made, words),
+        reports=lambda error, plans: [with_needs(each) for each in _reports(error, plans, shown)],
+    )  # fmt: skip
+    with acting.on(acted_on, quarantine):
+        if dry_run:
+            return plan_command.show(paths, options, jobs, as_json, words)
+        wanted = replace(options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss, moved=moved)
+        if into is not None:
+            if len(paths) != 1 or complete is not None:
+                raise UsageError("--into works on a copy of one path, and --complete cannot be used with it")
+            with RecoveryProgress("recovering") as progress:
+                result = recover_into(
+                    paths[0],
+                    into,
+                    wanted,
+                    quarantine=quarantine,
+                    jobs=jobs,
+                    on_progress=progress.update,
+                    on_plan=progress.paused(acting.planned),
+                    tier=tier,
+                    keep_remote=keep_remote,
+                )
+            return _show([result], as_json, is_new=True)
+        expected = _agreed(acting, paths, wanted, jobs, quarantine) if acting.asks else None
+        with RecoveryProgress("recovering") as progress:
+            results = recover_all(
+                paths,
+                wanted,
+                quarantine=quarantine,
+                expected=expected,
+                jobs=jobs,
+                on_progress=progress.update,
+                on_plan=progress.paused(acting.planned) if expected is None else None,
+            )
+        return _show(results, as_json)
+
+
+def _with_tier(options: RecoveryOptions, tier: RemoteTier) -> RecoveryOptions:
+    """In place the remote part stays where it is, and so there is one mode that it goes with."""
+    if options.rules.mode not in (Mode.SAFE, Mode.REMOTE):
+        raise UsageError("--remote in place is mode remote; with --into, the copy is recovered in the mode given")
+    return replace(options, tier=tier, rules=replace(options.rules, mode=Mode.REMOTE))
+
+
+def _agreed(
+    acting: Acting[Plan], paths: Sequence[str], wanted: RecoveryOptions, jobs: int, quarantine: str | None
+) -> list[Plan | None]:
+    """The plans to which somebody has agreed; None for a directory of which a run is to be completed."""
+    directories = by_log_directory(paths)
+    unfinished = [_unfinished(each[0], quarantine) for each in directories]
+    options = replace(wanted, mark_clean=False)
+    to_plan = [path for each, runs in zip(directories, unfinished, strict=True) if not runs for path in each]
+    made_all = plan_command.make_all(to_plan, options, jobs)
+    for made in made_all:
+        if isinstance(made, Plan):
+            acting.planned(made)
+    for each in made_all:
+        if isinstance(each, Unplanned) and each.error is not None:
+            raise each.error
+    refuse_any_declined(acting.plans, accept_loss=wanted.accept_loss)
+    to_complete = [run.run_id for runs in unfinished for run in runs]
+    if to_complete:
+        acting.agree(f"Complete what was cut short, run {', '.join(to_complete)}?")
+    changing = [made.root for made in acting.plans if made.changes or wanted.mark_clean]
+    if changing:
+        acting.agree(f"Do this to {', '.join(map(escape_controls, changing))}?")
+    waiting = iter(acting.plans)
+    return [None if runs else next(waiting) for runs in unfinished]
+
+
+def _unfinished(path: str, quarantine: str | None) -> tuple[UnfinishedRun, ...]:
+    """Runs that were cut short; none if unknown: whoever plans says why."""
+    try:
+        return standing(log_directory_of(path), quarantine).unfinished
+    except KafkaLogError:
+        return ()
+
+
+def _refuse_with_dry_run(given: Mapping[str, object]) -> None:
+    """`UsageError` for an option about acting, where nothing is to be done."""
+    for name, value in given.items():
+        if value:
+            raise UsageError(f"--dry-run changes nothing: {name} cannot be used with it")
+
+
+def _reports(error: Declined, plans: Sequence[Plan], paths: Sequence[str]) -> list[dict[str, Any]]:
+    """What was planned for each directory, or why it could not be."""
+    reports = {made.root: nothing_done(made).as_dict() for made in plans}
+    why: dict[str, Declined] = {}
+    if isinstance(error, RecoveryRefused):
+        given = [*error.reports, *([error.report] if error.report is not None and not error.reports else [])]
+        reports |= {report["path"]: report for report in given}
+        why = {each.directory: each for each in (*error.each, error) if each.directory is not None}
+    roots = [_root(path) for path in paths]
+    for root, path in zip(roots, paths, strict=True):
+        file = str(getattr(error, "filename", None) or "")
+        named = root in str(error) or path in str(error)
+        is_about = file == root or file.startswith(os.path.join(root, "")) or named or len(roots) == 1
+        cause = why.get(root, error if is_about else None)
+        reports.setdefault(root, {**Unplanned(root, cause).as_dict(), **_NO_RUN})
+    return list(reports.values())
+
+
+_NO_RUN: Mapping[str, Any] = {"quarantine": None, "completed_runs": [], "superseded_runs": {}, "marker_withheld": None}
+
+
+def _root(path: str) -> str:
+    try:
+        return log_directory_of(path)
+    except KafkaLogError:
+        return os.path.realpath(path)

@@ -1,0 +1,86 @@
+"""What a recovery has done, in words that a worried person understands."""
+
+from __future__ import annotations
+
+from kafkalog.cli.output import LineWriter
+from kafkalog.cli.repairing.ways_text import sentence_of_damage_left
+from kafkalog.codec.shell import shell_word
+from kafkalog.codec.wording import counted
+from kafkalog.recovery import RecoveryResult
+from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.losses import lost_text
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
+
+__all__ = ["print_result"]
+
+
+def print_result(result: RecoveryResult) -> None:
+    """What became of earlier runs, what was kept, what went where, what a broker will do, and how to undo this."""
+    root = escape_controls(result.plan.root)
+    with LineWriter() as writer:
+        for note in result.notes:
+            writer.write(escape_controls(note))
+        for run, left in result.earlier.steps.items():
+            steps = counted(left, "step")
+            writer.write(f"run {run}, which had been cut short, was completed: {steps} of it had been left to do")
+        for run, why in result.earlier.superseded.items():
+            writer.write(f"run {run}, which had been cut short, was set aside: {escape_controls(why)}")
+        withheld = result.marker_withheld or result.earlier.marker_withheld
+        if withheld is not None:
+            writer.write(f"no clean-shutdown marker was written: {escape_controls(withheld)}")
+        for name, why in result.declined.items():
+            writer.write(f"{escape_controls(name)} was left as it is: {escape_controls(told(why))}")
+        if result.run_id is None:
+            writer.write(f"{root}: {_what_is_left(result)}")
+            return
+        writer.write(f"recovered {root}: run {result.run_id}")
+        writer.write(_kept(result))
+        damage = sentence_of_damage_left(result.plan.choice.own)
+        if damage is not None:
+            writer.write(damage)
+        writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
+        writer.write(_broker(result))
+        writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
+
+
+def _what_is_left(result: RecoveryResult) -> str:
+    if not result.completed:
+        return "nothing to do"
+    if not result.plan.changes and result.plan.refusal is None:
+        return "nothing else to do"
+    return f"more is to be done: `kafkalog recover {shell_word(result.plan.root)}` plans for what is left"
+
+
+def _kept(result: RecoveryResult) -> str:
+    found = result.plan.choice.own
+    if found.records_kept is None:
+        kept = "every record that could be read is kept"
+    else:
+        kept = f"{counted(found.records_kept, 'record')} {'is' if found.records_kept == 1 else 'are'} kept"
+    if found.records_hidden:
+        after = "records with higher offsets come before them, and no consumer reaches them"
+        kept += f", {found.records_hidden} of them skipped: {after}"
+    if not found.records_lost:
+        if found.markers_damaged:
+            return f"{kept}; none is lost but {counted(found.markers_damaged, 'marker')} of the end of a transaction"
+        return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid is unknown"
+    verb = "is" if found.records_lost == 1 and found.is_exact else "are"
+    return f"{kept}; {lost_text(found)} {verb} lost ({escape_controls(ranges_text(found.lost, named=True))})"
+
+
+def _broker(result: RecoveryResult) -> str:
+    if result.plan.survey.is_partial:
+        return (
+            "a broker that starts on it now opens the partitions that were recovered and changes nothing in them; the "
+            "others were not examined"
+        )
+    if result.plan.mode is Mode.KAFKA:
+        return "this is what the broker would have left: at its next start it continues from here"
+    if result.declined:
+        return "a broker opens the recovered partitions and changes nothing; those left as they are may stop its start"
+    note = result.plan.note_of_identity
+    if note is not None:
+        return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
+    return "a broker that starts on it now opens it and changes nothing"

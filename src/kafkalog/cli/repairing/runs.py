@@ -1,0 +1,191 @@
+"""`kafkalog runs`: what recoveries have left, and its permanent deletion."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import click
+
+from kafkalog.cli.acting import Acting
+from kafkalog.cli.options.common import JSON, MOVED, YES
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.times import Age
+from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.wording import counted
+from kafkalog.recovery.act.history import RunInfo, RunState, root_of_runs, runs, runs_of_each
+from kafkalog.recovery.act.purging import PurgeResult, purge, purgeable
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
+
+__all__ = ["command"]
+
+_SHOWN_ORIGINALS = 20
+
+
+def _show(paths: Sequence[str], quarantine: str | None, as_json: bool) -> int:
+    """List the runs; 1 if one is cut short or cannot be read."""
+    worst = Outcome.CLEAN
+    for path in paths:
+        root, found = root_of_runs(path), runs(path, quarantine)
+        if any(each.is_unfinished or each.state is RunState.UNREADABLE for each in found):
+            worst = Outcome.FINDINGS
+        if as_json:
+            print_json({"path": root, "runs": [each.as_dict() for each in found], "changed": False})
+        elif found:
+            _print_runs(root, found)
+        else:
+            _print(f"{escape_controls(root)}: no recovery has left anything")
+    return worst
+
+
+def _print(*lines: str) -> None:
+    with LineWriter() as writer:
+        for line in lines:
+            writer.write(line)
+
+
+def _print_runs(root: str, found: Sequence[RunInfo]) -> None:
+    print_table(
+        escape_controls(root),
+        [
+            "run",
+            "began",
+            Column("machine", drop=4),
+            Column("mode", drop=3),
+            "state",
+            Column("files", drop=2),
+            Column("on disk", Kind.BYTES, drop=1),
+            "undo",
+        ],
+        [
+            [
+                each.run_id,
+                each.began.partition(".")[0].replace("T", " "),
+                _machine(each),
+                each.mode,
+                str(each.state),
+                each.files,
+                each.allocated_bytes,
+                "possible" if each.undoable else "no",
+            ]
+            for each in found
+        ],
+    )
+    for place in dict.fromkeys(os.path.dirname(each.directory) for each in found):
+        _print(f"kept in {escape_controls(place)}")
+    for each in found:
+        if each.why_not is not None:
+            what = each.state if each.state is RunState.UNREADABLE else "cannot be undone"
+            _print(f"{each.run_id} {what}: {escape_controls(each.why_not)}")
+        if each.is_unfinished:
+            complete = f"recover --complete {each.run_id}" if each.is_foreign else "recover"
+            _print(f"{each.run_id} {each.state}: `{complete}` completes it, `undo --run {each.run_id}` "
+                   "reverses it")  # fmt: skip
+
+
+def _machine(run: RunInfo) -> str:
+    if run.mode is None:
+        return ""
+    if run.machine is None:
+        return "not known"
+    return f"another ({run.machine[:8]})" if run.is_foreign else "this one"
+
+
+def _print_loss(root: str, run: RunInfo) -> None:
+    """What nobody can have back when a run is purged."""
+    with LineWriter() as writer:
+        writer.write(
+            f"run {run.run_id} on {escape_controls(root)} ({run.state}): {run.files} files, {run.allocated_bytes} "
+            "bytes on disk"
+        )
+        if run.state is RunState.FINISHED or run.state is RunState.SUPERSEDED:
+            writer.write("  it can then never be undone, and these originals, which exist nowhere else, are lost:")
+        for each in run.originals[:_SHOWN_ORIGINALS]:
+            where = "" if each.start is None else f" from byte {each.start} on"
+            writer.write(f"    {escape_controls(each.path)}{where}, {each.bytes} bytes")
+        if len(run.originals) > _SHOWN_ORIGINALS:
+            writer.write(f"    and {len(run.originals) - _SHOWN_ORIGINALS} more")
+        if run.state is RunState.UNREADABLE:
+            writer.write("  what it keeps is unknown")
+
+
+def _purge(
+    paths: Sequence[str],
+    run_ids: Sequence[str],
+    days: float | None,
+    quarantine: str | None,
+    *,
+    moved: bool,
+    acting: Acting[RunInfo],
+) -> int:
+    as_json = acting.as_json
+    named = runs_of_each(paths, run_ids, quarantine) if run_ids else {}
+    meant = {path: named.get(path, ()) for path in paths if days is not None or path in named}
+    chosen = [
+        (path, root_of_runs(path), *purgeable(path, wanted, older_than_days=days, quarantine=quarantine))
+        for path, wanted in meant.items()
+    ]
+    if not as_json:
+        for _path, root, found, _left in chosen:
+            for run in found:
+                _print_loss(root, run)
+    if any(found for _path, _root, found, _left in chosen):
+        acting.agree("Permanently delete all of this?")
+    results = [
+        purge(path, [run.run_id for run in found], quarantine=quarantine, moved=moved)
+        if found
+        else PurgeResult(root, ())
+        for path, root, found, _left in chosen
+    ]
+    for (_path, root, _found, left), result in zip(chosen, results, strict=True):
+        if as_json:
+            print_json({**result.as_dict(), "left": left})
+            continue
+        if result.purged:
+            runs_purged = counted(len(result.purged), "run")
+            _print(f"{escape_controls(root)}: {runs_purged} purged, {counted(result.freed_bytes, 'byte')} freed")
+        else:
+            _print(f"{escape_controls(root)}: nothing to purge")
+        _print(*(f"run {run_id} is kept: {escape_controls(why)}" for run_id, why in left.items()))
+    return Outcome.CHANGED if any(result.purged for result in results) else Outcome.CLEAN
+
+
+@click.command(name="runs")
+@PATHS
+@click.option("--quarantine", metavar="DIR", help="Also look for runs here [PATH.recovery, and where PATH says].")
+@click.option("--purge", "run_ids", metavar="RUN", multiple=True,
+              help="Permanently delete what this run keeps; may be repeated.")  # fmt: skip
+@click.option("--purge-older-than", "days", type=Age(), metavar="AGE",
+              help="Permanently delete what runs older than this keep: days, or a span such as 36h or 2w.")  # fmt: skip
+@MOVED
+@YES
+@paths_in_properties
+@JSON
+def command(
+    paths: tuple[str, ...],
+    quarantine: str | None,
+    run_ids: tuple[str, ...],
+    days: float | None,
+    moved: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """List what recoveries have kept: when, by which machine, how much it is, and whether undo is possible.
+
+    A purged run can no longer be undone, and the originals that it kept are lost.  Interrupted runs are never purged:
+    complete or undo them.
+
+    Exit code 1 if a run was interrupted or cannot be read, 2 if something was purged, 3 if it refused.
+    """
+    paths = tuple(log_directories(paths))
+    if run_ids or days is not None:
+        acting = Acting[RunInfo](yes=yes, as_json=as_json)
+        with acting.on(paths, quarantine):
+            return _purge(paths, run_ids, days, quarantine, moved=moved, acting=acting)
+    if yes or moved:
+        raise UsageError(f"{'--yes' if yes else '--moved'} needs --purge or --purge-older-than")
+    return _show(paths, quarantine, as_json)

@@ -1,0 +1,73 @@
+"""`kafkalog staging`: what Spark jobs left beside a log directory that were killed before their commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import click
+
+from kafkalog.cli.options.common import JSON
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.times import Age
+from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.codec.errors import UsageError
+from kafkalog.log.directories.directory import log_dirs_at
+from kafkalog.log.disk.files import exists
+from kafkalog.spark.leftovers import Leftover, clear_leftovers, leftovers
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
+
+__all__ = ["command"]
+
+_HOUR = 60 * 60
+_WEEK_HOURS = 168.0
+
+
+@click.command(name="staging")
+@PATHS
+@click.option("--clear", is_flag=True, help="Delete it.")
+@click.option("--older-than", "hours", type=Age("h"), metavar="AGE",
+              help="With --clear: keep what was written more recently, hours or a span such as 2d; its job may still "
+              "run [168].")  # fmt: skip
+@paths_in_properties
+@JSON
+def command(
+    paths: tuple[str, ...], clear: bool, hours: float | None,
+    as_json: bool,
+) -> int:
+    """List or delete what Spark jobs killed before their commit left beside log directories.
+
+    PATH is a log directory or the parent of several.
+    Each commit also deletes files older than a week.  Files needed to roll back a killed commit are always kept.
+    Exit code 2 if something was deleted.
+    """
+    if hours is not None and not clear:
+        raise UsageError("--older-than needs --clear")
+    for path in paths:
+        if not exists(path):
+            raise UsageError(f"{path} does not exist")
+    meant = list(dict.fromkeys(each for path in paths for each in _log_directories(path)))
+    changed = False
+    for path in meant:  # not one before all of them are known to exist
+        found = clear_leftovers(path, (_WEEK_HOURS if hours is None else hours) * _HOUR) if clear else leftovers(path)
+        changed = changed or (clear and bool(found))
+        if as_json:
+            print_json({"path": path, "changed": clear and bool(found), "staged": [each.as_dict() for each in found]})
+        else:
+            _show(found, clear=clear)
+    return Outcome.CHANGED if changed else Outcome.CLEAN
+
+
+def _log_directories(path: str) -> list[str]:
+    """The log directories that a path means; itself where there is none yet, as before the first commit."""
+    return (log_dirs_at(path) if os.path.isdir(path) else []) or [path]
+
+
+def _show(found: Iterable[Leftover], *, clear: bool) -> None:
+    with LineWriter() as writer:
+        for each in found:
+            when = datetime.fromtimestamp(each.modified, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            what = "removed" if clear else "needed by a commit that was killed" if each.is_pending else "staged"
+            writer.write(f"{escape_controls(each.path)}: {each.bytes} bytes in {each.files} files of {when}, {what}")

@@ -1,0 +1,309 @@
+"""`kafkalog undelete`: what was deleted and is still there, shown or put back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import click
+
+from kafkalog.cli.acting import Acting
+from kafkalog.cli.options.common import CONFIG, JSON, YES
+from kafkalog.cli.options.names import chosen_names
+from kafkalog.cli.options.numbers import PARTITION
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.times import AT
+from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.settings import parse_settings
+from kafkalog.cli.tables import Column, Kind, print_table
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.shell import shell_word
+from kafkalog.codec.wording import counted
+from kafkalog.log.directories.selection import is_glob, matcher
+from kafkalog.recovery import Remains, deleted, undelete_into
+from kafkalog.recovery.act.history import root_of_runs
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.undeleting.results import PutBack, UndeleteResult, Undeletion
+from kafkalog.recovery.undeleting.taking_out import TakenOut
+from kafkalog.recovery.undeleting.undeletion import plan_undelete_all, undelete_all
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
+
+__all__ = ["command"]
+
+
+def _remains(
+    paths: Sequence[str],
+    patterns: Sequence[str],
+    numbers: Sequence[int],
+    quarantine: str | None,
+    unreadable: dict[str, StorageError],
+) -> dict[str, Sequence[Remains]]:
+    """What was deleted of the topics that are named, by path; `UnknownName` for a topic of which nothing was.
+
+    Where something cannot be read, nobody knows what was deleted of it.
+    """
+    found: dict[str, Sequence[Remains]] = {}
+    look = partial(deleted, quarantine=quarantine, on_unreadable=unreadable.__setitem__, beside=paths)
+    if len(patterns) == 1 and not is_glob(patterns[0]):  # the others need not be read then
+        found = {path: look(path, topic=patterns[0], partitions=numbers) for path in paths}
+        if any(found.values()) or unreadable:
+            return found
+    everything = {path: look(path) for path in paths}
+    names = {each.topic for several in everything.values() for each in several}
+    is_meant = (
+        matcher(frozenset(patterns)) if unreadable and patterns else chosen_names("deleted topic", patterns, names)
+    )
+    return {
+        path: [each for each in several if is_meant(each.topic) and (not numbers or each.partition in numbers)]
+        for path, several in everything.items()
+    }
+
+
+@contextmanager
+def _nearest_name(paths: Sequence[str], patterns: Sequence[str], quarantine: str | None) -> Iterator[None]:
+    """A topic of which nothing was deleted at all is `UnknownName`, as everywhere, and no refusal to put it back."""
+    try:
+        yield
+    except RecoveryRefused as refused:
+        if refused.reason == "nothing":
+            _remains(paths, patterns, (), quarantine, {})
+        raise
+
+
+def _topics(paths: Sequence[str], patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None) -> list[str]:
+    """The topics to put back: names as they are, which the recovery itself looks for, and what patterns stand for."""
+    if not any(map(is_glob, patterns)):
+        return list(dict.fromkeys(patterns))
+    found = _remains(paths, patterns, numbers, quarantine, {})
+    return list(dict.fromkeys(each.topic for several in found.values() for each in several))
+
+
+def _list(
+    paths: Sequence[str], patterns: Sequence[str], numbers: Sequence[int], quarantine: str | None, as_json: bool
+) -> int:
+    unreadable: dict[str, StorageError] = {}
+    found = _remains(paths, patterns, numbers, quarantine, unreadable)
+    reasons = [(place, str(error)) for place, error in sorted(unreadable.items())]
+    outcome = _told_unreadable(reasons)
+    for path, several in found.items():
+        root = root_of_runs(path)
+        own = reasons if len(paths) == 1 else [each for each in reasons if _is_of(each[0], root)]
+        if as_json:
+            line = {"path": root, "remains": [each.as_dict() for each in several], "changed": False}
+            print_json({**line, "unreadable": [{"path": place, "reason": reason} for place, reason in own]})
+        else:
+            _print_remains(root, several, "in what can be read" if own else "")
+    return outcome
+
+
+def _is_of(place: str, root: str) -> bool:
+    """Whether it is in a log directory or in what its runs keep; relative places are of the directory itself."""
+    return not os.path.isabs(place) or place == root or place.startswith((f"{root}/", f"{root}."))
+
+
+def _print_remains(root: str, found: Sequence[Remains], rest: str) -> None:
+    if not found:
+        _print(f"{escape_controls(root)}: no deleted data is still on disk{' ' if rest else ''}{rest}")
+        return
+    print_table(
+        escape_controls(root),
+        [
+            "topic",
+            "partition",
+            Column("what", wraps=True),
+            Column("first", drop=2),
+            "last",
+            "records",
+            Column("bytes", Kind.BYTES, drop=1),
+            Column("deleted", Kind.TIME, drop=3),
+            Column("in", wraps=True),
+        ],
+        [
+            [
+                each.topic,
+                each.partition,
+                str(each.kind),
+                each.first_offset,
+                each.last_offset,
+                each.records,
+                each.bytes,
+                each.deleted_ms,
+                each.run_id or each.directory,
+            ]
+            for each in found
+        ],
+    )
+    _print(*(_outcome(each) for each in found), *_damage(found))
+
+
+def _damage(found: Sequence[Remains]) -> Iterator[str]:
+    for each in found:
+        for segment in each.segments:
+            if segment.damage is not None:
+                yield escape_controls(f"{segment.path} is damaged: {segment.damage}; what is sound behind it counts")
+
+
+def _told_unreadable(reasons: Sequence[tuple[str, str]]) -> Outcome:
+    """Say on standard error which directories cannot be read; the exit code where nothing is changed."""
+    for place, reason in reasons:
+        sentence = reason if place in reason else f"{place}: {reason}"
+        click.echo(escape_controls(f"kafkalog: {sentence}; its deleted data is neither shown nor restored"), err=True)
+    return Outcome.IO_ERROR if reasons else Outcome.CLEAN
+
+
+def _outcome(each: Remains) -> str:
+    where = f"{each.run_id}: {each.directory}" if each.run_id is not None else each.directory
+    if each.why_not is not None:
+        return escape_controls(f"{where}: not restored: {told(each.why_not)}")
+    return escape_controls(f"{where}: {told(each.outcome)}")
+
+
+def _print(*lines: str) -> None:
+    with LineWriter() as writer:
+        for line in lines:
+            writer.write(line)
+
+
+def _offsets(put_back: PutBack) -> str:
+    first, end = put_back.log_start_offset, put_back.log_end_offset
+    return f"offsets {first} to {end - 1}" if end > first else f"no offsets, the next one is {end}"
+
+
+def _told(put_back: Sequence[PutBack], left: Sequence[str], notes: Sequence[str]) -> list[str]:
+    lines = [
+        f"{each.source} -> {each.directory}: {counted(each.records, 'record')}; {_offsets(each)}; "
+        f"topic id {each.topic_id or 'none'}"
+        for each in put_back
+    ]
+    lines += [f"stays deleted: {told(each)}" for each in left]
+    lines += [f"note: {told(each)}" for each in notes]
+    return [escape_controls(line) for line in lines]
+
+
+def _show_taken(taken: TakenOut, as_json: bool) -> None:
+    if as_json:
+        print_json(taken.as_dict())
+        return
+    _print(
+        f"written into {escape_controls(taken.target)}",
+        *_told(taken.put_back, taken.left, ()),
+        *(
+            f"{escape_controls(name)}: offsets {first} to {last} are lost to damage"
+            for name, spans in taken.lost.items()
+            for first, last in spans
+        ),
+    )
+
+
+def _show_plan(made: Undeletion) -> None:
+    _print(*_told(made.put_back, made.left, made.notes))
+
+
+def _show_put_back(result: UndeleteResult, as_json: bool) -> None:
+    if as_json:
+        print_json(result.as_dict())
+        return
+    root, word = escape_controls(result.done.root), shell_word(result.done.root)
+    _print(f"restored in {root}: run {result.run_id}", f"to undo this: kafkalog undo {word} --run {result.run_id}")
+
+
+@click.command(name="undelete")
+@PATHS
+@paths_in_properties
+@click.option("-t", "--topic", "patterns", metavar="TOPIC", multiple=True,
+              help="Restore this topic: a name or a pattern with *, ? and [...]; may be repeated. Without it, or with "
+              "--list, only list what there is.")  # fmt: skip
+@click.option("-p", "--partition", "numbers", metavar="N", type=PARTITION, multiple=True,
+              help="Only partitions with this number; may be repeated.")  # fmt: skip
+@click.option("--list", "only_list", is_flag=True, help="Only list what there is of the topic.")
+@click.option("--source", metavar="NAME", help="Which directory, or run, to use if a partition has several.")
+@click.option("--as", "as_topic", metavar="TOPIC", help="Restore a deleted partition as one of this topic.")
+@click.option("--topic-id", metavar="ID", help="The topic's id in the cluster [from the empty partition in its "
+              "place, else from the metadata log, else its own].")  # fmt: skip
+@click.option("--hold", is_flag=True, help="Only keep a broker from removing it: rename -delete directories to -stray.")
+@click.option("--into", metavar="DIR", help="Write it to this new directory and leave PATH as it is.")
+@CONFIG
+@AT
+@click.option("--quarantine", metavar="DIR", help="Where to keep removed bytes, and to look for them [PATH.recovery].")
+@YES
+@JSON
+def command(
+    paths: tuple[str, ...],
+    patterns: tuple[str, ...],
+    numbers: tuple[int, ...],
+    only_list: bool,
+    source: str | None,
+    as_topic: str | None,
+    topic_id: str | None,
+    hold: bool,
+    into: str | None,
+    config: tuple[str, ...],
+    at: int | None,
+    quarantine: str | None,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """List what was deleted from log directories and is still on disk, or restore it.
+
+    Covers deleted partitions (-delete and -stray directories), deleted segments (.deleted), and what recoveries keep.
+    A topic is restored under the broker's lock and with a journal; `undo` reverses that.  A broker removes what it
+    deleted after file.delete.delay.ms, and .deleted segments at its next start: undelete before that.
+
+    A KRaft cluster no longer knows a deleted topic's id.  Stop the broker and undelete with --hold; start it, create
+    the topic again, stop it and undelete: the log replaces the empty one, which may be in another log directory of the
+    broker, so give all of them.
+
+    Exit code 0 for a list, or if DIR was written; 2 if something was restored in place, 3 if it refused, 4 if
+    something could not be read; the list and --into still cover the rest.
+    """
+    paths = tuple(log_directories(paths))
+    if not patterns or only_list:
+        only_to_restore = {
+            "--into": into, "--as": as_topic, "--source": source, "--topic-id": topic_id, "--config": config,
+            "--at": at, "--hold": hold, "--yes": yes,
+        }  # fmt: skip
+        meant = [name for name, value in only_to_restore.items() if value not in (None, False, ())]
+        if meant and only_list:
+            raise UsageError(f"--list only shows what there is: {meant[0]} cannot be used with it")
+        if meant:
+            raise UsageError(f"{meant[0]} is for restoring a topic: name it with --topic")
+        return _list(paths, patterns, numbers, quarantine, as_json)
+    if hold and (into is not None or as_topic is not None or topic_id is not None):
+        raise UsageError("--hold only renames directories: --into, --as and --topic-id cannot be used with it")
+    settings = parse_settings(config)
+    topics = _topics(paths, patterns, numbers, quarantine)
+    if len(topics) > 1 and (into is not None or as_topic is not None or topic_id is not None):
+        raise UsageError(
+            f"--into, --as and --topic-id take one topic, and {len(topics)} are meant: {', '.join(topics)}"
+        )
+    acting = Acting(yes=yes, as_json=as_json, show=_show_plan)
+    with acting.on(paths, quarantine), _nearest_name(paths, patterns, quarantine):
+        if into is not None:
+            taken = undelete_into(
+                paths[0], into, topics[0], partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id,
+                config=settings, at=at, quarantine=quarantine, also=paths[1:],
+            )  # fmt: skip
+            _show_taken(taken, as_json)
+            return _told_unreadable(taken.unreadable)
+        planned: list[list[Undeletion]] = []
+        for topic in topics:  # all of them before the first is put back: a refusal changes nothing
+            planned.append(plan_undelete_all(
+                paths, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
+                at=at, hold=hold,
+            ))  # fmt: skip
+            for made in planned[-1]:
+                acting.planned(made)
+        places = ", ".join(dict.fromkeys(escape_controls(made.root) for made in acting.plans))
+        acting.agree(f"Put {escape_controls(', '.join(topics))} back in {places}?")
+        for number, topic in enumerate(topics):
+            results = undelete_all(
+                paths, topic, partitions=numbers, source=source, as_topic=as_topic, topic_id=topic_id, config=settings,
+                at=at, hold=hold, quarantine=quarantine, expected=None if number else planned[0],
+            )  # fmt: skip
+            for result in results:
+                _show_put_back(result, as_json)
+    return Outcome.CHANGED

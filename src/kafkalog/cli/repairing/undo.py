@@ -1,0 +1,63 @@
+"""`kafkalog undo`: put back every byte and time of a recovery."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from kafkalog.cli.acting import Acting
+from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
+from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.strict import StrictCommand
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.undoing import UndoResult, refuse_without_run, runs_to_undo, undo_all
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
+
+__all__ = ["command"]
+
+
+@click.command(name="undo", cls=StrictCommand)
+@PATHS
+@paths_in_properties
+@click.option("--run", "run_ids", metavar="RUN", multiple=True,
+              help="Which run, on whichever PATH it was; may be repeated [the latest].")  # fmt: skip
+@QUARANTINE
+@MOVED
+@YES
+@JSON
+def command(
+    paths: tuple[str, ...],
+    run_ids: tuple[str, ...],
+    quarantine: str | None,
+    moved: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Restore a directory to its state before a recovery, every byte and every file time.
+
+    If runs were on several log directories, say which with --run: one recovery of several directories left a run on
+    each.  Refuses, and changes none of them, if a file has changed since then.  Exit code 2 when done, 3 if it refused.
+    """
+    acting = Acting[UndoResult](yes=yes, as_json=as_json)
+    paths = tuple(log_directories(paths))
+    with acting.on(paths, quarantine):
+        wanted = runs_to_undo(paths, run_ids, quarantine=quarantine, moved=moved)
+        if not yes or len(wanted) > 1:
+            for path, run_id in wanted:
+                refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
+        named = [f"{run_id or 'the latest run'} on {escape_controls(path)}" for path, run_id in wanted]
+        acting.agree(f"Undo {', '.join(named)}?")
+        undo_all(
+            wanted,
+            quarantine=quarantine,
+            moved=moved,
+            on_undone=lambda result: acting.tell(result.as_dict(), partial(_tell, result, acting)),
+        )
+    return Outcome.CHANGED
+
+
+def _tell(result: UndoResult, acting: Acting[UndoResult]) -> None:
+    undone = f"run {result.run_id} on {result.root} is undone: {result.files} files restored"
+    acting.write(*filter(None, [result.note]), undone)
