@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 import kafkalog
+from kafkalog.log.storage.cleaning import cleaner
 from testkit.judging.compare_compacted import difference
 from testkit.judging.trees import copy_tree, stamps
 from testkit.kafka.kafka_oracle import KafkaOracle
@@ -157,11 +158,13 @@ def test_sixty_histories_are_compacted_as_kafka_does_it(kafka: KafkaOracle) -> N
 
 
 @pytest.mark.interop
+@pytest.mark.parametrize("by_runs", [False, True], ids=["readable", "compiled"])
 def test_thousands_of_histories_are_compacted_as_kafka_does_it(
-    kafka: KafkaOracle, capsys: pytest.CaptureFixture[str]
+    by_runs: bool, kafka: KafkaOracle, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cleaner, "kernel_is_worth_it", lambda _: by_runs)
     count = int(os.environ.get("KAFKALOG_INTEROP_CASES", "2000"))
     campaign = run(histories.chosen_seed(), count, kafka)
     with capsys.disabled():
-        print(f"\ncompaction: {campaign}")
+        print(f"\ncompaction, {'compiled' if by_runs else 'readable'}: {campaign}")
     judge(campaign)
