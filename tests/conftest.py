@@ -38,6 +38,7 @@ _FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 _SPARK_TESTS, _INTEROP_TESTS = (Path(__file__).resolve().parent / name for name in ("spark", "interop"))
 _SPARK_FOR_EVERYBODY = "test_source.py"
 _SHOWN = 5
+_OBJECTS = 250_000
 _COMPARED = "compared with Kafka: "
 _MEASURED = "measured: "
 
@@ -98,9 +99,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector ten thousand tests and what they were made of, which stay until the end."""
+    """Spare the garbage collector ten thousand tests and what they were made of, which stay until the end.
+
+    What tests make is searched as seldom as what the `kafkalog` command makes.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_OBJECTS)
 
 
 def _flushed(descriptor: int) -> None:
