@@ -22,12 +22,13 @@ from testkit.kafka import kafka_jars
 from testkit.kafka.kafka_needed import kafka_needed
 from testkit.kafka.kafka_oracle import KafkaOracle
 from testkit.running import time_limit
+from testkit.running.examples import examples
 from testkit.running.progress import ProgressLine
 from testkit.running.shares import leave_to_recorded
 
-# Everybody's `make test` examines the same examples; `dev.py sweep` examines new ones too.  How long one takes is
-# no matter: the first may have to compile.
-settings.register_profile("same examples", derandomize=True, database=None, deadline=None)
+# Everybody's `make test` examines the same examples, and few; `dev.py sweep` examines new ones too.  How long one takes
+# is no matter: the first may have to compile.
+settings.register_profile("same examples", examples(100), derandomize=True, database=None, deadline=None)
 settings.register_profile("new examples", deadline=None)
 settings.load_profile("new examples" if os.environ.get("KAFKALOG_EXAMPLES") == "new" else "same examples")
 
