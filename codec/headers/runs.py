@@ -14,8 +14,8 @@ from kafkalog.codec.model import (
     LOG_OVERHEAD,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
-    BatchHeader,
     RecordBatch,
+    batch_header_of,
 )
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class BatchRun:
         start = column[HeaderColumn.POSITION]
         size = column[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
         data = memoryview(self._window)[start : start + size]
-        return RecordBatch(BatchHeader(*column[: HeaderColumn.POSITION]), start + self._window_start, data)
+        return RecordBatch(batch_header_of(*column[: HeaderColumn.POSITION]), start + self._window_start, data)
 
     def __iter__(self) -> Iterator[RecordBatch]:
         window = memoryview(self._window)
@@ -130,5 +130,7 @@ class BatchRun:
             start = column[HeaderColumn.POSITION]
             size = column[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
             yield RecordBatch(
-                BatchHeader(*column[: HeaderColumn.POSITION]), start + self._window_start, window[start : start + size]
+                batch_header_of(*column[: HeaderColumn.POSITION]),
+                start + self._window_start,
+                window[start : start + size],
             )
