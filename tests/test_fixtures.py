@@ -318,7 +318,7 @@ def test_a_tree_is_the_same_whether_its_zeros_are_holes_or_not_and_any_byte_make
         for number in places:
             file.seek(number)
             file.write(b"\x07")
-    wanted = held("whole", written)
+    wanted = held("whole", bytes(written))
     assert stamps(tmp_path / "sparse")["."][2] == wanted
     others = [written + b"\0", written[:-1], written[1:] + b"\0", bytes(65_536) + written[: size - 65_536], bytes(size)]
     for number in (*places, 70_000, 250_000):
