@@ -118,6 +118,7 @@ def bring_back(place: Path) -> None:
     kafkalog.undo(place, done.run_id)
     planned = kafkalog.plan_undelete_all([place], "names")
     kafkalog.undelete_all([place], "names", expected=planned)
+    kafkalog.undo_all([(place, None)])
 
 
 def lead(controller: Path) -> None:

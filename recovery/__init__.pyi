@@ -31,3 +31,4 @@ from kafkalog.recovery.undeleting.taking_out import undelete_into as undelete_in
 from kafkalog.recovery.undeleting.undeletion import plan_undelete as plan_undelete
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo
+from kafkalog.recovery.undoing import undo_all as undo_all

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,10 @@ from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import exists
 from kafkalog.recovery.act.history import runs_of_each
 from kafkalog.recovery.act.quarantine import Runs
-from kafkalog.recovery.act.transaction import Keeping, transaction
+from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.facts.places import PathLike
 
-__all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo"]
+__all__ = ["UndoResult", "refuse_without_run", "runs_to_undo", "undo", "undo_all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +99,44 @@ def undo(
     * `run_id`: the run; None: the latest
     * `quarantine`: where runs keep what they removed, if it is not the usual place
     """
-    root, partition = _undone(path)
+    return undo_all([(path, run_id)], quarantine=quarantine, moved=moved)[0]
+
+
+def undo_all(
+    runs: Sequence[tuple[PathLike, str | None]],
+    *,
+    quarantine: PathLike | None = None,
+    moved: bool = False,
+    on_undone: Callable[[UndoResult], None] | None = None,
+) -> list[UndoResult]:
+    """Undo runs on several log directories, in the order given; arguments and errors are those of `undo`.
+
+    All locks are taken first, and of each directory the first run is compared before any is undone: a refusal then
+    changes none.  Later runs on the same directory can only be compared when it has been put back.
+
+    * `runs`: log directory and run, None for the latest
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `moved`: the directory is the one that its runs were on, although that cannot be seen
+    * `on_undone`: called with each result as soon as it is there
+    """
     keeping = Keeping(None if quarantine is None else os.fspath(quarantine), moved)
-    if not os.path.lexists(os.path.join(root, LOCK_FILE)):  # one that a kill has left goes with the lock
-        refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
-    with transaction(root, keeping) as at:
-        run = at.take_back(run_id, partition)
-        return UndoResult(root, run.run_id, len(run.journal.steps), at.note)
+    wanted = [(*_undone(path), run_id) for path, run_id in runs]
+    for (path, run_id), (root, _partition, _run_id) in zip(runs, wanted, strict=True):
+        if not os.path.lexists(os.path.join(root, LOCK_FILE)):  # one that a kill has left goes with the lock
+            refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
+    results = []
+    with ExitStack() as stack:
+        opened: dict[str, Transaction] = {}
+        first = {root: (partition, run_id) for root, partition, run_id in reversed(wanted)}
+        for root in dict.fromkeys(root for root, _partition, _run_id in wanted):
+            opened[root] = stack.enter_context(transaction(root, keeping))
+        if len(opened) > 1:  # a single one is compared by what takes it back
+            for root, at in opened.items():
+                partition, run_id = first[root]
+                at.refuse_take_back(run_id, partition)
+        for root, partition, run_id in wanted:
+            run = opened[root].take_back(run_id, partition)
+            results.append(UndoResult(root, run.run_id, len(run.journal.steps), opened[root].note))
+            if on_undone is not None:
+                on_undone(results[-1])
+    return results

@@ -311,6 +311,23 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str |
 
     Default: the latest, or the latest that has changed a partition directory.
     """
+    with _compared(root, runs, run_id, partition) as (run, disks, located):
+        runs.begin(root, run.run_id, run.place)
+        roll_back(disks, located, run.name, _forgetting(root, runs, run.run_id))
+    return run
+
+
+def refuse_take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str | None = None) -> None:
+    """Raise what `take_back` would raise; nothing is changed."""
+    with _compared(root, runs, run_id, partition):
+        pass
+
+
+@contextmanager
+def _compared(
+    root: FileSystem, runs: Runs, run_id: str | None, partition: str | None
+) -> Iterator[tuple[KeptRun, Disks, Located]]:
+    """The run that is meant, everything it relies on compared; raises `RecoveryRefused` where it cannot be undone."""
     run = runs.undoable(run_id, None if partition is None else lambda each: _concerns(each, partition))
     refuse_others_files(run)
     if run.is_foreign and run.name != MANIFEST and run_id is None:
@@ -322,9 +339,7 @@ def take_back(root: FileSystem, runs: Runs, run_id: str | None, partition: str |
             located = _locate(disks, run, to_undo=True)
         except Unexpected as found:
             raise RecoveryRefused(_why_not(disks, run, found), reason="changed") from None
-        runs.begin(root, run.run_id, run.place)
-        roll_back(disks, located, run.name, _forgetting(root, runs, run.run_id))
-    return run
+        yield run, disks, located
 
 
 def _concerns(run: KeptRun, partition: str) -> bool:

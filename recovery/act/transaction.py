@@ -28,6 +28,7 @@ from kafkalog.recovery.act.runner import (
     look_at_earlier,
     refuse_foreign,
     refuse_place,
+    refuse_take_back,
     settle,
     take_back,
 )
@@ -134,9 +135,15 @@ class Transaction:
             lost=lost,
         )
 
+    def refuse_take_back(self, run_id: str | None, partition: str | None) -> None:
+        """Raise what `take_back` would raise; nothing is changed."""
+        refuse_take_back(self.fs, self.runs, run_id, partition)
+
     def take_back(self, run_id: str | None, partition: str | None) -> KeptRun:
         """Undo a run, by default the latest, or the latest that has changed a partition directory."""
-        return take_back(self.fs, self.runs, run_id, partition)
+        run = take_back(self.fs, self.runs, run_id, partition)
+        self.runs.reload()
+        return run
 
 
 @contextmanager

@@ -223,6 +223,7 @@ from kafkalog.recovery.undeleting.undeletion import undelete as undelete
 from kafkalog.recovery.undeleting.undeletion import undelete_all as undelete_all
 from kafkalog.recovery.undoing import UndoResult as UndoResult
 from kafkalog.recovery.undoing import undo as undo
+from kafkalog.recovery.undoing import undo_all as undo_all
 from kafkalog.reporting.making import Report as Report
 from kafkalog.reporting.making import report as report
 from kafkalog.reporting.verdict import ReportVerdict as ReportVerdict

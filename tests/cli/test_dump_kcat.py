@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog as library
-from kafkalog.cli.dump.kcat_format import MOST_PARTS, KcatFormat
+from kafkalog.cli.dump.kcat.format import MOST_PARTS, KcatFormat
 from kafkalog.cli.main import run
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Record, TimestampType

@@ -27,7 +27,7 @@ def place(name: str) -> Path:
 def options() -> list[tuple[str, click.Option]]:
     found = []
     for name, (module, _help) in COMMANDS.items():
-        command = import_module(module).command
+        command = import_module(f"kafkalog.cli.{module}").command
         for each in command.commands.values() if isinstance(command, click.Group) else [command]:
             found += [(name, option) for option in each.params if isinstance(option, click.Option)]
     return found

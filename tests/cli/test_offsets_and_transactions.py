@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import kafkalog as library
-from kafkalog.cli.reset_csv import reset_lines
+from kafkalog.cli.clusters.reset_csv import reset_lines
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.transactions.abort_command import abort_command, abort_command_before_3_0
 from kafkalog.cluster.transactions.producers import Producer

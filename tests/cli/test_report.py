@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import kafkalog as library
-from kafkalog.cli.report_place import place
+from kafkalog.cli.looking.report_place import place
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, MESSAGE_V0

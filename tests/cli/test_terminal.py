@@ -129,7 +129,7 @@ def test_interrupted_while_files_change(kind: str, then: str, root: Path) -> Non
 
 def test_interrupted_when_all_is_done(root: Path) -> None:
     words: list[str | Path] = ["recover", root, "--mode", "salvage", "--yes", *settings()]
-    seen = on_a_terminal(*words, setup=interrupted_at("kafkalog.cli.recover.print_result"))
+    seen = on_a_terminal(*words, setup=interrupted_at("kafkalog.cli.repairing.recover.print_result"))
     assert seen.code == 130
     assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ reverses it", " ".join(seen.lines))
 
@@ -140,7 +140,7 @@ MOMENTS = (
     "kafkalog.recovery.act.preparing._Preparation:step", "kafkalog.recovery.act.preparing.write_document",
     "kafkalog.recovery.act.runner.roll_forward", "kafkalog.recovery.act.operations.Link:do",
     "kafkalog.recovery.act.operations.Replace:do", "kafkalog.recovery.act.apply.finish_document",
-    "kafkalog.cli.recover.print_result",
+    "kafkalog.cli.repairing.recover.print_result",
 )  # fmt: skip
 
 

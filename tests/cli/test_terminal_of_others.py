@@ -133,7 +133,7 @@ def test_undelete_interrupted_while_files_change(moment: str, then: str, deleted
 
 def test_undelete_interrupted_when_all_is_done(deleted: Path) -> None:
     seen = on_a_terminal("undelete", deleted, "--topic", "sessions-20", "--yes",
-                         setup=interrupted_at("kafkalog.cli.undelete._show_put_back"))  # fmt: skip
+                         setup=interrupted_at("kafkalog.cli.repairing.undelete._show_put_back"))  # fmt: skip
     assert seen.code == 130
     assert re.search(r"run \S+ on \S+ is finished; kafkalog undo \S+ --run \S+ reverses it", whole(seen))
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import kafkalog
-from kafkalog.cli.replay import command as replay
+from kafkalog.cli.records.replay import command as replay
 from kafkalog.replay.offset_map import write_parquet
 from kafkalog.replay.retention import settings_for
 from kafkalog.replay.target import Target

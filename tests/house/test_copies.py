@@ -33,7 +33,7 @@ HELD = {
     "kafkalog.cli.dump.decoders.DecoderClasses": "functions that are asked",
     "kafkalog.cli.dump.record_lines.RecordText": "functions that are asked",
     "kafkalog.cli.dump.sinks.JsonSink": "where a command writes",
-    "kafkalog.cli.dump.kcat_sink.KcatSink": "where a command writes",
+    "kafkalog.cli.dump.kcat.sink.KcatSink": "where a command writes",
     "kafkalog.cli.dump.sinks.TextSink": "where a command writes",
     "kafkalog.log.writing.loading.Loaded": "a log that is open",
     "kafkalog.values.arrow_column._Way": "functions that are asked",

@@ -16,10 +16,11 @@ from testkit.running.programs import dev
 ROOT = Path(__file__).resolve().parents[2]
 MOST_MODULES = 22
 PACKAGES = ("log", "recovery", "cluster")
+WITH_ROOMS = (*PACKAGES, "src/kafkalog/cli")
 
 
 def rooms() -> list[Path]:
-    return sorted(door.parent for package in PACKAGES for door in (ROOT / package).rglob("__init__.py"))
+    return sorted(door.parent for package in WITH_ROOMS for door in (ROOT / package).rglob("__init__.py"))
 
 
 @pytest.mark.parametrize("room", rooms(), ids=lambda path: str(path.relative_to(ROOT)))
@@ -46,7 +47,7 @@ BY_POSITION = {"Record", "Stretch"}
 
 def test_what_has_many_fields_is_made_with_their_names() -> None:
     sources = [path for room in dev.ROOMS for path in (ROOT / room).rglob("*.py")]
-    sources += (ROOT / "src" / "kafkalog").glob("*/*.py")
+    sources += (ROOT / "src" / "kafkalog").rglob("*.py")
     classes = {name for path in sources for name in module(path).classes} - BY_POSITION
     long = [
         f"{path.relative_to(ROOT)}:{call.line}: {call.name}"

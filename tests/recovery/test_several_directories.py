@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from kafkalog import RecoveryRefused
+from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import BrokerLock
+from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.run import recover_all
+from kafkalog.recovery.undoing import undo_all
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import recovery_case
 from testkit.running.command import Finished, kafkalog
@@ -136,3 +139,37 @@ def test_a_partition_in_two_of_them_is_named_for_both(roots: list[Path]) -> None
         finished = kafkalog(*command, "--json", *pair)
         assert finished.code == 3
         assert all("c-0 is in " in line["refusal"] for line in objects(finished, pair)), command
+
+
+def test_an_undo_that_is_refused_on_one_directory_changes_no_other(roots: list[Path]) -> None:
+    before = [stamps(root) for root in roots]
+    recover_all(list(roots), RecoveryOptions(accept_loss=True))
+    runs = [(root, None) for root in roots]
+    log = next((roots[-1] / "c-0").glob("*.log"))
+    left = log.stat()
+    with log.open("ab") as file:
+        file.write(b"written by another since")
+    between = [stamps(root) for root in roots]
+    with pytest.raises(RecoveryRefused):
+        undo_all(runs)
+    assert [stamps(root) for root in roots] == between
+    with log.open("rb+") as file:
+        file.truncate(left.st_size)
+    os.utime(log, ns=(left.st_atime_ns, left.st_mtime_ns))
+    told: list[str] = []
+    results = undo_all(runs, on_undone=lambda result: told.append(result.root))
+    assert told == [result.root for result in results] == list(map(str, roots))
+    assert [stamps(root) for root in roots] == before
+
+
+def test_several_runs_on_several_directories_are_taken_back(roots: list[Path]) -> None:
+    before = [stamps(root) for root in roots[:2]]
+    ids = []
+    for mode in ("salvage", "set-aside"):
+        options = RecoveryOptions(rules=Rules(mode=mode_named(mode)), select=Selection.of(["a", "b"]), accept_loss=True)
+        ids += [done.run_id for done in recover_all(list(roots[:2]), options)]
+    assert len(set(ids) - {None}) == 4
+    words = [word for run_id in ids for word in ("--run", run_id)]
+    finished = kafkalog("undo", "--yes", *words, *roots[:2])
+    assert finished.code == 2, finished.err
+    assert [stamps(root) for root in roots[:2]] == before

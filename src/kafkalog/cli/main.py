@@ -16,42 +16,42 @@ from kafkalog.words.outcome import INTERRUPTED, PIPE_CLOSED, Outcome, outcome_of
 __all__ = ["COMMANDS", "cli", "run"]
 
 COMMANDS = {
-    "build": ("kafkalog.cli.build", "Write partition directories from Parquet, Arrow or JSON lines."),
-    "compact": ("kafkalog.cli.compact", "Compact topics as the broker's log cleaner would, without the broker."),
-    "compare": ("kafkalog.cli.compare", "Compare several brokers' volumes: which copy is the best, and why."),
-    "completion": ("kafkalog.cli.completion", "Print a script for completion in bash, zsh or fish."),
-    "dump": ("kafkalog.cli.dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
-    "elections": ("kafkalog.cli.elections", "Show controllers, leader elections and ISR changes, and their causes."),
-    "explain": ("kafkalog.cli.explain", "Explain the bytes of a file: field, value and meaning of each."),
-    "export": ("kafkalog.cli.export", "Add records to tables of Parquet, Iceberg or Delta, each once."),
-    "find": ("kafkalog.cli.find", "Find offsets of times, and where an offset is."),
-    "groups": ("kafkalog.cli.groups", "Show consumer groups, their members and assignments."),
-    "index": ("kafkalog.cli.index", "Check indexes, or rebuild them."),
-    "ls": ("kafkalog.cli.ls", "List topics, partitions and segments, with their health."),
-    "merge": ("kafkalog.cli.merge", "Merge several copies into one healthy log or log directory."),
-    "metadata": ("kafkalog.cli.metadata", "Show what a KRaft cluster knew: topics, brokers, configurations."),
-    "offsets": ("kafkalog.cli.offsets", "Show the committed offsets of consumer groups."),
-    "plan": ("kafkalog.cli.plan", "Show what recover would do, and what the broker itself would do."),
-    "quorum": ("kafkalog.cli.quorum", "Show what is left of a KRaft quorum, or bring it back."),
-    "recover": ("kafkalog.cli.recover", "Repair a log directory after a crash."),
-    "replay": ("kafkalog.cli.replay", "Write the records of log directories into a live cluster, each once."),
-    "report": ("kafkalog.cli.report", "Write a one-page report on log directories, to share."),
-    "remote": ("kafkalog.cli.remote", "Show the remote tier of tiered logs, segment by segment."),
-    "retention": ("kafkalog.cli.retention", "Show what retention would delete now, and when the rest goes."),
-    "runs": ("kafkalog.cli.runs", "List what recoveries have kept, or permanently delete it."),
-    "schemas": ("kafkalog.cli.schemas", "Show the schema registry that _schemas holds, or give it back."),
-    "serve": ("kafkalog.cli.serve", "Let Kafka's clients read log directories: a read-only broker."),
-    "staging": ("kafkalog.cli.staging", "List or delete what killed Spark jobs left beside a log directory."),
-    "top": ("kafkalog.cli.top", "Show what fills the disk: by topic, partition, key, producer or time."),
-    "transactions": ("kafkalog.cli.transactions", "Show producers and transactions, and how to abort hanging ones."),
-    "triage": ("kafkalog.cli.triage", "Foresee who leads after a power cut, and what the others lose."),
-    "undelete": ("kafkalog.cli.undelete", "List what was deleted and is still on disk, or restore it."),
-    "undo": ("kafkalog.cli.undo", "Undo a recovery, byte for byte."),
-    "verify": ("kafkalog.cli.verify", "Check everything; change nothing."),
-    "warm": ("kafkalog.cli.warm", "Compile everything now that the first command would have to compile."),
-    "zk": ("kafkalog.cli.zk", "Show a ZooKeeper server's tree of nodes at any transaction."),
+    "build": ("records.build", "Write partition directories from Parquet, Arrow or JSON lines."),
+    "compact": ("repairing.compact", "Compact topics as the broker's log cleaner would, without the broker."),
+    "compare": ("looking.compare", "Compare several brokers' volumes: which copy is the best, and why."),
+    "completion": ("completion", "Print a script for completion in bash, zsh or fish."),
+    "dump": ("dump", "Print records, batches, or the entries of an index, snapshot or checkpoint."),
+    "elections": ("clusters.elections", "Show controllers, leader elections and ISR changes, and their causes."),
+    "explain": ("looking.explain", "Explain the bytes of a file: field, value and meaning of each."),
+    "export": ("records.export", "Add records to tables of Parquet, Iceberg or Delta, each once."),
+    "find": ("records.find", "Find offsets of times, and where an offset is."),
+    "groups": ("clusters.groups", "Show consumer groups, their members and assignments."),
+    "index": ("repairing.index", "Check indexes, or rebuild them."),
+    "ls": ("looking.ls", "List topics, partitions and segments, with their health."),
+    "merge": ("repairing.merge", "Merge several copies into one healthy log or log directory."),
+    "metadata": ("clusters.metadata", "Show what a KRaft cluster knew: topics, brokers, configurations."),
+    "offsets": ("clusters.offsets", "Show the committed offsets of consumer groups."),
+    "plan": ("repairing.plan", "Show what recover would do, and what the broker itself would do."),
+    "quorum": ("clusters.quorum", "Show what is left of a KRaft quorum, or bring it back."),
+    "recover": ("repairing.recover", "Repair a log directory after a crash."),
+    "replay": ("records.replay", "Write the records of log directories into a live cluster, each once."),
+    "report": ("looking.report", "Write a one-page report on log directories, to share."),
+    "remote": ("looking.remote", "Show the remote tier of tiered logs, segment by segment."),
+    "retention": ("looking.retention", "Show what retention would delete now, and when the rest goes."),
+    "runs": ("repairing.runs", "List what recoveries have kept, or permanently delete it."),
+    "schemas": ("clusters.schemas", "Show the schema registry that _schemas holds, or give it back."),
+    "serve": ("records.serve", "Let Kafka's clients read log directories: a read-only broker."),
+    "staging": ("repairing.staging", "List or delete what killed Spark jobs left beside a log directory."),
+    "top": ("records.top", "Show what fills the disk: by topic, partition, key, producer or time."),
+    "transactions": ("clusters.transactions", "Show producers and transactions, and how to abort hanging ones."),
+    "triage": ("looking.triage", "Foresee who leads after a power cut, and what the others lose."),
+    "undelete": ("repairing.undelete", "List what was deleted and is still on disk, or restore it."),
+    "undo": ("repairing.undo", "Undo a recovery, byte for byte."),
+    "verify": ("looking.verify", "Check everything; change nothing."),
+    "warm": ("warm", "Compile everything now that the first command would have to compile."),
+    "zk": ("clusters.zk", "Show a ZooKeeper server's tree of nodes at any transaction."),
 }
-"""Subcommand -> the module whose `command` it is, and one line of help; `--help` loads none of them."""
+"""Subcommand -> the module here whose `command` it is, and one line of help; `--help` loads none of them."""
 
 GROUPS = {
     "Look and check": ("ls", "verify", "plan", "compare", "triage", "report", "explain", "retention", "remote"),
@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
             from kafkalog.codec.unknown import unknown
 
             raise click.UsageError(str(unknown("command", cmd_name, COMMANDS)), ctx)
-        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        command: click.Command = import_module(f"{__package__}.{COMMANDS[cmd_name][0]}").command
         return command
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -72,7 +72,7 @@ def command(ctx: click.Context, /, **given: Any) -> int:
     )
     begin = begin_of(options.kcat_offsets, options.group)
     if form is Form.KCAT:
-        from kafkalog.cli.dump.kcat_sink import kcat_format_of
+        from kafkalog.cli.dump.kcat.sink import kcat_format_of
 
         kcat_format_of(options)  # refused before anything is read
     sources.open(options, form)

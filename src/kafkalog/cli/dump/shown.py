@@ -59,7 +59,7 @@ def shown(
 
         yield show_json
     elif form is Form.KCAT:
-        from kafkalog.cli.dump.kcat_sink import KcatSink, kcat_format_of
+        from kafkalog.cli.dump.kcat.sink import KcatSink, kcat_format_of
 
         kcat = KcatSink(writer, kcat_format_of(options), options.envelope, redaction)
         yield lambda partition, bounds: walk.records(partition, bounds, kcat)

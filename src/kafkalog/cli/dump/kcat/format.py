@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafkalog.cli.dump.kcat_serdes import unpack
+from kafkalog.cli.dump.kcat.serdes import unpack
 from kafkalog.cli.dump.redaction import size_of
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Record

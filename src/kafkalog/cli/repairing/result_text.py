@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkalog.cli.output import LineWriter
-from kafkalog.cli.ways_text import sentence_of_damage_left
+from kafkalog.cli.repairing.ways_text import sentence_of_damage_left
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult

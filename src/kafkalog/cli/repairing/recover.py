@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kafkalog.cli import plan as plan_command
 from kafkalog.cli.acting import Acting, Declined
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.output import print_json
-from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.result_text import print_result
+from kafkalog.cli.repairing import plan as plan_command
+from kafkalog.cli.repairing.plan_text import print_plan
+from kafkalog.cli.repairing.result_text import print_result
+from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.settings import given_words, options_of, planning_options
-from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing

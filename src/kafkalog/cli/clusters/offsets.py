@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
-from kafkalog.cli.known_topics import groups_at_hand, known_topics
+from kafkalog.cli.clusters.known_topics import groups_at_hand, known_topics
+from kafkalog.cli.clusters.log_ends import LogEnds
+from kafkalog.cli.clusters.offset_history import show_history
+from kafkalog.cli.clusters.reset_csv import reset_lines
+from kafkalog.cli.clusters.zookeeper_paths import OldConsumers, old_consumers, refuse_without_logs, told_apart
 from kafkalog.cli.lines import finish, partitions_with, print_lines
-from kafkalog.cli.log_ends import LogEnds
-from kafkalog.cli.offset_history import show_history
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
@@ -18,9 +20,7 @@ from kafkalog.cli.options.past import AT_ZXID, as_of_time
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options, topic_names
 from kafkalog.cli.output import LineWriter
-from kafkalog.cli.reset_csv import reset_lines
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cli.zookeeper_paths import OldConsumers, old_consumers, refuse_without_logs, told_apart
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
 from kafkalog.cluster.groups.group_lines import offset_line
 from kafkalog.cluster.groups.migration import elsewhere, into_kafka, offsets_partitions, zookeeper_script

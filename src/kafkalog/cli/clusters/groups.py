@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import click
 
-from kafkalog.cli.known_topics import groups_at_hand, known_topics
+from kafkalog.cli.clusters.known_topics import groups_at_hand, known_topics
+from kafkalog.cli.clusters.old_groups_text import AS_DERIVED, old_row, print_old_groups
+from kafkalog.cli.clusters.zookeeper_paths import old_consumers, refuse_without_logs, told_apart
 from kafkalog.cli.lines import finish, partitions_with, print_lines
-from kafkalog.cli.old_groups_text import AS_DERIVED, old_row, print_old_groups
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
@@ -18,7 +19,6 @@ from kafkalog.cli.options.past import AT_ZXID, as_of_time
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.tables import Column, Kind, print_table
-from kafkalog.cli.zookeeper_paths import old_consumers, refuse_without_logs, told_apart
 from kafkalog.cluster.assignors.assignors import Assignment
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
 from kafkalog.cluster.groups.group_lines import group_line, names_by_member, names_of

@@ -7,11 +7,11 @@ import os
 import click
 
 from kafkalog.cli.lines import print_lines
-from kafkalog.cli.merge_text import print_directory, print_partition
 from kafkalog.cli.options.common import CONFIG, JSON
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.repairing.merge_text import print_directory, print_partition
 from kafkalog.cli.settings import parse_settings, total_bytes
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.directory import is_partition_dir

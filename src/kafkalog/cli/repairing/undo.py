@@ -10,9 +10,8 @@ from kafkalog.cli.acting import Acting
 from kafkalog.cli.options.common import JSON, MOVED, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.strict import StrictCommand
-from kafkalog.recovery import undo
 from kafkalog.recovery.facts.places import log_directories
-from kafkalog.recovery.undoing import UndoResult, refuse_without_run, runs_to_undo
+from kafkalog.recovery.undoing import UndoResult, refuse_without_run, runs_to_undo, undo_all
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome
 
@@ -39,7 +38,7 @@ def command(
     """Restore a directory to its state before a recovery, every byte and every file time.
 
     If runs were on several log directories, say which with --run: one recovery of several directories left a run on
-    each.  Refuses if a file has changed since then.  Exit code 2 when done, 3 if it refused.
+    each.  Refuses, and changes none of them, if a file has changed since then.  Exit code 2 when done, 3 if it refused.
     """
     acting = Acting[UndoResult](yes=yes, as_json=as_json)
     paths = tuple(log_directories(paths))
@@ -50,9 +49,12 @@ def command(
                 refuse_without_run(path, run_id, quarantine=quarantine, moved=moved)
         named = [f"{run_id or 'the latest run'} on {escape_controls(path)}" for path, run_id in wanted]
         acting.agree(f"Undo {', '.join(named)}?")
-        for path, run_id in wanted:
-            result = undo(path, run_id, quarantine=quarantine, moved=moved)
-            acting.tell(result.as_dict(), partial(_tell, result, acting))
+        undo_all(
+            wanted,
+            quarantine=quarantine,
+            moved=moved,
+            on_undone=lambda result: acting.tell(result.as_dict(), partial(_tell, result, acting)),
+        )
     return Outcome.CHANGED
 
 

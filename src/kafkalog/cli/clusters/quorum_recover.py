@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kafkalog.cli.acting import Acting, Declined
+from kafkalog.cli.clusters.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
 from kafkalog.cli.options.endpoints import Endpoint, NodeEndpoint, VoterList
 from kafkalog.cli.options.numbers import BROKER_ID
@@ -16,7 +17,6 @@ from kafkalog.cli.options.paths import settings_in
 from kafkalog.cli.options.strict import StrictCommand
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json
-from kafkalog.cli.quorum_text import print_quorum_plan, print_quorum_result
 from kafkalog.cli.settings import parse_settings
 from kafkalog.codec.errors import UsageError
 from kafkalog.recovery.quorum.planned import QuorumPlan

@@ -6,10 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
-from kafkalog.cli.against import compared
-from kafkalog.cli.departures import print_departures
+from kafkalog.cli.clusters.against import compared
+from kafkalog.cli.clusters.departures import print_departures
+from kafkalog.cli.clusters.metadata import (
+    CHANGE_COLUMNS,
+    metadata_log,
+    offset_of,
+    print_changes,
+    refuse_beyond_end,
+    zxid_of,
+)
 from kafkalog.cli.lines import finish, print_lines
-from kafkalog.cli.metadata import CHANGE_COLUMNS, metadata_log, offset_of, print_changes, refuse_beyond_end, zxid_of
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position

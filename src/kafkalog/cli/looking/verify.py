@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from kafkalog.cli.looking.tiering_text import tiering_text
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.remote import Remote, remote_options
@@ -15,7 +16,6 @@ from kafkalog.cli.output import LineWriter, behind_text, print_json, report_find
 from kafkalog.cli.progress import ByteProgress
 from kafkalog.cli.settings import total_bytes
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
-from kafkalog.cli.tiering_text import tiering_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted

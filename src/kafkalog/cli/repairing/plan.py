@@ -11,10 +11,10 @@ import click
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS
 from kafkalog.cli.output import LineWriter, print_json
-from kafkalog.cli.plan_text import print_plan
 from kafkalog.cli.progress import RecoveryProgress
+from kafkalog.cli.repairing.plan_text import print_plan
+from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.settings import given_words, options_of, planning_options
-from kafkalog.cli.unplanned import Unplanned
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.inventory import is_missing, missing_directory

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 import click
 
 from kafkalog.cli.lines import print_lines
+from kafkalog.cli.looking.triage_text import print_triage
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.order import START_ORDER
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
-from kafkalog.cli.triage_text import print_triage
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.triage.run import refused, triage

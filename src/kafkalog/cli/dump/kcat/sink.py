@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafkalog.cli.dump.kcat_envelope import envelope
-from kafkalog.cli.dump.kcat_format import KcatFormat, default_format
-from kafkalog.cli.dump.kcat_serdes import serdes
+from kafkalog.cli.dump.kcat.envelope import envelope
+from kafkalog.cli.dump.kcat.format import KcatFormat, default_format
+from kafkalog.cli.dump.kcat.serdes import serdes
 from kafkalog.cli.dump.options import Options
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.cli.output import LineWriter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from kafkalog.cli.compare_text import print_comparison, print_losses
 from kafkalog.cli.lines import print_lines
+from kafkalog.cli.looking.compare_text import print_comparison, print_losses
 from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options

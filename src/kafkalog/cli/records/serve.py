@@ -122,7 +122,7 @@ def command(
 
     Everything that would write is refused, and nothing in the directories is changed.  Ends with SIGINT or SIGTERM.
     """
-    from kafkalog.cli.serve_access import Certificates, check_access, check_addresses, users_of
+    from kafkalog.cli.records.serve_access import Certificates, check_access, check_addresses, users_of
     from kafkalog.server.broker import Server, ServerOptions
     from kafkalog.server.catalog import Catalog
     from kafkalog.server.descriptors import descriptors_for

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkalog.cli.output import LineWriter
+from kafkalog.cli.repairing.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
-from kafkalog.cli.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.decide.actions import ActionKind

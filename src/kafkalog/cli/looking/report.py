@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, contextmanager
 
 import click
 
+from kafkalog.cli.looking.report_place import STANDARD_OUTPUT, check_place, place
 from kafkalog.cli.options.common import CONFIG, JOBS
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
-from kafkalog.cli.report_place import STANDARD_OUTPUT, check_place, place
 from kafkalog.cli.settings import command_words, parse_settings
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.log.directories.selection import Selection

@@ -10,8 +10,8 @@ from itertools import chain
 
 import click
 
-from kafkalog.cli.against import compared
-from kafkalog.cli.effective import Configured, print_effective
+from kafkalog.cli.clusters.against import compared
+from kafkalog.cli.clusters.effective import Configured, print_effective
 from kafkalog.cli.lines import finish, partitions_with, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA, SHOW_SECRETS
 from kafkalog.cli.options.numbers import BROKER_ID

@@ -1,0 +1,1 @@
+"""Commands about what a cluster knew: groups, transactions, metadata, its quorum."""

@@ -1,0 +1,1 @@
+"""What `dump` prints as kcat does."""

@@ -1,0 +1,1 @@
+"""Commands that plan a repair, do it, take it back, and clear up."""
