@@ -109,10 +109,23 @@ def dump_log(path: Path, output: Path) -> float:
 
 def recover_log_directory(root: Path, output: Path) -> float:
     """Seconds of a whole process in which Kafka itself loads a log directory after a crash, and closes it."""
+    return _kafka("recover", root, {"hash": 0}, output)
+
+
+def compact_log_directory(root: Path, config: dict[str, str], now_ms: int, output: Path) -> float:
+    """Seconds of a whole process in which Kafka loads a log directory, its own log cleaner makes a pass, and it closes.
+
+    With the 128 MiB for its map that a broker has.
+    """
+    params = {**config, "now_ms": now_ms, "log.cleaner.dedupe.buffer.size": 128 << 20}
+    return _kafka("clean", root, params, output)
+
+
+def _kafka(operation: str, root: Path, params: dict[str, Any], output: Path) -> float:
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in kafka_jars.OPENED_PACKAGES]
     classes = [kafka_jars.version_directory(KAFKA) / "classes", *kafka_jars.jars(KAFKA)]
     command = ["java", "-Xmx1g", *opened, "-cp", ":".join(map(str, classes)), "interop.Main"]
-    request = {"id": 1, "op": "recover", "timeout_s": 120, "dir": str(root), "params": {"hash": 0}}
+    request = {"id": 1, "op": operation, "timeout_s": 600, "dir": str(root), "params": params}
     seconds = process(command, output, json.dumps(request) + "\n")
     answer = json.loads(output.read_text(encoding="utf-8").splitlines()[0])
     if answer.get("result", {}).get("outcome") != "loaded":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,8 +13,10 @@ from kafkalog.codec.compression import decompress, native
 from kafkalog.codec.compression.gzip import decompress as decompress_gzip
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.kernels.tables import HeaderColumn, Table
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import BATCH, Codec
+from kafkalog.codec.record_shape import SMALLEST_RECORD
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-__all__ = ["Decompressed", "decompress_batches", "decompress_together"]
+__all__ = ["Decompressed", "OpenedBatches", "decompress_batches", "decompress_together", "opened_batches"]
 
 _decompress_lz4_batches = Kernel("decompress", "decompress_lz4_batches")
 _decompress_zstd_batches = Kernel("decompress", "decompress_zstd_batches")
 _decompress_gzip_batches = Kernel("gzip", "decompress_gzip_batches")
 _locate_records = Kernel("select_batches", "locate_records")
+_same_codec = Kernel("select_batches", "same_codec")
 _decompress_snappy_batches = Kernel("snappy", "decompress_snappy_batches")
 
 
@@ -117,3 +120,50 @@ def _one_by_one(
             break
     addresses, lengths, where = np.array(found, np.int64).reshape(-1, 3).T.copy()
     return Decompressed(addresses, lengths, memory, where)
+
+
+class OpenedBatches(NamedTuple):
+    """Record bytes of batches that follow each other in a run."""
+
+    first: int
+    """number of the first of them"""
+    addresses: Int64s
+    sizes: Int64s
+    headers: Table
+    """of the run"""
+    records: int
+    """how many these bytes hold at most"""
+    most_records: int
+    """the same of one batch"""
+    memory: Sequence[bytes | memoryview]
+    """what the addresses are in"""
+
+    def after(self, taken: int) -> OpenedBatches:
+        """Without the first ones."""
+        return _opened(self.first + taken, self.addresses[taken:], self.sizes[taken:], self.headers, self.memory)
+
+
+def _opened(
+    first: int, addresses: Int64s, sizes: Int64s, headers: Table, memory: Sequence[bytes | memoryview]
+) -> OpenedBatches:
+    counts = headers[HeaderColumn.RECORDS_COUNT, first : first + len(sizes)]
+    records = np.minimum(counts, sizes // SMALLEST_RECORD + 1)
+    most = int(records.max(initial=0))
+    return OpenedBatches(first, addresses, sizes, headers, int(records.sum()), most, memory)
+
+
+def opened_batches(run: BatchRun, limits: Limits, budget: int) -> Iterator[OpenedBatches]:
+    """The record bytes of a run, in pieces of about `budget` bytes; what cannot be opened is missing between these.
+
+    So are batches without a record.
+    """
+    start = 0
+    while start < len(run):
+        codec, end = _same_codec(run.table, start, limits.records_per_batch, limits.decompressed_batch_bytes)
+        while start < end and codec >= 0:
+            opened = decompress_batches(run.part(start, end), codec, limits, budget)
+            count = len(opened.addresses)
+            if count:
+                yield _opened(start, opened.addresses, opened.sizes, run.table, (run.window, *opened.memory))
+            start += max(count, 1)
+        start = end

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from kafkalog.codec.compression import compress
 from kafkalog.codec.control import CONTROL_KEY, END_MARKER
@@ -54,6 +55,8 @@ MAGIC = 2
 CONTROL_VERSION = 0
 MAX_DELTA = 2**31 - 1
 _write_crc = BATCH.writer("crc")
+_fields_of = attrgetter(*BATCH.names)
+_LENGTH = BATCH.names.index("batch_length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ def build_raw_batch(header: BatchHeader, payload: bytes) -> bytes:
 
     `payload` is what comes after the header: records, or one compressed stream of them.
     """
-    values = [getattr(header, name) for name in BATCH.names]
-    values[BATCH.names.index("batch_length")] = BATCH.size - LOG_OVERHEAD.size + len(payload)
+    values = list(_fields_of(header))
+    values[_LENGTH] = BATCH.size - LOG_OVERHEAD.size + len(payload)
     try:
         data = bytearray(BATCH.struct.pack(*values))
     except struct.error as error:

@@ -24,7 +24,7 @@ from kafkalog.codec.model import (
     increment_sequence,
 )
 
-__all__ = ["encode_columns"]
+__all__ = ["encode_columns", "put_headers"]
 
 _encode = Kernel("encode", "encode")
 _put_checksums = Kernel("encode", "put_checksums")
@@ -147,8 +147,7 @@ class _Part:
         """Batches as they are."""
         count = len(table)
         starts, sizes = self._starts[:count] - BATCH.size, self._sizes[:count] + BATCH.size
-        self._target[starts[:, None] + np.arange(BATCH.size)] = table.view(np.uint8).reshape(count, BATCH.size)
-        _put_checksums(starts + self._target.ctypes.data, sizes)
+        put_headers(self._target, table, starts, sizes)
         view = memoryview(self._target.data)
         for start, size in zip(starts.tolist(), sizes.tolist(), strict=True):
             yield bytes(view[start : start + size])
@@ -159,6 +158,12 @@ class _Part:
         for start, size, fields in zip(self._starts.tolist(), self._sizes.tolist(), table.tolist(), strict=False):
             payload = compress(codec, view[start : start + size], level=level, magic=_MAGIC)
             yield build_raw_batch(BatchHeader(*fields), payload)
+
+
+def put_headers(target: Any, table: Any, starts: Any, sizes: Any) -> None:
+    """Write the headers of whole batches that lie in `target`, from a table of `BATCH.dtype()`, with checksums."""
+    target[starts[:, None] + np.arange(BATCH.size)] = table.view(np.uint8).reshape(len(table), BATCH.size)
+    _put_checksums(starts + target.ctypes.data, sizes)
 
 
 def _sequences(base: int, start_rows: Any) -> Any:

@@ -16,6 +16,7 @@ from kafkalog.codec.kernels.tables import Appended, IndexEntry, Recovered, empty
 
 if TYPE_CHECKING:
     from kafkalog.codec.derive import DerivationError, FixedLayout
+from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.headers.table import HeaderRun
 
 __all__ = ["IndexLimits", "ProducerBatches", "ProducersOfRun", "Progress", "RecoveredRun", "recover_run"]
@@ -69,7 +70,7 @@ class RecoveredRun(NamedTuple):
     """leader epochs that begin, with the offset where they do"""
 
 
-def recover_run(run: HeaderRun, first: int, end: int, progress: Progress, limits: IndexLimits) -> RecoveredRun:
+def recover_run(run: BatchRun, first: int, end: int, progress: Progress, limits: IndexLimits) -> RecoveredRun:
     """Take in the batches from number `first` up to `end`, or to one with which something is wrong."""
     count = end - first
     state = np.array([*progress, 0], np.int64)

@@ -14,6 +14,7 @@ from kafkalog.codec.model import (
     LOG_OVERHEAD,
     TIMESTAMP_TYPE_FLAG,
     TRANSACTIONAL_FLAG,
+    BatchHeader,
     RecordBatch,
     batch_header_of,
 )
@@ -115,6 +116,10 @@ class BatchRun:
     def where(self, chosen: npt.NDArray[np.bool_]) -> BatchRun:
         """Only the batches that a mask selects."""
         return BatchRun(self._table[:, chosen], self._window, self._window_start)
+
+    def v2_header(self, number: int) -> BatchHeader:
+        """The header of one of them, as if it were of version 2."""
+        return batch_header_of(*self._table[: HeaderColumn.POSITION, number].tolist())
 
     def batch(self, number: int) -> RecordBatch:
         """One of them, as the readable walk gives it."""

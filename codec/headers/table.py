@@ -27,7 +27,6 @@ from kafkalog.codec.model import (
     NO_PRODUCER_ID,
     NO_SEQUENCE,
     AnyHeader,
-    BatchHeader,
     LegacyHeader,
     RecordBatch,
 )
@@ -119,10 +118,6 @@ class HeaderRun(BatchRun):
         """Number of the last batch of version 2 among those from number `first` up to `end`."""
         numbers = (self["magic"][first:end] == BATCH_MAGIC).nonzero()[0]
         return first + int(numbers[-1]) if len(numbers) else None
-
-    def v2_header(self, number: int) -> BatchHeader:
-        """The header of one of them, as if it were of version 2."""
-        return BatchHeader(*self._table[: HeaderColumn.POSITION, number].tolist())
 
     def header(self, number: int) -> AnyHeader:
         """The header of one of them, with what its version knows."""

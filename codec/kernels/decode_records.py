@@ -18,7 +18,7 @@ from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import BATCH, MAX_SEQUENCE, MICROSECONDS, TIMESTAMP_TYPE_FLAG
 from kafkalog.codec.record_shape import RECORD, SMALLEST_HEADER
 
-__all__ = ["decode_batches", "decode_records", "note"]
+__all__ = ["decode_batches", "decode_records", "note", "skip_headers"]
 
 _VARLONG, _BYTES, _STRING = int(OpKind.VARLONG), int(OpKind.BYTES), int(OpKind.STRING)
 _LARGEST_MS = (2**63 - 1) // MICROSECONDS
@@ -50,7 +50,7 @@ def _sequence(base: int, delta: int) -> int:
 
 
 @compiled(declared=_DECLARED)
-def _skip_headers(cursor: int, end: int, count: int) -> int:
+def skip_headers(cursor: int, end: int, count: int) -> int:
     """Position after the headers, or -1."""
     for _ in range(count):
         size, cursor, fault = read_bytes(_STRING, cursor, end)
@@ -183,7 +183,7 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
                 if cursor != stop:
                     _forget_headers(row, buffers, filled)
             else:
-                cursor = _skip_headers(cursor, stop, count)
+                cursor = skip_headers(cursor, stop, count)
         if cursor != stop:
             break
         if wanted:

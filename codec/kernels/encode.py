@@ -15,7 +15,7 @@ from kafkalog.codec.kernels.tables import ArrowBuffer, Encoded
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.record_shape import RECORD
 
-__all__ = ["encode", "put_checksums"]
+__all__ = ["encode", "put_checksums", "put_varint", "varint_size"]
 
 _HEADER = BATCH.size
 _CRC_AT, _CRC_END = BATCH.position("crc"), BATCH.end("crc")
@@ -30,7 +30,8 @@ def _zigzag(value: int) -> Any:
 
 
 @compiled(inline=True)
-def _size_of(value: int) -> int:
+def varint_size(value: int) -> int:
+    """Bytes of a number as a zig-zag integer of variable size."""
     left = _zigzag(value)
     size = 1
     while left >= numba.uint64(0x80):
@@ -40,7 +41,8 @@ def _size_of(value: int) -> int:
 
 
 @compiled(inline=True)
-def _put(position: int, value: int) -> int:
+def put_varint(position: int, value: int) -> int:
+    """Write a number at an address as such an integer; the address after it."""
     left = _zigzag(value)
     while left >= numba.uint64(0x80):
         _store8(position, numba.int64(left & numba.uint64(0x7F) | numba.uint64(0x80)))
@@ -60,7 +62,7 @@ def _length(ends: int, valid: int, row: int) -> int:
 
 @compiled(inline=True)
 def _put_field(position: int, size: int, data: int, ends: int, row: int) -> int:
-    position = _put(position, size)
+    position = put_varint(position, size)
     if size > 0:
         copy(position, data + numba.int64(_load32(ends + 4 * row)), size)
         position += size
@@ -91,17 +93,18 @@ def encode(rows: int, offsets: Any, timestamps: Any, buffers: Any, target: int, 
         if list_ends != 0:
             header = numba.int64(_load32(list_ends + 4 * row))
             header_end = numba.int64(_load32(list_ends + 4 * row + 4))
-        fixed = 1 + _size_of(key) + max(key, 0) + _size_of(value) + max(value, 0) + _size_of(header_end - header)
+        fixed = 1 + varint_size(key) + max(key, 0) + varint_size(value) + max(value, 0)
+        fixed += varint_size(header_end - header)
         for each in range(header, header_end):
             name = _length(name_ends, 0, each)
             content = _length(content_ends, content_valid, each)
-            fixed += _size_of(name) + name + _size_of(content) + max(content, 0)
+            fixed += varint_size(name) + name + varint_size(content) + max(content, 0)
         is_new = batch < 0
         body = 0
         if not is_new:
             offset_delta = offsets[row] - offsets[first]
-            body = fixed + _size_of(timestamps[row] - timestamps[first]) + _size_of(offset_delta)
-            size = position - batches[Encoded.START, batch] + body + _size_of(body)
+            body = fixed + varint_size(timestamps[row] - timestamps[first]) + varint_size(offset_delta)
+            size = position - batches[Encoded.START, batch] + body + varint_size(body)
             is_new = _HEADER + size > batch_bytes or offset_delta > _MAX_DELTA
         if is_new:
             if batch >= 0:
@@ -115,13 +118,13 @@ def encode(rows: int, offsets: Any, timestamps: Any, buffers: Any, target: int, 
             batches[Encoded.MAX_TIMESTAMP, batch] = timestamps[row]
             body = fixed + 2
         batches[Encoded.MAX_TIMESTAMP, batch] = max(batches[Encoded.MAX_TIMESTAMP, batch], timestamps[row])
-        position = _put(position, body)
+        position = put_varint(position, body)
         _store8(position, 0)
-        position = _put(position + 1, timestamps[row] - timestamps[first])
-        position = _put(position, offsets[row] - offsets[first])
+        position = put_varint(position + 1, timestamps[row] - timestamps[first])
+        position = put_varint(position, offsets[row] - offsets[first])
         position = _put_field(position, key, keys, key_ends, row)
         position = _put_field(position, value, values, value_ends, row)
-        position = _put(position, header_end - header)
+        position = put_varint(position, header_end - header)
         for each in range(header, header_end):
             position = _put_field(position, _length(name_ends, 0, each), names, name_ends, each)
             position = _put_field(position, _length(content_ends, content_valid, each), contents, content_ends, each)

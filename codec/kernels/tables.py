@@ -15,9 +15,10 @@ from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1
 
 __all__ = [
-    "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "PIECES", "UNDECODED", "Appended", "ArrowBuffer",
-    "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "MessageColumn", "MessageSet", "Recovered",
-    "Rows", "Table", "Viewed", "Walk", "check_table", "empty_table", "names",
+    "EMPTY", "LARGEST_RECORD_OVERHEAD", "MEMORY_IS_FULL", "PIECES", "ROW_BYTES", "UNDECODED", "Appended", "ArrowBuffer",
+    "Decompressor", "Encoded", "Filled", "HeaderColumn", "IndexEntry", "KeptBatch", "KeyMap", "MessageColumn",
+    "MessageSet", "Recovered", "RetainedBatch", "Rows", "Table", "Viewed", "Walk", "check_table", "empty_table",
+    "names",
 ]  # fmt: skip
 
 EMPTY, UNDECODED = -2, -1
@@ -27,6 +28,9 @@ MEMORY_IS_FULL = -1
 
 LARGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
 """Bytes of a record besides key, value and headers; a header has two more lengths of at most 5."""
+
+ROW_BYTES = 40
+"""What compaction notes of each record of a batch."""
 
 PIECES = (
     b',"timestamp":', b',"timestampType":"CreateTime","key":', b',"timestampType":"LogAppendTime","key":',
@@ -194,6 +198,41 @@ class Appended(Rows):
     FIRST_TRANSACTIONAL = auto()
     FIRST_PLAIN = auto()
     PLAIN_BEHIND_TRANSACTIONAL = auto()
+
+
+class KeyMap(Rows):
+    """What putting keys into a map needs to know of it, and says: its keys, how many it takes.
+
+    And if that ended a batch whose keys there was no room for: whether it did, and the last offset that was put in of
+    that batch, -1 for none.
+    """
+
+    USED = auto()
+    LIMIT = auto()
+    IS_FULL = auto()
+    LAST_PUT = auto()
+
+
+class RetainedBatch(Rows):
+    """Columns for the batches whose records compaction chooses from.
+
+    The address of the flag of the first record, how many records stay, how many of them are tombstones, and how many
+    go because they have no key.
+    """
+
+    FIRST_FLAG = auto()
+    KEPT = auto()
+    DELETES = auto()
+    WITHOUT_KEY = auto()
+
+
+class KeptBatch(Rows):
+    """Columns for the batches whose remaining records are written: where these are, and their timestamps, ms."""
+
+    START = auto()
+    SIZE = auto()
+    BASE_TIMESTAMP = auto()
+    MAX_TIMESTAMP = auto()
 
 
 class Decompressor(Rows):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from kafkalog.codec.limits import KIB, MIB
 from kafkalog.codec.model import RecordBatch
 from kafkalog.log.storage.java import OffsetOverflowError
 from kafkalog.log.storage.log_file import LogBatch
 from kafkalog.log.storage.segment import AnyBatch, LogSegment
 
-__all__ = ["CleanedOutput"]
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.runs import BatchRun
 
-_STRETCH = 64 * KIB
+__all__ = ["STRETCH", "CleanedOutput"]
+
+STRETCH = 64 * KIB
 """From how many bytes on batches that follow each other are taken over as a part of the old file."""
 _PIECE = MIB
 """What is held at a time."""
@@ -25,11 +31,20 @@ class CleanedOutput:
         self._stretch: list[LogBatch] = []
         self._stretch_bytes = 0
         self._piece = bytearray()
-        self._batches: list[AnyBatch] = []
+        self._batches: list[Sequence[AnyBatch] | BatchRun] = []
+        """those of the piece"""
 
-    def keep(self, batch: LogBatch, source: LogSegment) -> None:
-        """A batch stays as it is."""
-        self._check(batch)
+    def put(self, kept: LogBatch | RecordBatch | None, source: LogSegment) -> None:
+        """What is left of a batch of a segment: the batch itself, or one in its place."""
+        if isinstance(kept, RecordBatch):
+            self._check(kept.last_offset)
+            self._end_stretch()
+            self._add(kept)
+        elif kept is not None:
+            self._keep(kept, source)
+
+    def _keep(self, batch: LogBatch, source: LogSegment) -> None:
+        self._check(batch.last_offset)
         last = self._stretch[-1] if self._stretch else None
         follows = last is not None and source is self._source and last.position + last.size == batch.position
         if not follows or self._stretch_bytes >= _PIECE:
@@ -38,30 +53,45 @@ class CleanedOutput:
         self._stretch.append(batch)
         self._stretch_bytes += batch.size
 
-    def write(self, batch: RecordBatch) -> None:
-        """A batch that was rewritten."""
-        self._check(batch)
+    def keep_run(self, run: BatchRun, source: LogSegment) -> None:
+        """Batches of a run, at least `STRETCH` bytes, stay as they are."""
+        self._check_run(run)
         self._end_stretch()
-        self._add(batch)
+        self._end_piece()
+        self._target.open_indexes()
+        self._target.append_from(source, run)
+
+    def put_run(self, run: BatchRun) -> None:
+        """Batches that follow each other in memory, which is theirs alone."""
+        self._check_run(run)
+        self._end_stretch()
+        self._piece += run.window
+        self._batches.append(run)
+        if len(self._piece) >= _PIECE:
+            self._end_piece()
 
     def finish(self) -> None:
         """Append what is left."""
         self._end_stretch()
         self._end_piece()
 
-    def _check(self, batch: AnyBatch) -> None:
-        if not self._target.can_hold(batch.last_offset):
-            raise OffsetOverflowError(self._target, batch.last_offset)
+    def _check(self, last_offset: int) -> None:
+        if not self._target.can_hold(last_offset):
+            raise OffsetOverflowError(self._target, last_offset)
+
+    def _check_run(self, run: BatchRun) -> None:
+        self._check(int(run.last_offsets.min()))
+        self._check(int(run.last_offsets.max()))
 
     def _add(self, batch: RecordBatch | LogBatch) -> None:
         self._piece += batch.data
-        self._batches.append(batch)
+        self._batches.append((batch,))
         if len(self._piece) >= _PIECE:
             self._end_piece()
 
     def _end_stretch(self) -> None:
         stretch, self._stretch = self._stretch, []
-        if self._stretch_bytes >= _STRETCH and self._source is not None:
+        if self._stretch_bytes >= STRETCH and self._source is not None:
             self._end_piece()
             self._target.open_indexes()
             self._target.append_from(self._source, stretch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalog.codec import legacy
 from kafkalog.codec.compression import decompress
@@ -57,18 +57,48 @@ _stored_crc = MESSAGE_V0.reader("crc")
 _SINGLE_BATCH_WINDOW = 64 * KIB
 
 
+class _Bytes(Protocol):
+    """What shows bytes of a file."""
+
+    def view(self, position: int, length: int) -> memoryview:
+        """`length` bytes from a position; fewer where there are no more."""
+
+
+class _Own:
+    """The bytes of one batch."""
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, batch: RecordBatch) -> None:
+        self._batch = batch
+
+    def view(self, position: int, length: int) -> memoryview:
+        """`length` bytes from a position in the file."""
+        start = position - self._batch.position
+        return memoryview(self._batch.data)[start : start + length]
+
+
 class LogBatch:
     """One batch of a file; header and records are examined only when asked for."""
 
     __slots__ = ("_header", "_window", "magic", "offset", "position", "size")
 
-    def __init__(self, window: Window, position: int, offset: int, size: int, magic: int) -> None:
+    def __init__(self, window: _Bytes, position: int, offset: int, size: int, magic: int) -> None:
         self._window = window
         self._header: AnyHeader | None = None
         self.position = position
         self.offset = offset
         self.size = size
         self.magic = magic
+
+    @classmethod
+    def of(cls, batch: RecordBatch) -> LogBatch:
+        """A batch that another walk has found."""
+        header = batch.header
+        offset = header.base_offset if isinstance(header, BatchHeader) else header.offset
+        made = cls(_Own(batch), batch.position, offset, batch.size, batch.magic)
+        made._header = header
+        return made
 
     @property
     def data(self) -> memoryview:
@@ -180,6 +210,11 @@ class LogFile:
     def size(self) -> int:
         """Bytes of the file."""
         return self._source.size
+
+    @property
+    def source(self) -> Source:
+        """Where its bytes are read from."""
+        return self._source
 
     def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[HeaderRun, int]]:
         """Sound batches from the one at a position on, as far as they are known, each run with a number to begin at.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalog.codec.errors import PortableError
 from kafkalog.codec.model import AnyHeader, RecordBatch
@@ -27,9 +27,16 @@ from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.rebuild import Rebuild
 from kafkalog.log.storage.settings import StorageSettings
 
+if TYPE_CHECKING:
+    from kafkalog.codec.headers.runs import BatchRun
+
 __all__ = ["LogLossError", "LogSegment", "RollParams", "change_suffixes"]
 
 _V2 = 2
+_MANY_BATCHES = 16
+"""From how many batches of a run on their index entries are worth a call of compiled code."""
+_ANY_EPOCH = 2**31 - 1
+"""Above it no leader epoch begins."""
 _ALL_KINDS = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
@@ -366,27 +373,64 @@ class LogSegment:
                 self._bytes_since_index_entry = 0
         self._bytes_since_index_entry += batch.size
 
-    def append_from(self, other: LogSegment, batches: Sequence[LogBatch]) -> None:
+    def append_from(self, other: LogSegment, batches: Sequence[LogBatch] | BatchRun) -> None:
         """Append batches of another segment, which follow each other there."""
-        position, first, last = self.log.size, batches[0], batches[-1]
-        self._store.append_from(other._store.source(), first.position, last.position + last.size)
+        position = self.log.size
+        if isinstance(batches, Sequence):
+            start, end = batches[0].position, batches[-1].position + batches[-1].size
+        else:
+            start, end = int(batches.positions[0]), batches.end
+        self._store.append_from(other._store.source(), start, end)
         self.log = LogFile(self._store.source())
+        self._index_all(batches, position)
+
+    def _index_all(self, batches: Sequence[AnyBatch] | BatchRun, position: int) -> int:
+        """Note batches that follow each other from a position on; where they end."""
+        if not isinstance(batches, Sequence) and len(batches) >= _MANY_BATCHES:
+            return self._index_run(batches, position)
         for batch in batches:
             self.index_batch(batch, position)
             position += batch.size
+        return position
+
+    def _index_run(self, run: BatchRun, position: int) -> int:
+        """The same of many batches: entries are due where recovery makes them too (`Rebuild`)."""
+        from kafkalog.codec.headers.rebuild_segment import IndexLimits, Progress, recover_run
+
+        offsets, times = self.offset_index, self.time_index
+        limits = IndexLimits(
+            self.base_offset, self._settings.index_interval_bytes, offsets.max_entries, times.max_entries
+        )
+        first = 0
+        while first < len(run):
+            before = Progress(
+                position, position - self._bytes_since_index_entry, *self._max_timestamp(), offsets.entries,
+                offsets.last_offset, times.entries, *times.last_entry, _ANY_EPOCH,
+            )  # fmt: skip
+            taken = recover_run(run, first, len(run), before, limits)
+            after = taken.progress
+            offsets.extend(taken.offset_entries, after.last_offset)
+            times.extend(taken.time_entries, TimestampOffset(after.last_timestamp, after.last_timestamp_offset))
+            self._max = TimestampOffset(after.timestamp, after.timestamp_offset)
+            position, self._bytes_since_index_entry = after.valid_bytes, after.valid_bytes - after.last_indexed
+            first = taken.stopped
+            if first < len(run):
+                batch = run.batch(first)
+                self.index_batch(batch, position)
+                position, first = position + batch.size, first + 1
+        return position
 
     def open_indexes(self) -> None:
         """Have both index files, made if they are missing, as a broker has before it appends."""
         _ = self.offset_index, self.time_index
 
-    def append_rewritten(self, data: bytes, batches: Sequence[AnyBatch]) -> None:
-        """Append batches that a cleaner rewrote, together `data`."""
+    def append_rewritten(self, data: bytes, batches: Iterable[Sequence[AnyBatch] | BatchRun]) -> None:
+        """Append batches that a cleaner rewrote or put together, all together `data`."""
         position = self.log.size
         self._store.append(data)
         self.log = LogFile(self._store.source())
-        for batch in batches:
-            self.index_batch(batch, position)
-            position += batch.size
+        for some in batches:
+            position = self._index_all(some, position)
 
     def append_largest_timestamp(self) -> None:
         """The last time entry, unless the index was written with room for more than it has now."""

@@ -15,6 +15,7 @@ from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import headers_are_worth_it, kernel_is_worth_it
 from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import FileSource
@@ -214,13 +215,13 @@ def _size_of(found: BatchRun | RecordBatch) -> int:
     return found.size if isinstance(found, RecordBatch) else found.end - int(found.positions[0])
 
 
-def _run_scanner(source: FileSource, position: int, limits: Limits) -> RunScanner:
+def _run_scanner(source: Source, position: int, limits: Limits) -> RunScanner:
     from kafkalog.codec.headers.run_scanner import RunScanner
 
     return RunScanner(source, position=position, limits=limits)
 
 
-def large_log_scanner(source: FileSource) -> RunScanner | None:
+def large_log_scanner(source: Source) -> RunScanner | None:
     """A walk over a log in runs, if it has enough batches for that."""
     if not headers_are_worth_it(source.size, lambda: first_batch_bytes(lambda: source)):
         return None

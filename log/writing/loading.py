@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.findings import Severity
 from kafkalog.codec.framing import SMALLEST_MESSAGE
 from kafkalog.codec.index_files import (
     ABORTED_TRANSACTION,
@@ -23,7 +23,7 @@ from kafkalog.codec.index_files import (
     used_offset_entries,
     used_time_entries,
 )
-from kafkalog.codec.model import NO_TIMESTAMP, RecordBatch
+from kafkalog.codec.model import NO_TIMESTAMP
 from kafkalog.codec.names import (
     CLEANED,
     DELETED,
@@ -37,8 +37,6 @@ from kafkalog.codec.names import (
     parse_segment_file,
     segment_file,
 )
-from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scanner import Scanner
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import FileSource, scan_directory, status_of
@@ -48,8 +46,7 @@ from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
 from kafkalog.log.storage.loader import LoadRequest, LogLoader
 from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.segment import LogLossError, LogSegment
-from kafkalog.log.walk.batches import large_log_scanner
-from kafkalog.log.walk.cursor import sound_parts
+from kafkalog.log.walk.first_damage import first_damage
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.rehearsal import rehearse
 
@@ -182,27 +179,11 @@ class _Check:
         fs.AppendFile(path, create=False).close()
         if transactions is not None and transactions.st_size % ABORTED_TRANSACTION.size:
             raise _torn(self._path(base, FileKind.TRANSACTION_INDEX))
-        continuity = Continuity(base, next_segment=next((each for each in self._bases if each > base), None))
-        end = base
         with FileSource(path) as source:
-            scanner = large_log_scanner(source) or Scanner(source)
-            for found in scanner:
-                parts = [found] if isinstance(found, RecordBatch) else sound_parts(found, continuity, gaps=True)
-                for part in parts:
-                    if isinstance(part, RecordBatch):
-                        self._refuse(part, continuity, path)
-                        end = part.header.next_offset
-                    else:
-                        end = part.next_offset
-            for finding in scanner.findings:
-                raise FormatError(finding.detail + _ADVICE, position=finding.position, source=path, code=finding.code)
+            finding, end = first_damage(source, base, next((each for each in self._bases if each > base), None))
+        if finding is not None:
+            raise FormatError(finding.detail + _ADVICE, position=finding.position, source=path, code=finding.code)
         return end
-
-    def _refuse(self, batch: RecordBatch, continuity: Continuity, path: str) -> None:
-        """Raise `FormatError` if a batch does not follow on the ones before it."""
-        for finding in continuity.check(batch):
-            if finding.severity is Severity.ERROR or finding.code is FindingCode.OFFSET_NOT_INCREASING:
-                raise FormatError(finding.detail + _ADVICE, position=batch.position, source=path, code=finding.code)
 
     def doubtful_index(self) -> str | None:
         """The offset index of the segment that is appended to, where it or the time index cannot be that of the log."""

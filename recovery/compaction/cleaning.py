@@ -6,13 +6,15 @@ A broker's start, its cleaner and its orderly stop run over the virtual tree, on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import MIB
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     CLUSTER_METADATA_TOPIC,
@@ -23,15 +25,16 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.rules import Continuity
-from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.thresholds import together
 from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog, Dirty, dirty_part
 from kafkalog.log.storage.cleaning.cleaner import CleanedGroup, Cleaner
+from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.java import FullIndexError, JavaError, JavaIOError, OffsetOverflowError
 from kafkalog.log.storage.loader import LoadedLog, LoadRequest, LogLoader
 from kafkalog.log.storage.segment import LogSegment
 from kafkalog.log.storage.segment_deletion import delete_old_segments
 from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.first_damage import first_damage
 from kafkalog.recovery.broker.manager import Offsets, is_kraft, read_checkpoints, topic_id_or_none
 from kafkalog.recovery.compaction.cleaner_checkpoint import CleanerCheckpoint
 from kafkalog.recovery.compaction.steps import compaction_actions
@@ -40,13 +43,15 @@ from kafkalog.recovery.facts.cleaner_settings import CleanerConfig
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
-from kafkalog.recovery.facts.workers import Workers
+from kafkalog.recovery.facts.workers import Group, Workers
 from kafkalog.recovery.safe.normalize import read_high_watermarks
 
 __all__ = ["CompactedPartition", "Compaction", "CompactionRules", "plan_directory"]
 
 MODE = "compact"
 _ADVICE = "`kafkalog recover` repairs it"
+_MOST_GROWTH = 4
+"""So many times the bytes of its logs at most is what a process writes of a partition."""
 _GIVE_ID = Sentence(Ask.RECOVER_TOPIC_ID, " gives it one")
 
 
@@ -167,7 +172,6 @@ def plan_directory(
 
     Raises `RecoveryRefused` for checkpoints with which a broker would take the directory offline.
     """
-    workers = workers or Workers()
     made = Compaction(found.root, found, rules.topics)
     after = found.tree()
     checkpoints = read_checkpoints(after)
@@ -178,28 +182,30 @@ def plan_directory(
         )
     live = {name: parsed for name in names if (parsed := _live(name)) is not None}
     configs = {name: rules.topics.cleaner_config(parsed.topic, rules.config) for name, parsed in live.items()}
-    chosen = [name for name in after.subdirectories() if name in live and configs[name].is_compacted]
-    if chosen:
-        checkpoint = CleanerCheckpoint(after, {(each.topic, each.partition) for each in live.values()})
-        wanted = frozenset(chosen)
-        sizes = {path: facts.size for path, facts in found.files.items() if path.partition("/")[0] in wanted}
-        workers.begin("cleaning", sizes)
-    groups: dict[str, list[CleanedGroup]] = {}
-    for name in chosen:
-        if rules.topics.tiering.has_remote_log(live[name].topic):
+    compacted = [name for name in after.subdirectories() if name in live and configs[name].is_compacted]
+    chosen = [name for name in compacted if not rules.topics.tiering.has_remote_log(live[name].topic)]
+    for name in compacted:
+        if name not in chosen:
             made.declined[name] = "its topic has remote storage, and Kafka compacts no such topic"
-            continue
-        part = after.part(name)
-        pass_over = _Pass(part, name, live[name], configs[name], rules.now_ms, checkpoints, checkpoint)
-        try:
-            made.partitions.append(pass_over.run())
-        except _LeftAloneError as left:
-            made.declined[name] = left.why
-            made.findings += [] if left.finding is None else [left.finding]
-        else:
-            groups[name] = pass_over.groups
-            _take_over(after, part, name)
-        workers.done(name)
+    groups: dict[str, list[CleanedGroup]] = {}
+    if compacted:
+        checkpoint = CleanerCheckpoint(after, {(each.topic, each.partition) for each in live.values()})
+
+        def clean(group: Group) -> _Cleaned | _LeftAlone:
+            (name,) = group
+            return _Pass(after, name, live[name], configs[name], rules.now_ms, checkpoints, checkpoint).result()
+
+        for name, result in _each(found, chosen, clean, workers or Workers()):
+            if isinstance(result, _LeftAlone):
+                made.declined[name] = result.why
+                made.findings += [] if result.finding is None else [result.finding]
+                continue
+            made.partitions.append(result.partition)
+            groups[name] = result.groups
+            after.put(name, result.files)
+            after.times.update(result.times)
+            for offset in result.checkpoints:
+                checkpoint.put((live[name].topic, live[name].partition), offset)
     if made.partitions:
         checkpoint.create()
     made.actions = compaction_actions(found, after, groups)
@@ -216,14 +222,56 @@ def _live(directory: str) -> PartitionName | None:
     return name
 
 
-def _take_over(after: Tree, part: Tree, directory: str) -> None:
-    for name in after.all_names(directory):
-        after.delete(f"{directory}/{name}")
-    for name in part.all_names(directory):
-        path = f"{directory}/{name}"
-        after.files[path] = part.files[path]
-        if path in part.times:
-            after.times[path] = part.times[path]
+@dataclass(frozen=True, slots=True)
+class _LeftAlone:
+    """A partition that is not touched."""
+
+    why: str
+    finding: Finding | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleaned:
+    """What a pass makes of one partition."""
+
+    partition: CompactedPartition
+    groups: list[CleanedGroup]
+    files: Mapping[str, Content]
+    """all that its directory holds afterwards, by name"""
+    times: Mapping[str, int]
+    """path -> when a file was changed last (ms), where a pass says so"""
+    checkpoints: list[int]
+    """what a broker's cleaner writes into its checkpoint, one after the other"""
+
+
+def _each(
+    found: Survey, names: Sequence[str], clean: Callable[[Group], _Cleaned | _LeftAlone], workers: Workers
+) -> Iterator[tuple[str, _Cleaned | _LeftAlone]]:
+    """What becomes of each partition, in their order; where processes share the work, each writes what it computes.
+
+    A process that has no room for that fails, and its partition is cleaned here.
+    """
+    groups: list[Group] = [(name,) for name in names]
+    wanted = frozenset(names)
+    sizes = {path: facts.size for path, facts in found.files.items() if path.partition("/")[0] in wanted}
+    logs: dict[str, int] = dict.fromkeys(names, 0)
+    for path, size in sizes.items():
+        if path.endswith(FileKind.LOG.value):
+            logs[path.partition("/")[0]] += size
+    workers.begin("cleaning", sizes)
+    scratch, here = found.scratch, os.getpid()
+    rooms = {}
+    if scratch is not None and workers.is_worthwhile(groups):
+        most = [_MOST_GROWTH * size + MIB for size in logs.values()]
+        rooms = dict(zip(names, zip(scratch.divide(most), most, strict=True), strict=True))
+
+    def work(group: Group) -> _Cleaned | _LeftAlone:
+        if scratch is not None and rooms and os.getpid() != here:
+            scratch.stay_in(*rooms[group[0]])
+        return clean(group)
+
+    with together(sum(logs.values())):
+        yield from zip(names, workers.each(groups, work), strict=True)
 
 
 class _Pass:
@@ -239,16 +287,29 @@ class _Pass:
         checkpoints: tuple[Offsets, Offsets],
         checkpoint: CleanerCheckpoint,
     ) -> None:
-        self._tree = tree
+        self._tree = tree.part(directory)
         self._directory = directory
         self._key = name.topic, name.partition
         self._config = config
         self._now_ms = now_ms
         self._checkpoints = checkpoints
         self._checkpoint = checkpoint
-        self.groups: list[CleanedGroup] = []
+        self._groups: list[CleanedGroup] = []
+        self._cleaned_to: list[int] = []
+        """what goes into the checkpoint"""
 
-    def run(self) -> CompactedPartition:
+    def result(self) -> _Cleaned | _LeftAlone:
+        """What the pass makes of the partition; the given tree is not changed."""
+        try:
+            partition = self._run()
+        except _LeftAloneError as left:
+            return _LeftAlone(left.why, left.finding)
+        tree, directory = self._tree, self._directory
+        files = {name: tree.files[f"{directory}/{name}"] for name in tree.all_names(directory)}
+        times = {path: at for path, at in tree.times.items() if path.rpartition("/")[0] == directory}
+        return _Cleaned(partition, self._groups, files, times, self._cleaned_to)
+
+    def _run(self) -> CompactedPartition:
         """Raises `_LeftAloneError` where nothing is to be done, whatever the tree looks like then."""
         before = self._logs()
         self._refuse_damage()
@@ -282,9 +343,9 @@ class _Pass:
         made.bytes_before, made.segments_before = bytes_before, segments_before
         made.bytes_after, made.segments_after = _size(log), len(log.segments)
         if dirty.is_reset:
-            self._checkpoint.put(self._key, dirty.first_offset)
+            self._cleaned_to.append(dirty.first_offset)
         if made.cleaned_to is not None:
-            self._checkpoint.put(self._key, made.cleaned_to)
+            self._cleaned_to.append(made.cleaned_to)
         return made
 
     def _logs(self) -> dict[str, object]:
@@ -318,13 +379,8 @@ class _Pass:
 
     def _first_damage(self, name: str, base: int, next_base: int | None) -> Finding | None:
         path = f"{self._directory}/{name}"
-        continuity = Continuity(base, next_segment=next_base)
-        scanner = Scanner(self._tree.source(path))
-        for batch in scanner:
-            for finding in continuity.check(batch):
-                if finding.severity is Severity.ERROR or finding.code is FindingCode.OFFSET_NOT_INCREASING:
-                    return finding.in_file(path)
-        return next((finding.in_file(path) for finding in scanner.findings), None)
+        finding, _end = first_damage(self._tree.source(path), base, next_base, self._tree.headers(path))
+        return None if finding is None else finding.in_file(path)
 
     def _load(self, before: dict[str, object]) -> tuple[LogLoader, LoadedLog]:
         untouched = self._tree.copy()
@@ -386,7 +442,7 @@ class _Pass:
             made.problem = f"a broker marks it as one that cannot be cleaned: {error.java_class}: {error}"
             if isinstance(error, FullIndexError):
                 made.problem += f" (segment.index.bytes={self._config.segment_index_bytes} is too small for it)"
-        self.groups = cleaner.groups
+        self._groups = cleaner.groups
         counts = cleaner.counts
         made.records_read = counts.records_read
         made.records_dropped = counts.records_read - counts.records_kept

@@ -84,6 +84,7 @@ def plan_compaction(
     select: Selection = ALL,
     also: Sequence[PathLike] = (),
     beside: Sequence[PathLike] = (),
+    jobs: int = 1,
     on_progress: OnProgress | None = None,
 ) -> Compaction:
     """What `compact` would do; only reads.  Arguments and errors are those of `compact`.
@@ -96,12 +97,13 @@ def plan_compaction(
     * `select`: the topic-partitions to take; all of them without it
     * `also`: more partition directories of the same log directory
     * `beside`: other log directories; those of the same broker may hold its metadata log
+    * `jobs`: how many partitions are cleaned at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     """
     wanted = _Wanted(config or {}, at, select)
     root, only = chosen_directories([path, *also], wanted.select)
     facts = facts_of_each([root, *(root_of(each)[0] for each in log_directories(beside))])[root]
-    made = _plan(root, only, wanted, facts, Workers(1, on_progress))
+    made = _plan(root, only, wanted, facts, Workers(jobs, on_progress))
     made.survey.close()
     return made
 
@@ -115,6 +117,7 @@ def compact(
     into: PathLike | None = None,
     quarantine: PathLike | None = None,
     expected: Compaction | None = None,
+    jobs: int = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Compaction], None] | None = None,
 ) -> CompactionResult:
@@ -135,16 +138,18 @@ def compact(
 
     * `path`: the log directory
     * `select`: the topic-partitions to take; all of them without it
+    * `jobs`: how many partitions are cleaned at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with the plan before anything is changed
     """
     wanted = _Wanted(config or {}, at, select)
     kept = None if quarantine is None else os.fspath(quarantine)
     if into is None:
-        return _compact([path], wanted, kept, [expected], on_progress, on_plan)[0]
+        return _compact([path], wanted, kept, [expected], Workers(jobs, on_progress), on_plan)[0]
 
     def in_copy(destination: str, lacking: Mapping[str, StorageError]) -> CompactionResult:
-        return _compact([destination], replace(wanted, lacking=lacking), kept, [None], on_progress, on_plan)[0]
+        workers = Workers(jobs, on_progress)
+        return _compact([destination], replace(wanted, lacking=lacking), kept, [None], workers, on_plan)[0]
 
     return copy_for(path, into, in_copy)
 
@@ -157,6 +162,7 @@ def compact_all(
     select: Selection = ALL,
     quarantine: PathLike | None = None,
     expected: Sequence[Compaction | None] | None = None,
+    jobs: int = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Compaction], None] | None = None,
 ) -> list[CompactionResult]:
@@ -173,11 +179,13 @@ def compact_all(
     * `select`: the topic-partitions to take; all of them without it
     * `quarantine`: where the old files are kept, if not beside each directory
     * `expected`: earlier plans, one for each directory: if one has changed since, nothing is done
+    * `jobs`: how many partitions are cleaned at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with each plan before anything is changed
     """
     kept = None if quarantine is None else os.fspath(quarantine)
-    return _compact(paths, _Wanted(config or {}, at, select), kept, expected, on_progress, on_plan)
+    workers = Workers(jobs, on_progress)
+    return _compact(paths, _Wanted(config or {}, at, select), kept, expected, workers, on_plan)
 
 
 def _compact(
@@ -185,10 +193,9 @@ def _compact(
     wanted: _Wanted,
     quarantine: str | None,
     expected: Sequence[Compaction | None] | None,
-    on_progress: OnProgress | None,
+    workers: Workers,
     on_plan: Callable[[Compaction], None] | None,
 ) -> list[CompactionResult]:
-    workers = Workers(1, on_progress)
     CleanerConfig.from_names(wanted.config)
     places = [chosen_directories(each, wanted.select) for each in by_log_directory(log_directories(paths))]
     before = [None] * len(places) if expected is None else expected

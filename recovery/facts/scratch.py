@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
+from collections.abc import Iterable
 from typing import IO
 
 from kafkalog.codec.errors import StorageError
@@ -23,6 +26,9 @@ class Scratch:
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._size = 0
+        self._end: int | None = None
+        """where the stretch ends that this process stays in"""
+        self._is_shared = False
 
     @property
     def size(self) -> int:
@@ -34,18 +40,55 @@ class Scratch:
         try:
             if self._file is None:
                 self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - see close
-            self._file.seek(self._size)
-            self._file.write(data)
+            if self._is_shared:
+                self._write_shared(data)
+            else:
+                self._file.seek(self._size)
+                self._file.write(data)
         except OSError as error:
             raise StorageError.wrap(error, f"cannot write to a temporary file in {tempfile.gettempdir()}") from error
         self._size += len(data)
         return Slice(SCRATCH, self._size - len(data), len(data))
+
+    def _write_shared(self, data: bytes) -> None:
+        if self._file is None or (self._end is not None and self._size + len(data) > self._end):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        left, position = memoryview(data), self._size
+        while left:
+            done = os.pwrite(self._file.fileno(), left, position)
+            left, position = left[done:], position + done
+
+    def divide(self, sizes: Iterable[int]) -> list[int]:
+        """Set stretches aside for processes that are forked from now on; where each begins.
+
+        The file has holes where they write less; they share nothing of it but what they have written.
+        """
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115 - see close
+            self._file.flush()
+            self._file.fileno()  # which makes it a file where it was not
+            self._file.flush()
+        except OSError as error:
+            raise StorageError.wrap(error, f"cannot write to a temporary file in {tempfile.gettempdir()}") from error
+        self._is_shared = True
+        starts = []
+        for size in sizes:
+            starts.append(self._size)
+            self._size += size
+        return starts
+
+    def stay_in(self, start: int, size: int) -> None:
+        """Keep what comes next in a stretch that was set aside: this is the process that it is for."""
+        self._size, self._end = start, start + size
 
     def read(self, position: int, length: int) -> bytes:
         """Bytes from `position`; fewer only at the end."""
         if self._file is None:
             return b""
         try:
+            if self._is_shared:
+                return os.pread(self._file.fileno(), length, position)
             self._file.seek(position)
             return self._file.read(length)
         except OSError as error:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from importlib import import_module
 from pathlib import Path
 
 import click
 import pytest
 
-from kafkalog.cli.main import COMMANDS
+from kafkalog.cli.main import COMMANDS, command_of
 from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
 from testkit.running.command import kafkalog
 
@@ -26,8 +25,8 @@ def place(name: str) -> Path:
 
 def options() -> list[tuple[str, click.Option]]:
     found = []
-    for name, (module, _help) in COMMANDS.items():
-        command = import_module(f"kafkalog.cli.{module}").command
+    for name in COMMANDS:
+        command = command_of(name)
         for each in command.commands.values() if isinstance(command, click.Group) else [command]:
             found += [(name, option) for option in each.params if isinstance(option, click.Option)]
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import json_pages
-from kafkalog.cli.main import COMMANDS
+from kafkalog.cli.main import COMMANDS, command_of
 from testkit.recorded.broker_dirs import brokers
 from testkit.running import json_runs
 from testkit.running.command import kafkalog, schema_of
@@ -25,8 +24,8 @@ KAFKAS_OWN = {"voters", "controllers", "acls", "delegation_tokens", "quorum_stat
 
 def commands_with_json() -> set[str]:
     found = set()
-    for name, (module, _help) in COMMANDS.items():
-        command = import_module(module).command
+    for name in COMMANDS:
+        command = command_of(name)
         several = command.commands.items() if isinstance(command, click.Group) else [("", command)]
         for sub, each in several:
             if any("--json" in option.opts for option in each.params):

@@ -64,6 +64,7 @@ HELD = {
     "kafkalog.codec.columnar.pieces.Part": "memory of a kernel",
     "kafkalog.codec.columnar.message_sets.Opened": "memory of a kernel",
     "kafkalog.codec.columnar.decompressed.Decompressed": "memory of a kernel",
+    "kafkalog.codec.columnar.decompressed.OpenedBatches": "memory of a kernel",
     "kafkalog.server.answers.Later": "functions that are asked",
     "kafkalog.server.answering.Shared": "threads and what they share",
     "kafkalog.server.broker.ServerOptions": "keys of TLS",

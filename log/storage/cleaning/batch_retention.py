@@ -27,6 +27,12 @@ class CleanedCounts:
     records_without_key: int = 0
     """dropped: nothing of a compacted log can supersede them"""
 
+    def add(self, read: int, kept: int, without_key: int) -> None:
+        """Records of more batches."""
+        self.records_read += read
+        self.records_kept += kept
+        self.records_without_key += without_key
+
 
 @dataclass(slots=True)
 class BatchRetention:
@@ -47,12 +53,22 @@ class BatchRetention:
 
         `keeps_old_deletes`: tombstones of magic 0 and 1, which know no horizon, are too young to go.
         """
+        if batch.header.is_control:
+            ends_nothing = self.transactions.control_batch(batch)
+            return self._retained(batch, ends_nothing and self._is_past_horizon(batch), ends_nothing, keeps_old_deletes)
+        return self.retained_data(batch, self.transactions.batch(batch), keeps_old_deletes=keeps_old_deletes)
+
+    def retained_data(
+        self, batch: LogBatch, is_aborted: bool, *, keeps_old_deletes: bool = False
+    ) -> LogBatch | RecordBatch | None:
+        """The same of a batch without markers, about which the transactions were asked."""
+        return self._retained(batch, is_aborted, False, keeps_old_deletes)
+
+    def _retained(
+        self, batch: LogBatch, drops_records: bool, ends_nothing: bool, keeps_old_deletes: bool
+    ) -> LogBatch | RecordBatch | None:
         is_control = batch.header.is_control
-        transactions = self.transactions
-        ends_nothing = transactions.control_batch(batch) if is_control else False
-        is_aborted = False if is_control else transactions.batch(batch)
-        drops_records = self._is_past_horizon(batch) if ends_nothing else is_aborted
-        keeps_empty = self._is_last_of_producer(batch) or int64(batch.last_offset + 1) == self.upper_bound
+        keeps_empty = self.keeps_empty(batch)
         if drops_records and not keeps_empty:
             self.counts.records_read += _count(batch)
             return None
@@ -74,14 +90,28 @@ class BatchRetention:
         if len(kept) == total and batch.magic >= _FIRST_V2_MAGIC and not needs_horizon:
             return batch
         if needs_horizon:
-            return rewritten(batch, kept, int64(self.now_ms + self.delete_retention_ms))
+            return rewritten(batch, kept, self.new_horizon)
         return rewritten(batch, kept, NO_TIMESTAMP if horizon is None else horizon)
+
+    @property
+    def new_horizon(self) -> int:
+        """The delete horizon of what a pass now finds to be deleted, ms."""
+        return int64(self.now_ms + self.delete_retention_ms)
+
+    def keeps_empty(self, batch: RecordBatch | LogBatch) -> bool:
+        """Whether something is left of a batch of which no record stays."""
+        return self._is_last_of_producer(batch) or int64(batch.last_offset + 1) == self.upper_bound
+
+    @property
+    def last_offsets_of_empty(self) -> list[int]:
+        """The last offsets of data batches that may stay without a record; see `keeps_empty`."""
+        return [self.upper_bound - 1, *(each.last_batch.last_offset for each in self.producers.values())]
 
     def _is_past_horizon(self, batch: LogBatch) -> bool:
         horizon = _horizon(batch)
         return horizon is not None and horizon <= self.now_ms
 
-    def _is_last_of_producer(self, batch: LogBatch) -> bool:
+    def _is_last_of_producer(self, batch: RecordBatch | LogBatch) -> bool:
         """Whether its sequence (without data: its epoch) is what a broker has to know of its producer."""
         header = batch.header
         known = self.producers.get(header.producer_id) if header.has_producer_id else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 
-from kafkalog.codec.model import AbortedTransaction, BatchHeader, ControlType
+from kafkalog.codec.model import AbortedTransaction, BatchHeader, ControlType, RecordBatch
 from kafkalog.log.storage.control_record import control_type
 from kafkalog.log.storage.indexes import TransactionIndex
 from kafkalog.log.storage.log_file import LogBatch
@@ -26,6 +26,13 @@ class CleanedTransactions:
         self._committed: set[int] = set()
         self._index: TransactionIndex | None = None
 
+    def copy(self) -> CleanedTransactions:
+        """What is known now; what is met later changes it no more."""
+        other = CleanedTransactions()
+        other._waiting, other._count, other._aborted = self._waiting.copy(), self._count, self._aborted.copy()
+        other._observed, other._committed = self._observed.copy(), self._committed.copy()
+        return other
+
     def add(self, aborted: Iterable[AbortedTransaction]) -> None:
         """Transactions that an index of the log lists."""
         for entry in aborted:
@@ -41,7 +48,7 @@ class CleanedTransactions:
             entry = heapq.heappop(self._waiting)[2]
             self._aborted.setdefault(entry.producer_id, entry)
 
-    def batch(self, batch: LogBatch) -> bool:
+    def batch(self, batch: RecordBatch | LogBatch) -> bool:
         """The walk has come to a batch without markers; whether it is part of an aborted transaction."""
         self._begin_up_to(batch.last_offset)
         header = batch.header

@@ -6,20 +6,22 @@ rewritten: as `.cleaned`, which means nothing, then under `.swap`, which a start
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from kafkalog.codec.errors import FormatError
-from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, segment_file
+from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.storage.cleaned_output import CleanedOutput
 from kafkalog.log.storage.cleaning.batch_retention import BatchRetention, CleanedCounts
 from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog, Dirty
 from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
+from kafkalog.log.storage.cleaning.latest_offsets import take_offsets
 from kafkalog.log.storage.cleaning.offset_map import OffsetMap
-from kafkalog.log.storage.cleaning.retained_batch import records_of
 from kafkalog.log.storage.cleaning.segment_groups import segment_groups
+from kafkalog.log.storage.java import JavaError
 from kafkalog.log.storage.segment import LogSegment
 
 __all__ = ["CleanedGroup", "Cleaner"]
@@ -45,6 +47,8 @@ class Cleaner:
         self._now_ms = now_ms
         self.groups: list[CleanedGroup] = []
         self.counts = CleanedCounts()
+        cleaned = log.segments.between(0, dirty.upper_bound)
+        self._by_runs = kernel_is_worth_it(sum(segment.log.size for segment in cleaned))
 
     def clean(self) -> int:
         """All of it; gives the first offset that is still dirty.
@@ -77,50 +81,94 @@ class Cleaner:
 
     def _latest_offsets(self) -> OffsetMap:
         log, start, bound = self._log, self._dirty.first_offset, self._dirty.upper_bound
-        offsets = OffsetMap(log.settings.offset_map_slots, log.settings.offset_map_limit)
+        offsets, take_offsets = self._map()
         transactions = CleanedTransactions()
         transactions.add(log.aborted(start, bound))
         dirty = log.segments.between(start, bound)
         for number, segment in enumerate(dirty):
             following = dirty[number + 1].base_offset if number + 1 < len(dirty) else bound
             with _named(segment):
-                has_room = _take_offsets(segment, start, offsets, transactions)
+                has_room = take_offsets(segment, start, offsets, transactions)
             if not has_room:
                 break
             offsets.latest_offset = following - 1
         return offsets
 
+    def _map(self) -> tuple[OffsetMap, Callable[[LogSegment, int, Any, CleanedTransactions], bool]]:
+        """An empty map, and what puts the keys of a segment into it."""
+        slots, limit = self._log.settings.offset_map_slots, self._log.settings.offset_map_limit
+        if not self._by_runs:
+            return OffsetMap(slots, limit), take_offsets
+        from kafkalog.log.storage.cleaning import by_runs
+        from kafkalog.log.storage.cleaning.key_columns import KeyColumns
+
+        return KeyColumns(slots, limit), by_runs.take_offsets
+
     # -- segments ----------------------------------------------------------------------------------------------------
 
     def _clean_group(self, group: Sequence[LogSegment], retention: BatchRetention, old_deletes_go_until: int) -> None:
-        log = self._log
-        base_offset = group[0].base_offset
-        for kind in _SEGMENT_FILES:
-            log.disk.delete(f"{log.directory}/{segment_file(base_offset, kind)}{CLEANED}")
-        cleaned = LogSegment(log.disk, log.directory, base_offset, log.settings, CLEANED)
-        try:
-            retention.transactions.write_into(cleaned.transaction_index)
-            output = CleanedOutput(cleaned)
-            for number, segment in enumerate(group):
-                is_last = number + 1 == len(group)
-                until = segment.read_next_offset() if is_last else group[number + 1].base_offset
-                retention.transactions.add(log.aborted(segment.base_offset, until))
-                keeps_old_deletes = segment.modified_ms > old_deletes_go_until
-                with _named(segment):
-                    for batch in segment.log.batches():
-                        kept = retention.retained(batch, keeps_old_deletes=keeps_old_deletes)
-                        if isinstance(kept, RecordBatch):
-                            output.write(kept)
-                        elif kept is not None:
-                            output.keep(kept, segment)
-                output.finish()
-            cleaned.become_inactive()
-        finally:
-            cleaned.store()
+        cleaned = self._written_by_runs(group, retention, old_deletes_go_until)
+        if cleaned is None:
+            cleaned = self._new_segment(group)
+            try:
+                self._write(cleaned, group, retention, old_deletes_go_until, _clean_segment)
+            finally:
+                cleaned.store()
         cleaned.flush()
         cleaned.set_modified_ms(group[-1].modified_ms)
         self._replace(cleaned, group)
-        self.groups.append(CleanedGroup(base_offset, tuple(segment.base_offset for segment in group)))
+        bases = tuple(segment.base_offset for segment in group)
+        self.groups.append(CleanedGroup(cleaned.base_offset, bases))
+
+    def _new_segment(self, group: Sequence[LogSegment]) -> LogSegment:
+        log, base_offset = self._log, group[0].base_offset
+        for kind in _SEGMENT_FILES:
+            log.disk.delete(f"{log.directory}/{segment_file(base_offset, kind)}{CLEANED}")
+        return LogSegment(log.disk, log.directory, base_offset, log.settings, CLEANED)
+
+    def _written_by_runs(
+        self, group: Sequence[LogSegment], retention: BatchRetention, old_deletes_go_until: int
+    ) -> LogSegment | None:
+        """The new segment as compiled code makes it; None where that is not worth it, or anything is wrong.
+
+        What is wrong, and what a broker would have done before it noticed, the other way tells.
+        """
+        if not self._by_runs:
+            return None
+        from kafkalog.log.storage.cleaning.by_runs import clean_segment
+
+        transactions, counts = retention.transactions.copy(), replace(retention.counts)
+        cleaned = self._new_segment(group)
+        try:
+            self._write(cleaned, group, retention, old_deletes_go_until, clean_segment)
+        except (FormatError, JavaError):
+            cleaned.delete_files()
+            retention.transactions = transactions
+            self.counts = retention.counts = counts
+            return None
+        cleaned.store()
+        return cleaned
+
+    def _write(
+        self,
+        cleaned: LogSegment,
+        group: Sequence[LogSegment],
+        retention: BatchRetention,
+        old_deletes_go_until: int,
+        clean_segment: Callable[..., None],
+    ) -> None:
+        log = self._log
+        retention.transactions.write_into(cleaned.transaction_index)
+        output = CleanedOutput(cleaned)
+        for number, segment in enumerate(group):
+            is_last = number + 1 == len(group)
+            until = segment.read_next_offset() if is_last else group[number + 1].base_offset
+            retention.transactions.add(log.aborted(segment.base_offset, until))
+            keeps_old_deletes = segment.modified_ms > old_deletes_go_until
+            with _named(segment):
+                clean_segment(segment, retention, output, keeps_old_deletes=keeps_old_deletes)
+            output.finish()
+        cleaned.become_inactive()
 
     def _replace(self, cleaned: LogSegment, group: Sequence[LogSegment]) -> None:
         log = self._log
@@ -138,6 +186,13 @@ class Cleaner:
         log.producers.delete_snapshots_of([segment.base_offset for segment in group[1:]])
 
 
+def _clean_segment(
+    segment: LogSegment, retention: BatchRetention, output: CleanedOutput, *, keeps_old_deletes: bool
+) -> None:
+    for batch in segment.log.batches():
+        output.put(retention.retained(batch, keeps_old_deletes=keeps_old_deletes), segment)
+
+
 @contextmanager
 def _named(segment: LogSegment) -> Iterator[None]:
     """What cannot be read in a segment is told with its log's name."""
@@ -146,19 +201,3 @@ def _named(segment: LogSegment) -> Iterator[None]:
     except FormatError as error:
         source = segment.path(FileKind.LOG)
         raise FormatError(error.message, position=error.position, source=source, code=error.code) from error
-
-
-def _take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
-    """Put the keys of one segment in, from an offset on; False if there was no room for one."""
-    for batch in segment.log.batches(segment.offset_index.lookup(start).position):
-        if batch.header.is_control:
-            transactions.control_batch(batch)
-        elif not transactions.batch(batch):
-            for record in records_of(batch):
-                if record.key is not None and record.offset >= start:
-                    if offsets.is_full:
-                        return False
-                    offsets.put(record.key, record.offset)
-        if batch.last_offset >= start:
-            offsets.latest_offset = batch.last_offset
-    return True

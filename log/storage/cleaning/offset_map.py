@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import sys
 
-__all__ = ["SLOT_BYTES", "OffsetMap"]
+__all__ = ["FULL", "SLOT_BYTES", "OffsetMap"]
 
-_OFFSET = struct.Struct(">q")
+_OFFSET = struct.Struct("=q")
 _DIGEST_BYTES = hashlib.md5(usedforsecurity=False).digest_size
 SLOT_BYTES = _DIGEST_BYTES + _OFFSET.size
 """of memory for a key"""
 _EMPTY = bytes(SLOT_BYTES)
 _FIRST_SLOTS = 1024
-_FULL = 0.75
+FULL = 0.75
 """from which share of used slots on the table grows, as long as it may"""
 
 
@@ -43,7 +44,7 @@ class OffsetMap:
 
     def _position(self, digest: bytes) -> int:
         """Where the entry of a digest is, or where it goes; -1 if it is not there and all slots are used."""
-        slot = int.from_bytes(digest[:8], "big") % self._slots
+        slot = int.from_bytes(digest[:8], sys.byteorder) % self._slots
         table = self._table
         for _ in range(self._slots):
             at = slot * SLOT_BYTES
@@ -61,7 +62,7 @@ class OffsetMap:
             self._used += 1
         self._table[at : at + SLOT_BYTES] = digest + _OFFSET.pack(offset)
         self.latest_offset = offset
-        if self._used > self._slots * _FULL and self._slots < self._largest:
+        if self._used > self._slots * FULL and self._slots < self._largest:
             self._grow()
 
     def get(self, key: bytes) -> int:
@@ -76,6 +77,10 @@ class OffsetMap:
         old = self._table
         self._slots = min(2 * self._slots, self._largest)
         self._table = bytearray(self._slots * SLOT_BYTES)
+        self._take_over(old)
+
+    def _take_over(self, old: bytearray) -> None:
+        """Put what a smaller table holds into the new one."""
         for start in range(0, len(old), SLOT_BYTES):
             entry = old[start : start + SLOT_BYTES]
             if entry != _EMPTY:

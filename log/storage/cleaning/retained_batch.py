@@ -6,7 +6,8 @@ What only the original knows stays: offsets, sequences, leader epoch, producer, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode import ProducerState, build_raw_batch, empty_batch
@@ -37,7 +38,7 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.java import IllegalArgumentError, IllegalStateError, int64
 from kafkalog.log.storage.log_file import LogBatch
 
-__all__ = ["StoredRecord", "emptied", "records_of", "rewritten"]
+__all__ = ["StoredRecord", "emptied", "new_attributes", "records_of", "rewritten"]
 
 _MAGIC = 2
 
@@ -124,8 +125,7 @@ def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: 
     shape = _shape(batch, kept)
     _refuse(shape, kept)
     append_time = shape.timestamp_type is TimestampType.LOG_APPEND_TIME
-    has_horizon = delete_horizon_ms >= 0
-    base_timestamp = delete_horizon_ms if has_horizon else kept[0].timestamp
+    base_timestamp = delete_horizon_ms if delete_horizon_ms >= 0 else kept[0].timestamp
     latest = shape.max_timestamp if append_time else max(record.timestamp for record in kept)
     raw = [
         RawRecord(
@@ -138,18 +138,22 @@ def rewritten(batch: LogBatch, kept: Sequence[StoredRecord], delete_horizon_ms: 
         )
         for record in kept
     ]
-    attributes = shape.attributes & ~DELETE_HORIZON_FLAG | (DELETE_HORIZON_FLAG if has_horizon else 0)
-    fields = {name: getattr(shape, name) for name in BATCH.names}
-    fields |= {
-        "attributes": attributes & KNOWN_ATTRIBUTES,
-        "base_timestamp": base_timestamp,
-        "max_timestamp": latest,
-        "records_count": len(raw),
-    }
-    return _parsed(build_raw_batch(BatchHeader(**fields), compress(Codec(shape.codec), write_records(raw))))
+    header = replace(
+        shape,
+        attributes=new_attributes(shape.attributes, delete_horizon_ms >= 0),
+        base_timestamp=base_timestamp,
+        max_timestamp=latest,
+        records_count=len(raw),
+    )
+    return _parsed(build_raw_batch(header, compress(Codec(shape.codec), write_records(raw))))
 
 
-def emptied(batch: LogBatch) -> RecordBatch:
+def new_attributes(attributes: Any, has_horizon: Any) -> Any:
+    """The attributes of a rewritten batch, from those before; for numbers and for columns of them."""
+    return attributes & ~DELETE_HORIZON_FLAG & KNOWN_ATTRIBUTES | DELETE_HORIZON_FLAG * has_horizon
+
+
+def emptied(batch: RecordBatch | LogBatch) -> RecordBatch:
     """What is left of a batch that stays for its last offset or its producer alone."""
     header = batch.header
     if not isinstance(header, BatchHeader):

@@ -13,7 +13,7 @@ import click
 from kafkalog import __version__
 from kafkalog.words.outcome import INTERRUPTED, PIPE_CLOSED, Outcome, outcome_of, sentence_of
 
-__all__ = ["COMMANDS", "cli", "run"]
+__all__ = ["COMMANDS", "cli", "command_of", "run"]
 
 COMMANDS = {
     "build": ("records.build", "Write partition directories from Parquet, Arrow or JSON lines."),
@@ -75,6 +75,12 @@ class _PipeClosedError(Exception):
     """Nobody reads what is written: for click an error of its own, with exit code 1, if it knew."""
 
 
+def command_of(name: str) -> click.Command:
+    """The command of a name in `COMMANDS`, imported."""
+    command: click.Command = import_module(f"{__package__}.{COMMANDS[name][0]}").command
+    return command
+
+
 class LazyGroup(click.Group):
     """A group that knows its commands from `COMMANDS` and imports one when it is used."""
 
@@ -88,8 +94,7 @@ class LazyGroup(click.Group):
             from kafkalog.codec.unknown import unknown
 
             raise click.UsageError(str(unknown("command", cmd_name, COMMANDS)), ctx)
-        command: click.Command = import_module(f"{__package__}.{COMMANDS[cmd_name][0]}").command
-        return command
+        return command_of(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """As of any group, but a closed pipe is kept from click, which would end with the code of findings."""

@@ -8,7 +8,7 @@ from functools import partial
 import click
 
 from kafkalog.cli.acting import Acting, Declined
-from kafkalog.cli.options.common import CONFIG, JSON, QUARANTINE, YES
+from kafkalog.cli.options.common import CONFIG, JOBS, JSON, QUARANTINE, YES
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
@@ -159,6 +159,7 @@ def _reports(error: Declined, plans: Sequence[Compaction]) -> list[dict[str, obj
 @SERVER_PROPERTIES
 @AT
 @selection_options
+@JOBS
 @QUARANTINE
 @JSON
 def command(
@@ -170,6 +171,7 @@ def command(
     server_properties: str | None,
     at: int | None,
     chosen: Selection,
+    jobs: int,
     quarantine: str | None,
     as_json: bool,
 ) -> int:
@@ -194,14 +196,20 @@ def command(
         if into is not None:
             result = compact(
                 paths[0], config=settings, at=at, select=chosen, into=into, quarantine=quarantine,
-                on_progress=progress.update, on_plan=progress.paused(acting.planned),
+                jobs=jobs, on_progress=progress.update, on_plan=progress.paused(acting.planned),
             )  # fmt: skip
             return _show([result], acting, progress, is_new=True)
         planned: list[Compaction] | None = None
         if dry_run or not yes:
             planned = [
                 plan_compaction(
-                    path, config=settings, at=at, select=chosen, also=also, beside=paths,
+                    path,
+                    config=settings,
+                    at=at,
+                    select=chosen,
+                    also=also,
+                    beside=paths,
+                    jobs=jobs,
                     on_progress=progress.update,
                 )
                 for path, *also in by_log_directory(paths)
@@ -217,7 +225,8 @@ def command(
                 acting.agree(_question([made for made in planned if made.changes]))
         results = compact_all(
             paths, config=settings, at=at, select=chosen, quarantine=quarantine, expected=planned,
-            on_progress=progress.update, on_plan=progress.paused(acting.planned) if planned is None else None,
+            jobs=jobs, on_progress=progress.update,
+            on_plan=progress.paused(acting.planned) if planned is None else None,
         )  # fmt: skip
         return _show(results, acting, progress, is_new=False)
 

@@ -1,0 +1,364 @@
+"""The cleaner's work on runs of v2 batches: compiled code reads the records, chooses among them and writes them.
+
+What becomes of whole batches is the affair of `BatchRetention` and `CleanedTransactions`: control batches, batches of
+aborted transactions and what compiled code does not read are given to these one by one.  Needs numba and numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafkalog.codec.buffer_pool import Block
+from kafkalog.codec.columnar.decompressed import OpenedBatches, opened_batches
+from kafkalog.codec.compression import compress
+from kafkalog.codec.encode.compiled import put_headers
+from kafkalog.codec.framing import BATCH_MAGIC
+from kafkalog.codec.headers.run_scanner import RunScanner
+from kafkalog.codec.headers.runs import BatchRun
+from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.kernels.tables import HeaderColumn, KeptBatch, RetainedBatch, Table, empty_table
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB
+from kafkalog.codec.model import (
+    BATCH,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_OVERHEAD,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_FLAG,
+    Codec,
+    RecordBatch,
+)
+from kafkalog.log.storage.cleaned_output import STRETCH, CleanedOutput
+from kafkalog.log.storage.cleaning.batch_retention import BatchRetention
+from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
+from kafkalog.log.storage.cleaning.key_columns import KeyColumns
+from kafkalog.log.storage.cleaning.latest_offsets import put_keys, take_batch
+from kafkalog.log.storage.cleaning.retained_batch import emptied, new_attributes
+from kafkalog.log.storage.java import IllegalArgumentError, JavaError
+from kafkalog.log.storage.log_file import LogBatch, LogFile
+from kafkalog.log.storage.segment import LogSegment
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.bool_]
+    Bytes = npt.NDArray[np.uint8]
+
+__all__ = ["clean_segment", "take_offsets"]
+
+_copy_pieces = Kernel("clean", "gather")
+_kept_records = Kernel("clean", "kept_records")
+
+_AT_ONCE = 4 * MIB
+"""Record bytes that are decompressed before records are chosen: what a processor's cache may still hold."""
+_MOST_MORE_BYTES = 9 + 4
+"""By how many bytes a record can grow with another base timestamp: those of its own one, and of its length."""
+
+
+def _runs(log: LogFile, start: int = 0) -> Iterator[BatchRun | LogBatch]:
+    """All batches of a log whose checksums were compared before, from the one at a position on."""
+    for found in RunScanner(log.source, position=start, check_crc=False):
+        if not isinstance(found, RecordBatch):
+            yield found
+        elif found.magic == BATCH_MAGIC:  # larger than what is read at a time
+            columns = *BATCH.struct.unpack_from(found.data), 0
+            yield BatchRun(np.array([columns], np.int64).T, found.data, found.position)
+        else:
+            yield LogBatch.of(found)
+
+
+def _special(run: BatchRun) -> list[int]:
+    """Numbers of the batches of transactions, and of control batches."""
+    numbers: list[int] = np.flatnonzero(run["attributes"] & (CONTROL_FLAG | TRANSACTIONAL_FLAG)).tolist()
+    return numbers
+
+
+# --- the latest offset of each key ----------------------------------------------------------------------------------
+
+
+def take_offsets(segment: LogSegment, start: int, offsets: KeyColumns, transactions: CleanedTransactions) -> bool:
+    """Put the keys of one segment in, from an offset on; False if there was no room for one."""
+    for found in _runs(segment.log, segment.offset_index.lookup(start).position):
+        if isinstance(found, LogBatch):
+            has_room = take_batch(found, start, offsets, transactions)
+        else:
+            has_room = _take_run(found, start, offsets, transactions)
+        if not has_room:
+            return False
+    return True
+
+
+def _take_run(run: BatchRun, start: int, offsets: KeyColumns, transactions: CleanedTransactions) -> bool:
+    counts, error = run["records_count"] != 0, None
+    for number in _special(run):
+        batch = run.batch(number)
+        try:
+            if not batch.header.is_control:
+                counts[number] &= not transactions.batch(batch)
+                continue
+            counts[number] = False
+            transactions.control_batch(LogBatch.of(batch))
+        except JavaError as raised:  # which does not matter if there is no room for a key that comes before
+            error, counts[number:] = raised, False
+            break
+    if not _Keys(run, counts, start, offsets).put():
+        return False
+    if error is not None:
+        raise error
+    _pass(run, len(run), start, offsets)
+    return True
+
+
+def _pass(run: BatchRun, end: int, start: int, offsets: KeyColumns) -> None:
+    """All keys of the batches before number `end` are in."""
+    last = int(run.last_offsets[end - 1]) if end else -1
+    if last >= start:
+        offsets.latest_offset = last
+
+
+class _Keys:
+    """The keys of the batches of a run that count, from an offset on."""
+
+    def __init__(self, run: BatchRun, counts: Mask, start: int, offsets: KeyColumns) -> None:
+        self._run = run
+        self._counting = run.where(counts)
+        self._numbers = np.flatnonzero(counts).tolist()
+        self._start = start
+        self._offsets = offsets
+
+    def put(self) -> bool:
+        """Put them in; False if there was no room for one."""
+        done = 0
+        for opened in opened_batches(self._counting, DEFAULT_LIMITS, _AT_ONCE):
+            if not self._singly(done, opened.first):
+                return False
+            while len(opened.addresses):
+                taken, last_put = self._offsets.put_batches(opened, self._start)
+                opened = opened.after(taken)
+                if last_put is not None:
+                    _pass(self._run, self._numbers[opened.first], self._start, self._offsets)
+                    if last_put >= 0:
+                        self._offsets.latest_offset = last_put
+                    return False
+                if len(opened.addresses):
+                    if not self._singly(opened.first, opened.first + 1):
+                        return False
+                    opened = opened.after(1)
+            done = opened.first
+        return self._singly(done, len(self._numbers))
+
+    def _singly(self, first: int, end: int) -> bool:
+        """Put those of batches in that compiled code does not read."""
+        for number in range(first, end):
+            _pass(self._run, self._numbers[number], self._start, self._offsets)
+            if not put_keys(LogBatch.of(self._counting.batch(number)), self._start, self._offsets):
+                return False
+        return True
+
+
+# --- segments -------------------------------------------------------------------------------------------------------
+
+
+def clean_segment(
+    segment: LogSegment, retention: BatchRetention, output: CleanedOutput, *, keeps_old_deletes: bool
+) -> None:
+    """Write what is kept of a segment; where records cannot be written, with an error that only says so."""
+    for found in _runs(segment.log):
+        if isinstance(found, LogBatch):
+            output.put(retention.retained(found, keeps_old_deletes=keeps_old_deletes), segment)
+        else:
+            _Kept(found, segment, retention, output).write()
+
+
+class _Kept:
+    """What is kept of a run: of each batch its bytes as they are, other bytes, or nothing."""
+
+    def __init__(self, run: BatchRun, source: LogSegment, retention: BatchRetention, output: CleanedOutput) -> None:
+        if not isinstance(retention.offsets, KeyColumns):
+            raise TypeError(f"{type(retention.offsets).__name__} has no columns")
+        self._run = run
+        self._source = source
+        self._retention = retention
+        self._offsets = retention.offsets
+        self._output = output
+        self._table = run.table.copy()
+        """of the batches as they are kept"""
+        self._in_window = run.starts + np.frombuffer(run.window, np.uint8).ctypes.data
+        self._addresses = np.zeros(len(run), np.int64)
+        """of what is kept of each, 0 for nothing"""
+        self._single: list[Bytes] = []
+        """other bytes of single batches"""
+        self._rewritten: list[Bytes] = []
+        """those of many, until they are written"""
+        self._written = 0
+
+    def write(self) -> None:
+        """Write it all."""
+        is_read = self._decide_whole()
+        part, numbers = self._run.where(is_read), np.flatnonzero(is_read)
+        done = 0
+        for opened in opened_batches(part, DEFAULT_LIMITS, _AT_ONCE):
+            self._all_singly(numbers[done : opened.first])
+            while len(opened.addresses):
+                taken = self._choose(part, numbers, opened)
+                opened = opened.after(taken)
+                if len(opened.addresses):
+                    self._singly(int(numbers[opened.first]))
+                    opened = opened.after(1)
+            done = opened.first
+            self._write_up_to(int(numbers[done - 1]) + 1)
+        self._all_singly(numbers[done:])
+        self._write_up_to(len(self._run))
+
+    def _decide_whole(self) -> Mask:
+        """Decide about markers, batches of aborted transactions and empty ones; which batches are left."""
+        run, retention = self._run, self._retention
+        is_read: Mask = run["records_count"] != 0
+        in_transactions = _special(run)
+        for number in in_transactions:
+            batch = run.batch(number)
+            if batch.header.is_control:
+                is_read[number] = False
+                self._put(number, retention.retained(LogBatch.of(batch), keeps_old_deletes=False))
+            elif retention.transactions.batch(batch):
+                is_read[number] = False
+                self._put(number, retention.retained_data(LogBatch.of(batch), True))
+            elif not is_read[number]:
+                self._singly(number)
+        empty = ~is_read
+        empty[in_transactions] = False
+        self._all_singly(np.flatnonzero(empty))
+        return is_read
+
+    def _put(self, number: int, kept: LogBatch | RecordBatch | None) -> None:
+        """One batch is decided."""
+        if isinstance(kept, RecordBatch):
+            data = np.frombuffer(kept.data, np.uint8)
+            self._single.append(data)
+            self._addresses[number] = data.ctypes.data
+            self._table[: HeaderColumn.POSITION, number] = BATCH.struct.unpack_from(kept.data)
+        elif kept is not None:
+            self._addresses[number] = self._in_window[number]
+
+    def _singly(self, number: int) -> None:
+        """Decide about a batch of data that compiled code does not read, and that no aborted transaction has."""
+        self._put(number, self._retention.retained_data(LogBatch.of(self._run.batch(number)), False))
+
+    def _all_singly(self, numbers: Int64s) -> None:
+        for number in numbers.tolist():
+            self._singly(number)
+
+    def _choose(self, part: BatchRun, numbers: Int64s, opened: OpenedBatches) -> int:
+        """Decide about the first batches that were opened, up to one that compiled code does not read; how many."""
+        retention, first = self._retention, opened.first
+        headers = part.part(first, first + len(opened.addresses))
+        has_horizon = headers["attributes"] & DELETE_HORIZON_FLAG != 0
+        keeps_deletes = ~has_horizon | (retention.now_ms < headers["base_timestamp"])
+        chosen, flags = self._offsets.choose(opened, keeps_deletes.astype(np.int64))
+        taken: int = chosen.shape[1]
+        headers, has_horizon, numbers = headers.part(0, taken), has_horizon[:taken], numbers[first : first + taken]
+        kept, deletes = chosen[RetainedBatch.KEPT], chosen[RetainedBatch.DELETES]
+        retention.counts.add(
+            int(headers["records_count"].sum()), int(kept.sum()), int(chosen[RetainedBatch.WITHOUT_KEY].sum())
+        )
+        stays = (kept == headers["records_count"]) & ((deletes == 0) | has_horizon)
+        self._addresses[numbers[stays]] = self._in_window[numbers[stays]]
+        for number in np.flatnonzero((kept == 0) & np.isin(headers.last_offsets, retention.last_offsets_of_empty)):
+            batch = headers.batch(int(number))
+            if retention.keeps_empty(batch):
+                self._put(int(numbers[number]), emptied(batch))
+        changed = np.flatnonzero(~stays & (kept > 0))
+        if len(changed):
+            new = np.where(deletes > 0, retention.new_horizon, NO_TIMESTAMP)
+            horizons = np.where(has_horizon, headers["base_timestamp"], new)
+            self._rewrite(numbers[changed], opened, chosen, changed, horizons[changed])
+        del flags  # to which the table has addresses
+        return taken
+
+    def _rewrite(
+        self, numbers: Int64s, opened: OpenedBatches, chosen: Table, changed: Int64s, horizons: Int64s
+    ) -> None:
+        """Build the batches in which records go: `changed` of those that were opened, `numbers` of the run."""
+        kept = chosen[RetainedBatch.KEPT, changed]
+        target = np.empty(
+            int(opened.sizes[changed].sum()) + BATCH.size * len(changed) + _MOST_MORE_BYTES * int(kept.sum()), np.uint8
+        )
+        written = empty_table(KeptBatch, len(changed))
+        done = _kept_records(
+            opened.addresses, opened.sizes, opened.headers, opened.first, changed, horizons, chosen,
+            target.ctypes.data, written,
+        )  # fmt: skip
+        table = self._table[:, numbers]
+        if done < len(changed) or _has_odd_producers(BatchRun(table, b"", 0)):
+            raise IllegalArgumentError("a record cannot be written as it is")
+        starts, sizes = written[KeptBatch.START] - target.ctypes.data - BATCH.size, written[KeptBatch.SIZE]
+        codec = int(table[HeaderColumn.ATTRIBUTES, 0] & CODEC_MASK)
+        if codec != Codec.NONE:
+            target, starts, sizes = _compressed(target, starts, sizes, codec)
+        table[HeaderColumn.BATCH_LENGTH] = sizes + (BATCH.size - LOG_OVERHEAD.size)
+        table[HeaderColumn.ATTRIBUTES] = new_attributes(table[HeaderColumn.ATTRIBUTES], horizons >= 0)
+        table[HeaderColumn.BASE_TIMESTAMP] = written[KeptBatch.BASE_TIMESTAMP]
+        table[HeaderColumn.MAX_TIMESTAMP] = written[KeptBatch.MAX_TIMESTAMP]
+        table[HeaderColumn.RECORDS_COUNT] = kept
+        packed = np.empty(len(changed), BATCH.dtype())
+        for name, row in zip(BATCH.names, table, strict=False):
+            packed[name] = row
+        put_headers(target, packed, starts, sizes + BATCH.size)
+        self._rewritten.append(target)
+        self._table[:, numbers] = table
+        self._addresses[numbers] = starts + target.ctypes.data
+
+    def _write_up_to(self, end: int) -> None:
+        """Write what is kept before batch number `end`: long stretches that stay without looking at their bytes."""
+        numbers = np.flatnonzero(self._addresses[self._written : end]) + self._written
+        stays = self._addresses[numbers] == self._in_window[numbers]
+        follows = stays[1:] & stays[:-1] & (numbers[1:] == numbers[:-1] + 1)
+        firsts = [0, *(np.flatnonzero(~follows) + 1).tolist(), len(numbers)]
+        gathered = 0
+        if len(numbers) and int(self._run.sizes[numbers].sum()) >= STRETCH:
+            for first, behind in pairwise(firsts):
+                if stays[first] and int(self._run.sizes[numbers[first:behind]].sum()) >= STRETCH:
+                    self._gather(numbers[gathered:first])
+                    low = int(numbers[first])
+                    self._output.keep_run(self._run.part(low, low + behind - first), self._source)
+                    gathered = behind
+        self._gather(numbers[gathered:])
+        self._rewritten.clear()
+        self._written = end
+
+    def _gather(self, numbers: Int64s) -> None:
+        """Write batches in one piece."""
+        if len(numbers) == 0:
+            return
+        table = self._table[:, numbers]
+        sizes = table[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
+        ends = np.cumsum(sizes)
+        table[HeaderColumn.POSITION] = ends - sizes
+        piece = Block(int(ends[-1]))
+        _copy_pieces(self._addresses[numbers], sizes, piece.address)
+        self._output.put_run(BatchRun(table, piece.buffer[: int(ends[-1])], 0))
+
+
+def _has_odd_producers(run: BatchRun) -> bool:
+    """Whether a batch has fields that no producer writes, which may be refused (`rewritten`)."""
+    has_producer = run["producer_id"] != NO_PRODUCER_ID
+    is_odd = (run["producer_epoch"] == NO_PRODUCER_EPOCH) | (run["base_sequence"] < 0)
+    return bool(np.where(has_producer, is_odd, run["attributes"] & TRANSACTIONAL_FLAG != 0).any())
+
+
+def _compressed(target: Bytes, starts: Int64s, sizes: Int64s, codec: int) -> tuple[Bytes, Int64s, Int64s]:
+    """Record bytes behind room for headers, in the same arrangement, each compressed."""
+    pieces: list[bytes | memoryview] = []
+    for start, size in zip((starts + BATCH.size).tolist(), sizes.tolist(), strict=True):
+        pieces += bytes(BATCH.size), compress(Codec(codec), target.data[start : start + size])
+    sizes = np.array([len(piece) for piece in pieces[1::2]], np.int64)
+    ends = np.cumsum(sizes + BATCH.size)
+    return np.frombuffer(bytearray().join(pieces), np.uint8), ends - sizes - BATCH.size, sizes

@@ -1,0 +1,78 @@
+"""The map of latest offsets for many keys at a time: compiled code works in its memory.  Needs numba and numpy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafkalog.codec.buffer_pool import Block
+from kafkalog.codec.columnar.decompressed import OpenedBatches
+from kafkalog.codec.kernels.loading import Kernel
+from kafkalog.codec.kernels.tables import ROW_BYTES, KeyMap, RetainedBatch, empty_table
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.log.storage.cleaning.offset_map import FULL, SLOT_BYTES, OffsetMap
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+
+__all__ = ["KeyColumns"]
+
+_choose_records = Kernel("clean", "choose_records")
+_move_keys = Kernel("clean", "move_keys")
+_put_keys = Kernel("clean", "put_keys")
+
+_LARGEST = DEFAULT_LIMITS.headers_per_record
+
+
+def _address(memory: bytearray) -> int:
+    return int(np.frombuffer(memory, np.uint8).ctypes.data)
+
+
+class KeyColumns(OffsetMap):
+    """The same map, which takes the keys of whole batches too."""
+
+    def __init__(self, slots: int, limit: int) -> None:
+        super().__init__(slots, limit)
+        self._memory: Block | None = None
+
+    def _take_over(self, old: bytearray) -> None:
+        _move_keys(_address(old), len(old) // SLOT_BYTES, _address(self._table), self._slots)
+
+    def _rows(self, opened: OpenedBatches) -> int:
+        """Address of memory for what is noted of the records of a batch."""
+        size = ROW_BYTES * opened.most_records
+        if self._memory is None or self._memory.size < size:
+            self._memory = Block(size)
+        return self._memory.address
+
+    def put_batches(self, opened: OpenedBatches, low: int) -> tuple[int, int | None]:
+        """Put in the keys of records from offset `low` on; how many batches were taken, and if there was no room.
+
+        In that case the last offset of the next batch that was still put in, -1 for none; else None.
+        """
+        while self._slots < self._largest and self._used + opened.records > self._slots * FULL:
+            self._grow()
+        state = np.zeros(len(KeyMap), np.int64)
+        state[KeyMap.USED], state[KeyMap.LIMIT] = self._used, self._limit
+        taken: int = _put_keys(
+            opened.addresses, opened.sizes, opened.headers, opened.first, low, _LARGEST, _address(self._table),
+            self._slots, self._rows(opened), state,
+        )  # fmt: skip
+        self._used = int(state[KeyMap.USED])
+        return taken, int(state[KeyMap.LAST_PUT]) if state[KeyMap.IS_FULL] else None
+
+    def choose(self, opened: OpenedBatches, keeps_deletes: Int64s) -> tuple[Int64s, npt.NDArray[np.uint8]]:
+        """Which records stay of batches, as a table of `RetainedBatch` for those that were taken, and their flags.
+
+        `keeps_deletes` tells of each batch whether its tombstones are too young to go.
+        """
+        chosen = empty_table(RetainedBatch, len(opened.addresses))
+        flags = np.empty(opened.records, np.uint8)
+        taken = _choose_records(
+            opened.addresses, opened.sizes, opened.headers, opened.first, self.latest_offset, _LARGEST,
+            _address(self._table), self._slots, self._rows(opened), keeps_deletes, flags.ctypes.data, chosen,
+        )  # fmt: skip
+        return np.ascontiguousarray(chosen[:, :taken]), flags

@@ -1,0 +1,40 @@
+"""The latest offset of each key in the dirty part of a log (`Cleaner.buildOffsetMapForSegment`)."""
+
+from __future__ import annotations
+
+from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
+from kafkalog.log.storage.cleaning.offset_map import OffsetMap
+from kafkalog.log.storage.cleaning.retained_batch import records_of
+from kafkalog.log.storage.log_file import LogBatch
+from kafkalog.log.storage.segment import LogSegment
+
+__all__ = ["put_keys", "take_batch", "take_offsets"]
+
+
+def take_offsets(segment: LogSegment, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
+    """Put the keys of one segment in, from an offset on; False if there was no room for one."""
+    return all(
+        take_batch(batch, start, offsets, transactions)
+        for batch in segment.log.batches(segment.offset_index.lookup(start).position)
+    )
+
+
+def take_batch(batch: LogBatch, start: int, offsets: OffsetMap, transactions: CleanedTransactions) -> bool:
+    """Put the keys of the next batch in; False if there was no room for one."""
+    if batch.header.is_control:
+        transactions.control_batch(batch)
+    elif not transactions.batch(batch) and not put_keys(batch, start, offsets):
+        return False
+    if batch.last_offset >= start:
+        offsets.latest_offset = batch.last_offset
+    return True
+
+
+def put_keys(batch: LogBatch, start: int, offsets: OffsetMap) -> bool:
+    """Put the keys of a batch in that counts; False if there was no room for one."""
+    for record in records_of(batch):
+        if record.key is not None and record.offset >= start:
+            if offsets.is_full:
+                return False
+            offsets.put(record.key, record.offset)
+    return True
