@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kafkalog.codec import derive
 from kafkalog.codec.layout import legacy_message, producer_snapshot, record_batch, transaction_index
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2
+from kafkalog.codec.quickly import quickly
 
 __all__ = [
     "BATCH",
@@ -38,6 +39,8 @@ __all__ = [
     "Record",
     "RecordBatch",
     "TimestampType",
+    "batch_header_of",
+    "record_of",
 ]
 
 NO_PRODUCER_ID = -1
@@ -419,6 +422,8 @@ class ProducerEntry:
     current_txn_first_offset: int
 
 
+batch_header_of = quickly(BatchHeader)
+record_of = quickly(Record)
 _MIRRORED = (
     (BatchHeader, BATCH.names),
     (AbortedTransaction, derive.fixed(transaction_index.ABORTED_TRANSACTION).names),

@@ -14,7 +14,7 @@ from kafkalog.codec.errors import PortableError
 from kafkalog.codec.execution import MessageContent, RawRecord, RecordFault
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1, BatchHeader, LegacyHeader
+from kafkalog.codec.model import BATCH, MESSAGE_V0, MESSAGE_V1, BatchHeader, LegacyHeader, batch_header_of
 from kafkalog.codec.record_shape import CONTENT, CONTENT_LENGTH, RECORD, SMALLEST_RECORD
 
 __all__ = ["PLAIN", "PlainExecution", "read_varint", "record_at"]
@@ -164,7 +164,7 @@ class PlainExecution:
 
     def batch_header(self, buffer: Bytes, position: int) -> BatchHeader:
         """The v2 header at `position`."""
-        return BatchHeader(*BATCH.struct.unpack_from(buffer, position))
+        return batch_header_of(*BATCH.struct.unpack_from(buffer, position))
 
     def legacy_header(self, buffer: Bytes, position: int) -> LegacyHeader:
         """The v0 or v1 header at `position`."""

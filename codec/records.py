@@ -25,6 +25,7 @@ from kafkalog.codec.model import (
     RecordBatch,
     TimestampType,
     increment_sequence,
+    record_of,
 )
 from kafkalog.codec.plain import PLAIN
 
@@ -137,7 +138,7 @@ def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record
     append_time = header.max_timestamp if kind is TimestampType.LOG_APPEND_TIME else None
     epoch = header.partition_leader_epoch
     for _attributes, timestamp_delta, offset_delta, key, value, headers in raw:
-        yield Record(
+        yield record_of(
             base_offset + offset_delta,
             base_timestamp + timestamp_delta if append_time is None else append_time,
             kind,

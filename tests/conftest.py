@@ -22,12 +22,13 @@ from testkit.kafka import kafka_jars
 from testkit.kafka.kafka_needed import kafka_needed
 from testkit.kafka.kafka_oracle import KafkaOracle
 from testkit.running import time_limit
+from testkit.running.examples import examples
 from testkit.running.progress import ProgressLine
 from testkit.running.shares import leave_to_recorded
 
-# Everybody's `make test` examines the same examples; `dev.py sweep` examines new ones too.  How long one takes is
-# no matter: the first may have to compile.
-settings.register_profile("same examples", derandomize=True, database=None, deadline=None)
+# Everybody's `make test` examines the same examples, and few; `dev.py sweep` examines new ones too.  How long one takes
+# is no matter: the first may have to compile.
+settings.register_profile("same examples", examples(100), derandomize=True, database=None, deadline=None)
 settings.register_profile("new examples", deadline=None)
 settings.load_profile("new examples" if os.environ.get("KAFKALOG_EXAMPLES") == "new" else "same examples")
 
@@ -38,6 +39,7 @@ _FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 _SPARK_TESTS, _INTEROP_TESTS = (Path(__file__).resolve().parent / name for name in ("spark", "interop"))
 _SPARK_FOR_EVERYBODY = "test_source.py"
 _SHOWN = 5
+_OBJECTS = 250_000
 _COMPARED = "compared with Kafka: "
 _MEASURED = "measured: "
 
@@ -98,9 +100,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector ten thousand tests and what they were made of, which stay until the end."""
+    """Spare the garbage collector ten thousand tests and what they were made of, which stay until the end.
+
+    What tests make is searched as seldom as what the `kafkalog` command makes.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_OBJECTS)
 
 
 def _flushed(descriptor: int) -> None:

@@ -303,6 +303,31 @@ def test_an_unusable_manifest_is_a_problem(small: Path, manifest: str | None) ->
     assert problem.startswith("MANIFEST.sha256 cannot be read: ")
 
 
+def test_a_tree_is_the_same_whether_its_zeros_are_holes_or_not_and_any_byte_makes_it_another(tmp_path: Path) -> None:
+    size, places = 300_000, (0, 9_000, 65_535, 65_536, 131_072, 299_999)
+    written = bytearray(size)
+    for number in places:
+        written[number] = 7
+
+    def held(name: str, data: bytes) -> str:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return stamps(path)["."][2]
+
+    with (tmp_path / "sparse").open("wb") as file:
+        for number in places:
+            file.seek(number)
+            file.write(b"\x07")
+    wanted = held("whole", bytes(written))
+    assert stamps(tmp_path / "sparse")["."][2] == wanted
+    others = [written + b"\0", written[:-1], written[1:] + b"\0", bytes(65_536) + written[: size - 65_536], bytes(size)]
+    for number in (*places, 70_000, 250_000):
+        flipped = bytearray(written)
+        flipped[number] ^= 1
+        others.append(flipped)
+    assert wanted not in {held("other", bytes(other)) for other in others}
+
+
 def test_a_changed_fixture_stops_the_whole_session(tmp_path: Path) -> None:
     tests = tmp_path / "tests"
     tests.mkdir()

@@ -16,6 +16,7 @@ from kafkalog.codec.model import (
     TRANSACTIONAL_FLAG,
     BatchHeader,
     RecordBatch,
+    batch_header_of,
 )
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class BatchRun:
 
     def v2_header(self, number: int) -> BatchHeader:
         """The header of one of them, as if it were of version 2."""
-        return BatchHeader(*self._table[: HeaderColumn.POSITION, number].tolist())
+        return batch_header_of(*self._table[: HeaderColumn.POSITION, number].tolist())
 
     def batch(self, number: int) -> RecordBatch:
         """One of them, as the readable walk gives it."""
@@ -126,7 +127,7 @@ class BatchRun:
         start = column[HeaderColumn.POSITION]
         size = column[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
         data = memoryview(self._window)[start : start + size]
-        return RecordBatch(BatchHeader(*column[: HeaderColumn.POSITION]), start + self._window_start, data)
+        return RecordBatch(batch_header_of(*column[: HeaderColumn.POSITION]), start + self._window_start, data)
 
     def __iter__(self) -> Iterator[RecordBatch]:
         window = memoryview(self._window)
@@ -134,5 +135,7 @@ class BatchRun:
             start = column[HeaderColumn.POSITION]
             size = column[HeaderColumn.BATCH_LENGTH] + LOG_OVERHEAD.size
             yield RecordBatch(
-                BatchHeader(*column[: HeaderColumn.POSITION]), start + self._window_start, window[start : start + size]
+                batch_header_of(*column[: HeaderColumn.POSITION]),
+                start + self._window_start,
+                window[start : start + size],
             )

@@ -30,6 +30,7 @@ from kafkalog.codec.model import (
     LegacyHeader,
     RecordBatch,
     TimestampType,
+    batch_header_of,
 )
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.source import Source, Window
@@ -117,7 +118,7 @@ class LogBatch:
         if len(view) < layout.size:
             raise KafkaError(f"Failed to load record batch at position {self.position}")
         fields = layout.struct.unpack_from(view)
-        return BatchHeader(*fields) if layout is BATCH else LegacyHeader(*fields)
+        return batch_header_of(*fields) if layout is BATCH else LegacyHeader(*fields)
 
     @property
     def last_offset(self) -> int:

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafkalog.codec import thresholds
@@ -16,6 +16,7 @@ from testkit.made.record_bytes import Fields, batch, damaged, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase
 from testkit.running.command import Finished, kafkalog
+from testkit.running.examples import examples
 
 SOME = [case for case in STOPPED if case.id.startswith(("4.1.1/", "2.8.2/", "0.11.0.3/", "0.10.2.2/"))]
 
@@ -53,7 +54,7 @@ BACKWARDS = bytes([12, 0, 0, 0, 1, 1, 0, 12, 0, 0, 1, 1, 1, 0])
 """A record at the batch's base offset, then one below it."""
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(
     st.lists(st.tuples(RECORDS.map(lambda rows: (payload(rows), len(rows))) | damaged(), st.sampled_from(list(Codec)),
                        st.sampled_from([0, 8, 32]), st.integers(-1, 3)), max_size=4),

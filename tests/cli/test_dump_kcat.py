@@ -11,7 +11,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog as library
@@ -20,6 +20,7 @@ from kafkalog.cli.main import run
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Record, TimestampType
 from testkit.running.command import kafkalog
+from testkit.running.examples import examples
 
 T0 = 1_700_000_000_000
 COUNT = 1000
@@ -257,7 +258,7 @@ def test_a_format_of_a_megabyte_is_text(logs: Path, capfdbinary: pytest.CaptureF
 RECORD = Record(5, T0, TimestampType.CREATE_TIME, b"k\x1b[2J", b"v")
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.text(max_size=40) | st.text("%\\xskKo0189af ", max_size=30))
 def test_any_format_prints_or_is_refused(text: str) -> None:
     try:

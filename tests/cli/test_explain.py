@@ -17,6 +17,7 @@ from testkit.made.batches import LZ4, ZSTD, batch, fix_crc, message, patch, reco
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import recovery_cases
 from testkit.running.command import kafkalog
+from testkit.running.shares import EACH
 
 NAME = "00000000000000000000.log"
 
@@ -192,8 +193,9 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
     assert "\x07" not in kafkalog("explain", path, "--json").out
 
 
-def test_every_recorded_damage_is_explained_without_a_trace(tmp_path: Path) -> None:
-    for number, case in enumerate(recovery_cases()[::12]):
+@EACH
+def test_every_recorded_damage_is_explained_without_a_trace(each: int, tmp_path: Path) -> None:
+    for number, case in enumerate(recovery_cases()[:: 12 * each]):
         before = case.unpack_before(tmp_path / str(number))
         for path in sorted(before.rglob("*")):
             if path.is_file() and not path.is_symlink():

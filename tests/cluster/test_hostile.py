@@ -23,6 +23,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.log import open_partition
 from testkit.recorded.broker_dirs import brokers, unpacked
 from testkit.running.command import kafkalog
+from testkit.running.shares import EACH
 
 
 def damage(data: bytes, chance: random.Random) -> bytes:
@@ -72,11 +73,12 @@ def test_every_byte_of_the_nodes_of_old_consumers_may_be_anything() -> None:
     assert told > 100
 
 
+@EACH
 @pytest.mark.parametrize("version", ["0.8.2.2", "2.8.2", "3.9.1-zk"])
-def test_damaged_zookeeper_directories(version: str, tmp_path: Path) -> None:
+def test_damaged_zookeeper_directories(version: str, each: int, tmp_path: Path) -> None:
     source = unpacked(f"{version}/zkhist") / "zookeeper" / "version-2"
     chance = random.Random(version)
-    for number in range(40):
+    for number in range(0, 40, each):
         target = Path(shutil.copytree(source, tmp_path / str(number)))
         for path in chance.sample(sorted(target.iterdir()), 3):
             used = path.read_bytes().rstrip(b"\0") or b"\0"
@@ -116,12 +118,13 @@ def test_damaged_snapshots_behind_no_checksum() -> None:
             parse_snapshot(damage(source, chance) + b"x", "snapshot")
 
 
-def test_damaged_metadata_partitions(tmp_path: Path) -> None:
+@EACH
+def test_damaged_metadata_partitions(each: int, tmp_path: Path) -> None:
     (broker,) = brokers("4.1.1/metadata")
     chance = random.Random(3)
-    for number in range(40):
+    for number in range(0, 40, each):
         target = Path(shutil.copytree(broker / "__cluster_metadata-0", tmp_path / str(number) / "__cluster_metadata-0"))
-        for path in chance.sample(sorted(each for each in target.iterdir() if each.stat().st_size), 4):
+        for path in chance.sample(sorted(path for path in target.iterdir() if path.stat().st_size), 4):
             path.write_bytes(damage(path.read_bytes(), chance))
         log, findings = MetadataLog(open_partition(target)), list[Finding]()
         assert state_json(log.state())

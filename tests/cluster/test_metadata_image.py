@@ -22,6 +22,7 @@ from testkit.kafka.kafka_jars import number
 from testkit.recorded.broker_dirs import KILLED, brokers
 from testkit.recorded.fixture_data import BrokerCase, broker_cases
 from testkit.running.command import kafkalog
+from testkit.running.shares import EACH
 
 Note = Callable[[str, int], None]
 KRAFT = [case for case in broker_cases() if case.case["mode"] == "kraft"]
@@ -194,16 +195,17 @@ def test_quotas_credentials_tokens_and_access_control() -> None:
     assert image_of(record(12, name="f", feature_level=3), record(12, name="f", feature_level=0)).features == {}
 
 
-def test_history_leads_from_the_first_state_to_the_last() -> None:
-    for case in KRAFT:
+@EACH
+def test_history_leads_from_the_first_state_to_the_last(each: int) -> None:
+    for case in KRAFT[::each]:
         log, findings = log_of(case), list[Finding]()
         final = log.state().image
         standing: dict[tuple[str, int], Any] = {}
-        for each in partition_changes(log, findings):
-            key = each.topic_id, each.partition
-            assert each.before == standing.get(key, each.before)
-            assert each.cause
-            standing[key] = each.after
+        for change in partition_changes(log, findings):
+            key = change.topic_id, change.partition
+            assert change.before == standing.get(key, change.before)
+            assert change.cause
+            standing[key] = change.after
         assert findings == []
         whole = {
             (topic.id, number): found for topic in final.topics.values() for number, found in topic.partitions.items()
@@ -241,7 +243,9 @@ def damaged(tmp_path: Path) -> Path:
     return Path(shutil.copytree(broker / "__cluster_metadata-0", tmp_path / "__cluster_metadata-0"))
 
 
-@pytest.mark.parametrize("step", [29, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    "step", [87, pytest.param(29, marks=pytest.mark.recorded), pytest.param(1, marks=pytest.mark.sweep)]
+)
 def test_every_truncation_of_a_metadata_log_and_snapshot_gives_a_report(damaged: Path, step: int) -> None:
     log = damaged / f"{269:020d}.log"
     data = log.read_bytes()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
@@ -33,6 +33,7 @@ from kafkalog.codec.model import Record
 from kafkalog.log import Partition, open_all, open_segment
 from testkit.recorded.broker_dirs import STOPPED, brokers
 from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.examples import examples
 
 Note = Callable[[str, int], None]
 JSON_DUMP = [case for case in STOPPED if case.version in ("3.9.1", "3.9.1-zk", "4.1.1", "4.3.0")]
@@ -309,7 +310,7 @@ def _value(field: Field, version: int) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize(("layout", "version"), _layouts(), ids=lambda value: getattr(value, "name", value))
-@settings(max_examples=15)
+@examples(15)
 @given(st.data())
 def test_every_layout_reads_what_it_writes_and_survives_every_cut(
     layout: Message, version: int, data: st.DataObject

@@ -18,6 +18,7 @@ from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from testkit.judging.read_both_ways import read
 from testkit.made.record_bytes import Fields, batch, payload
 from testkit.running.in_a_process import number_printed
+from testkit.running.shares import EACH
 
 SCHEMA = record_schema(TYPES)
 ONE: list[Fields] = [(0, 0, 0, b"k", b"v", [])]
@@ -149,7 +150,10 @@ def content(source: random.Random, largest: int) -> bytes | None:
     return source.choice([None, source.randbytes(source.randint(0, largest))])
 
 
-def test_buffers_are_never_filled_beyond_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@EACH
+def test_buffers_are_never_filled_beyond_their_size(
+    each: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     taken = []
     fill = RunDecoder._decode_more
 
@@ -157,14 +161,14 @@ def test_buffers_are_never_filled_beyond_their_size(tmp_path: Path, monkeypatch:
         capacity = self.builder.buffers.capacity.tolist()
         found = fill(self, *arguments)  # type: ignore[arg-type]
         filled = self.builder.buffers.filled.tolist()
-        assert all(filled[each] <= max(capacity[each], 0) for each in Filled), filled
+        assert all(filled[one] <= max(capacity[one], 0) for one in Filled), filled
         taken.append(found[0])
         return found
 
     monkeypatch.setattr(RunDecoder, "_decode_more", checked)
     source = random.Random(7)
     path = tmp_path / "log"
-    for _ in range(30):
+    for _ in range(30 // each):
         parts, offset = [], 0
         for _ in range(source.randrange(1, 40)):
             count = source.randrange(1, 30)
@@ -180,7 +184,7 @@ def test_buffers_are_never_filled_beyond_their_size(tmp_path: Path, monkeypatch:
         path.write_bytes(b"".join(parts))
         bounds = source.choice([Bounds(), Bounds(rows=50, first_rows=5), Bounds(bytes=30_000)])
         assert read(path, kernel=True, bounds=bounds) == read(path, kernel=False, bounds=bounds)
-    assert sum(taken) > 200
+    assert sum(taken) > 200 // each
 
 
 # Each window ends where a page begins that must not be touched, and then begins where such a page ends.

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.columnar.decompressed import decompress_batches
@@ -23,6 +23,7 @@ from kafkalog.codec.model import Codec
 from kafkalog.codec.source import BufferSource
 from testkit.judging.decompressing import contents, mixed, taken_together
 from testkit.made.record_bytes import batch
+from testkit.running.examples import examples
 
 COMPILED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
@@ -71,7 +72,7 @@ def streams(draw: st.DrawFn) -> tuple[Codec, bytes]:
     return codec, bytes(data)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(streams(), st.sampled_from([DEFAULT_LIMITS, replace(DEFAULT_LIMITS, decompressed_batch_bytes=2000)]))
 def test_any_stream_gives_what_the_readable_way_gives(stream: tuple[Codec, bytes], limits: Limits) -> None:
     codec, data = stream

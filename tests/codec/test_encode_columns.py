@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec import thresholds
@@ -17,6 +17,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import BATCH, Codec, Header, Record, TimestampType
 from kafkalog.codec.records import iter_records
 from kafkalog.codec.scanner import scan
+from testkit.running.examples import examples
 
 BYTES = st.none() | st.binary(max_size=80)
 ROWS = st.lists(
@@ -63,7 +64,7 @@ def record_of(row: dict[str, Any]) -> Record:
     )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     ROWS,
     st.integers(60, 400),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds, Fault
@@ -34,6 +34,7 @@ from kafkalog.codec.scanner import scan
 from testkit.judging.reference_execution import REFERENCE
 from testkit.made.record_bytes import RECORDS, batch, damaged, payload, record
 from testkit.recorded.fixture_data import broker_case
+from testkit.running.examples import examples
 
 Fields = tuple[int, int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
 
@@ -42,7 +43,7 @@ SCHEMA = record_schema(TYPES)
 SIMPLE: Fields = (0, 0, 0, b"k", b"v", [(b"h", b"x")])
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(damaged(), st.sampled_from([DEFAULT_LIMITS, FEW_HEADERS]))
 def test_executions_agree(data: tuple[bytes, int], limits: Limits) -> None:
     content, count = data
@@ -50,14 +51,14 @@ def test_executions_agree(data: tuple[bytes, int], limits: Limits) -> None:
     assert PLAIN.records(content, count, limits) == expected
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(st.binary(max_size=24), st.lists(st.sampled_from([-1, 0, 1, 3, 2**31 - 1]), max_size=2), st.integers(0, 3))
 def test_executions_agree_on_keys_and_values_of_messages(tail: bytes, lengths: list[int], start: int) -> None:
     data = b"h" * start + b"".join(length.to_bytes(4, "big", signed=True) + b"kv" for length in lengths) + tail
     assert PLAIN.message_content(data, start) == REFERENCE.message_content(data, start)
 
 
-@settings(max_examples=600)
+@examples(600)
 @given(damaged(), st.sampled_from([DEFAULT_LIMITS, FEW_HEADERS]))
 def test_records_are_read_one_by_one_too(data: tuple[bytes, int], limits: Limits) -> None:
     """As the kernels' caller reads what they leave: from a position on, without a copy."""
@@ -77,7 +78,7 @@ def test_records_are_read_one_by_one_too(data: tuple[bytes, int], limits: Limits
     assert (found, fault) == REFERENCE.records(content, count, limits)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(RECORDS)
 def test_records_that_were_built_are_read_back_without_a_fault(records: list[Fields]) -> None:
     found, fault = PLAIN.records(payload(records), len(records), DEFAULT_LIMITS)
@@ -161,7 +162,7 @@ BATCH_FIELDS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(
     st.lists(st.tuples(damaged(), BATCH_FIELDS, st.integers(0, 20) | st.integers(2**63 - 9, 2**63 - 1)), max_size=4),
     st.integers(-3, 12),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec import thresholds
@@ -26,6 +26,7 @@ from testkit.judging.read_both_ways import each_column_by_itself, read, walked
 from testkit.made.batches import GZIP, LOG_APPEND_TIME, LZ4, SNAPPY, ZSTD, fix_crc, message, simple
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import BrokerCase, broker_cases
+from testkit.running.examples import examples
 from testkit.running.in_a_process import number_printed
 
 OLD = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3")
@@ -115,7 +116,7 @@ def segments(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.integers(0, 4)) == 0 else data)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(segments(), st.booleans())
 def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> None:
     one = Scanner(BufferSource(data), check_crc=check_crc)
@@ -123,7 +124,7 @@ def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> 
 
 
 @pytest.mark.sweep
-@settings(max_examples=300)
+@examples(300)
 @given(
     segments(),
     st.booleans(),

@@ -8,7 +8,7 @@ from pathlib import Path
 import crc32c
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.columnar.assembler import NO_END, Bounds
@@ -24,6 +24,7 @@ from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
 from testkit.judging.read_both_ways import each_column_by_itself, read, walked
 from testkit.made.record_bytes import batch, damaged, payload, record
+from testkit.running.examples import examples
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 61, 255, 767, 768, 769, 3071, 3072, 3081, 100_003])
@@ -70,7 +71,7 @@ def segments(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)))] if draw(st.integers(0, 3)) == 0 else data)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(segments(), st.booleans())
 def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> None:
     one = Scanner(BufferSource(data), check_crc=check_crc)
@@ -80,7 +81,7 @@ def test_the_compiled_walk_is_the_readable_one(data: bytes, check_crc: bool) -> 
     )
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(
     segments(),
     st.booleans(),

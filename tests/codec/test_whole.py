@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from construct import ConstructError, Container, Struct
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from every_byte_declared import Counts, count_file, files, uncovered
@@ -18,6 +18,7 @@ from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.trace import FieldSpan, Traced, read_spans
 from kafkalog.codec.whole import ENTRIES, ENTRY, RECORD_BATCH, TIME_INDEX
 from testkit.made.batches import GZIP, LZ4, SNAPPY, ZSTD, batch, fix_crc, message, patch, record, simple
+from testkit.running.examples import examples
 
 PLAIN = record(0, b"k", b"v", [(b"h", None)]) + record(1, None, b"")
 
@@ -154,7 +155,7 @@ def damaged_entries(draw: st.DrawFn) -> bytes:
     return fix_crc(damaged) if len(damaged) > 61 and draw(st.booleans()) else damaged
 
 
-@settings(max_examples=800)
+@examples(800)
 @given(damaged_entries())
 def test_strict_and_tolerant_readings_agree_on_everything(data: bytes) -> None:
     """The same value where there is no fault, a fault in both where there is one; and no byte is left out."""
@@ -169,7 +170,7 @@ def test_strict_and_tolerant_readings_agree_on_everything(data: bytes) -> None:
     assert covered == span.end <= len(data)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_to_their_end_or_refused(data: bytes) -> None:
     for what, tree in LAYOUTS.items():

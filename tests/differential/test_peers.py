@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec import BatchHeader, Codec, decode_batch, scan
@@ -21,6 +21,7 @@ from kafkalog.codec.plain import PLAIN
 from testkit.judging.reference_execution import REFERENCE
 from testkit.kafka.peers import READERS, Producer, Seen, builds, builds_messages
 from testkit.made.generated import Generated, as_records, generate, some_records
+from testkit.running.examples import examples
 
 CHUNK = 2_500
 CHUNKS = 4 if os.environ.get("KAFKALOG_SWEEP") == "ci" else 48
@@ -124,7 +125,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(RECORDS, st.integers(0, 2**62), st.sampled_from(Codec))
 def test_any_records_are_seen_alike(
     drawn: list[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]], base: int, codec: Codec

@@ -16,6 +16,7 @@ from kafkalog.cli.main import COMMANDS, command_of
 from testkit.recorded.broker_dirs import brokers
 from testkit.running import json_runs
 from testkit.running.command import kafkalog, schema_of
+from testkit.running.shares import EACH
 
 KAFKAS_OWN = {"voters", "controllers", "acls", "delegation_tokens", "quorum_state", "features"}
 """fields that hold messages of Kafka's as they are"""
@@ -52,10 +53,11 @@ def test_a_schema_is_one_and_says_what_each_field_is(name: str) -> None:
             assert value.get("type") != "object" or "additionalProperties" in value or field in KAFKAS_OWN, field
 
 
-def test_every_line_of_every_command_is_what_its_schema_says(tmp_path: Path) -> None:
+@EACH
+def test_every_line_of_every_command_is_what_its_schema_says(each: int, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
     wrong: list[str] = []
-    for name, finished in json_runs.every_run(tmp_path):
+    for name, finished in json_runs.every_run(tmp_path, each):
         assert "Traceback" not in finished.err
         for line in filter(None, finished.out.split("\n")):
             seen[name] += 1

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from testkit.judging.modules import module
 from testkit.running.programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,15 +74,13 @@ ANY = re.compile("|".join(f"(?:{phrase})" for phrase in DIALECT))
 
 def sentences(path: Path) -> Iterator[tuple[int, str]]:
     """Lines of a document; of a program those of its strings and comments."""
-    text = path.read_text()
     if path.suffix == ".md":
-        yield from enumerate(text.splitlines(), 1)
+        yield from enumerate(path.read_text().splitlines(), 1)
         return
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for number, line in enumerate(node.value.splitlines()):
-                yield node.lineno + number, line
-    for number, line in enumerate(text.splitlines(), 1):
+    for text in module(path).texts:
+        for number, line in enumerate(text.value.splitlines()):
+            yield text.line + number, line
+    for number, line in enumerate(module(path).source.splitlines(), 1):
         if "  # " in line or line.lstrip().startswith("# "):
             yield number, line.partition("# ")[2]
 

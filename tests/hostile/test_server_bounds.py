@@ -217,7 +217,7 @@ def test_answers_that_nobody_takes_are_dropped_where_they_are_too_many() -> None
 def test_requests_that_do_not_end_make_way_for_those_that_wait_for_memory() -> None:
     """Bytes of large requests are admitted, and what has no room stays with its client."""
     some = {"topics": [{"name": f"{number:0200d}"} for number in range(4000)], "allow_auto_topic_creation": False}
-    options = bounded(request_memory=4 << 20, request_bytes=2 << 20)
+    options = bounded(request_memory=4 << 20, request_bytes=2 << 20, waiting_seconds=0.5)
     most = 0
     with serving(DIRECTORY, options=options) as server, ExitStack() as clients:
         for _ in range(12):

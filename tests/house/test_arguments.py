@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 import kafkalog
@@ -26,6 +26,7 @@ from kafkalog.codec import BufferSource
 from kafkalog.codec.arguments import byte_view
 from kafkalog.codec.encode.batch import NO_PRODUCER
 from testkit.made.batches import simple
+from testkit.running.examples import examples
 
 PUBLIC = ("kafkalog", "kafkalog.codec", "kafkalog.log", "kafkalog.recovery", "kafkalog.cluster.zookeeper")
 CLASSES = (
@@ -148,9 +149,8 @@ def refuses_in_order(function: Callable[..., Any], data: st.DataObject, log_dir:
             raise
 
 
-# There are more than a hundred of these; when new examples are looked for, each gets as many as need be.
-MOST = 60 if os.environ.get("KAFKALOG_EXAMPLES") == "new" else 25
-EXAMPLES = settings(max_examples=MOST, suppress_health_check=list(HealthCheck))
+# There are more than a hundred of these.
+EXAMPLES = examples(60, list(HealthCheck))
 
 
 @pytest.mark.parametrize("name", sorted(functions()))

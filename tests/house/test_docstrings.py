@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
+from testkit.judging.modules import module
 from testkit.running.programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -15,18 +15,11 @@ WITHOUT_SUBJECT = re.compile(
 )
 
 
-def docstrings(path: Path) -> list[tuple[int, str]]:
-    """Lines and texts of those of classes and functions."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    nodes = [each for each in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(each, kinds)]
-    return [(each.lineno, text) for each in nodes if (text := ast.get_docstring(each)) is not None]
-
-
 def test_a_docstring_names_its_subject() -> None:
     seen, bad = 0, []
     for room in (*dev.ROOMS, "src"):
         for path in sorted((ROOT / room).rglob("*.py")):
-            for line, text in docstrings(path):
+            for line, text in module(path).docstrings:
                 seen += 1
                 if WITHOUT_SUBJECT.match(text):
                     bad.append(f"{path.relative_to(ROOT)}:{line}: {text.splitlines()[0]}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from testkit.judging.modules import module
 from testkit.running.programs import dev
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,15 +48,12 @@ BY_POSITION = {"Record", "Stretch"}
 def test_what_has_many_fields_is_made_with_their_names() -> None:
     sources = [path for room in dev.ROOMS for path in (ROOT / room).rglob("*.py")]
     sources += (ROOT / "src" / "kafkalog").rglob("*.py")
-    trees = [(path, ast.parse(path.read_text("utf-8"))) for path in sources]
-    every = {node.name for _, tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
-    classes = every - BY_POSITION
+    classes = {name for path in sources for name in module(path).classes} - BY_POSITION
     long = [
-        f"{path.relative_to(ROOT)}:{node.lineno}: {node.func.id}"
-        for path, tree in trees
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in classes
-        if len(node.args) > MOST_POSITIONAL and not any(isinstance(each, ast.Starred) for each in node.args)
+        f"{path.relative_to(ROOT)}:{call.line}: {call.name}"
+        for path in sources
+        for call in module(path).calls
+        if call.owner is None and call.name in classes and call.positional > MOST_POSITIONAL
     ]
     assert long == []
     assert len(classes) > 500

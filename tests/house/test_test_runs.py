@@ -46,7 +46,7 @@ def test_a_share_is_of_a_test_with_many_cases() -> None:
         before, found, _ = text.partition(f"\ndef {function}(")
         assert found, name
         decorators = before.rpartition("\n\n\n")[2]
-        assert re.search(r"^@(pytest\.mark\.parametrize|combined)\(", decorators, re.MULTILINE), name
+        assert re.search(r"^@((pytest\.mark\.parametrize|combined)\(|every_hurt$)", decorators, re.MULTILINE), name
         assert every > 1
 
 
@@ -58,7 +58,7 @@ def test_the_rest_is_marked_and_every_case_runs_somewhere(tmp_path: Path) -> Non
     (tmp_path / "test_x.py").write_text(
         "import pytest\n@pytest.mark.parametrize('n', range(7))\ndef test_x(n): pass\ndef test_y(): pass\n"
         "@pytest.mark.parametrize('n', range(90))\ndef test_long(n): pass\n"
-        "@pytest.mark.parametrize('n', range(12))\ndef test_short(n): pass\n"
+        "@pytest.mark.parametrize('n', range(8))\ndef test_short(n): pass\n"
     )
     counts = []
     for chosen in ("recorded", "not recorded"):
@@ -68,7 +68,7 @@ def test_the_rest_is_marked_and_every_case_runs_somewhere(tmp_path: Path) -> Non
             env={**os.environ, "PYTHONPATH": str(ROOT / "tests" / "support")},
         )  # fmt: skip
         counts.append(int(ran.stdout.split(" passed")[0].split()[-1]))
-    assert counts == [4 + 60, 4 + 30 + 12]
+    assert counts == [4 + 67, 4 + 23 + 8]
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.2, "0 s"), (59.4, "59 s"), (60, "1 min 00 s"), (623, "10 min 23 s")])

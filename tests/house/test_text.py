@@ -20,6 +20,8 @@ REGISTRY_HOST = re.compile(
     r"|registry[.]npmjs|crates[.]io|proxy[.]golang|docker[.]io|ghcr[.]io|quay[.]io",
     re.IGNORECASE,
 )
+PARTS_OF_PATHS = [f"/{name}/" for name in ("work", "root", "farm", "Users", "home", "tmp")]
+PARTS_OF_HOSTS = [each.rpartition("?")[2].replace("[.]", ".") for each in REGISTRY_HOST.pattern.split("|")]
 BINARY = {".gz", ".zst", ".bin", ".png", ".parquet", ".log", ".jar"}
 
 
@@ -34,13 +36,19 @@ def repository_files() -> list[Path]:
     return [path for path in found if path.is_file() and path.suffix not in BINARY]
 
 
+def might_hit(text: str) -> bool:
+    """Whether a part that every hit has is there: that is found out in a tenth of the time."""
+    lowered = text.lower()
+    return any(part in text for part in PARTS_OF_PATHS) or any(part in lowered for part in PARTS_OF_HOSTS)
+
+
 def test_no_file_names_a_machine_path_or_a_registry_host() -> None:
     hits = []
     files = repository_files()
     assert ROOT / "pyproject.toml" in files
     for path in files:
         text = path.read_text(encoding="utf-8", errors="replace")
-        if not (MACHINE_PATH.search(text) or REGISTRY_HOST.search(text)):
+        if not might_hit(text):
             continue
         for number, line in enumerate(text.splitlines(), start=1):
             match = MACHINE_PATH.search(line) or REGISTRY_HOST.search(line)
@@ -53,6 +61,7 @@ def test_no_file_names_a_machine_path_or_a_registry_host() -> None:
 @pytest.mark.parametrize("text", ["/wo|rk/main", "see /ro|ot/.cache", "'/tm|p/x_1'", "/ho|me/me/x"])
 def test_machine_paths_are_found(text: str) -> None:
     assert MACHINE_PATH.search(text.replace("|", ""))
+    assert might_hit(text.replace("|", ""))
 
 
 @pytest.mark.parametrize(
@@ -62,6 +71,7 @@ def test_other_paths_are_not(text: str) -> None:
     assert not MACHINE_PATH.search(text.replace("|", ""))
 
 
-@pytest.mark.parametrize("text", ["https://py|pi.org/simple", "files.python|hosted.org", "repo1.|maven.org"])
+@pytest.mark.parametrize("text", ["https://py|pi.org/simple", "files.python|hosted.org", "Repo1.|maven.org"])
 def test_registry_hosts_are_found(text: str) -> None:
     assert REGISTRY_HOST.search(text.replace("|", ""))
+    assert might_hit(text.replace("|", ""))

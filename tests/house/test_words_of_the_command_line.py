@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
 from kafkalog.codec.advice import Ask
 from kafkalog.words.advice import WORDS
+from testkit.judging.modules import module
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
@@ -17,10 +17,7 @@ KAFKAS = re.compile(r"`kafka-[a-z-]+(\.sh)? ")
 
 def strings(path: Path) -> list[str]:
     """All texts of a module that are no docstrings."""
-    tree = ast.parse(path.read_text())
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    return [node.value for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told]  # fmt: skip
+    return [text.value for text in module(path).texts if not text.is_statement]
 
 
 def test_what_recovers_names_no_option() -> None:

@@ -5,8 +5,9 @@ Nobody else does.
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
+
+from testkit.judging.modules import module
 
 ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {
@@ -29,13 +30,7 @@ CREATING = {"O_CREAT", "O_TRUNC", "O_RDWR", "O_WRONLY", "O_APPEND"}
 
 def changing_calls(path: Path) -> list[str]:
     """Attributes of `os` in a module that change the disk, or open a file for that."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Attribute) or node.attr not in CHANGING | CREATING:
-            continue
-        if isinstance(node.value, ast.Name) and node.value.id == "os":
-            found.append(f"{path.name}:{node.lineno}: os.{node.attr}")
-    return found
+    return [f"{path.name}:{line}: os.{name}" for line, name in module(path).of_os if name in CHANGING | CREATING]
 
 
 def test_only_these_modules_change_the_disk() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.index_files import OffsetEntry, decode_offset_index, encode_offset_index
@@ -15,6 +15,7 @@ from kafkalog.codec.source import BufferSource
 from kafkalog.log import Segment, open_all
 from kafkalog.log.walk.lookup import start_position
 from testkit.recorded.broker_dirs import brokers
+from testkit.running.examples import examples
 
 
 @cache
@@ -68,13 +69,13 @@ def test_zeros_behind_the_entries_do_not_hide_them() -> None:
     assert lookup(index + bytes(8 * 1000), target) == lookup(index, target) > 0
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(index=st.binary(max_size=200), target=targets())
 def test_garbage_never_leads_past_a_record(index: bytes, target: int) -> None:
     assert lookup(index, target) <= position_by_scanning(target)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(data=st.data(), target=targets())
 def test_entries_of_true_positions_under_wrong_offsets_never_lead_past_a_record(
     data: st.DataObject, target: int

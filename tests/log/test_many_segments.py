@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.encode import build_batch
@@ -14,6 +14,7 @@ from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log import Log, LogConfig, NewRecord, open_partition
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError
 from testkit.judging.counting import bytes_read, calls_of
+from testkit.running.examples import examples
 
 LONG_AGO_S = 1_700_000_000
 
@@ -45,7 +46,7 @@ def write(directory: Path, segments: list[list[int]], *, damaged: int | None = N
 TIMES = st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=5), min_size=1, max_size=8)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(TIMES, st.lists(st.integers(0, 41), min_size=1, max_size=12), st.none() | st.integers(0, 7), st.integers(0, 30))
 def test_lookups_that_follow_each_other_answer_as_each_alone(
     tmp_path_factory: pytest.TempPathFactory,

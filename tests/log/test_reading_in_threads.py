@@ -31,6 +31,7 @@ from testkit.made.arrow_records import expected_rows, rows_of_table
 from testkit.made.record_bytes import Fields, batch, payload
 from testkit.recorded.broker_dirs import STOPPED, brokers, expected_records
 from testkit.recorded.fixture_data import BrokerCase
+from testkit.running.shares import EACH
 
 RECORDED = [case for case in STOPPED if case.has("read_uncommitted")]
 
@@ -80,9 +81,10 @@ def test_offsets_that_stand_twice_are_given_once(tmp_path: Path) -> None:
     assert one[0]["offset"].to_pylist() == list(range(48))
 
 
-def test_damage_anywhere_is_the_same_damage(tmp_path: Path) -> None:
+@EACH
+def test_damage_anywhere_is_the_same_damage(each: int, tmp_path: Path) -> None:
     source = random.Random(4)
-    for number in range(60):
+    for number in range(60 // each):
         parts = {base: [some(base + at) for at in range(0, 100, 5)] for base in (0, 100, 200)}
         partition = log_of(tmp_path / str(number) / "t-0", parts)
         path = Path(source.choice(partition.segments).path)
@@ -105,12 +107,13 @@ def index_of(entries: Iterable[tuple[int, int]]) -> bytes:
     return b"".join(struct.pack(">ii", *entry) for entry in entries)
 
 
+@EACH
 @pytest.mark.parametrize("layout", ["none", "true", "few", "foreign", "between", "random"])
-def test_what_an_index_says_changes_no_row_and_no_finding(layout: str, tmp_path: Path) -> None:
+def test_what_an_index_says_changes_no_row_and_no_finding(layout: str, each: int, tmp_path: Path) -> None:
     """It only says where to cut: gaps, offsets that go back, damage and torn ends are what they are without it."""
     source = random.Random(layout)
     cut = 0
-    for number in range(40):
+    for number in range(40 // each):
         bases, offset = [], 0
         for _ in range(40):
             offset += source.choice((0, 0, 0, 0, 3, 70, -5))
@@ -146,7 +149,7 @@ def test_what_an_index_says_changes_no_row_and_no_finding(layout: str, tmp_path:
         assert read(partition, 1, start_offset=low, end_offset=high) == read(
             partition, 3, start_offset=low, end_offset=high
         ), number
-    assert cut > 300
+    assert cut > 300 // each
 
 
 def test_a_log_inside_of_a_value_that_an_index_points_into_is_no_log(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.encode import build_end_transaction_marker
@@ -26,6 +26,7 @@ from kafkalog.log.storage.segment import LogSegment, change_suffixes
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.writing.incoming import parse_batch
 from testkit.made.batches import batch, record
+from testkit.running.examples import examples
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(index_interval_bytes=150, segment_index_bytes=4096)
@@ -153,7 +154,7 @@ def files(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.lists(st.sampled_from(STEPS), max_size=14), st.integers(0, 2**32))
 def test_the_same_steps_leave_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[str], seed: int
@@ -236,7 +237,7 @@ def start(disk: Disk, directory: str, rng: random.Random, end: int) -> tuple[obj
     return loaded.log_start_offset, loaded.log_end_offset, loaded.recovery_point, loaded.first_scanned, loaded.cut_at
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32))
 def test_a_start_leaves_the_same_bytes(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     root = tmp_path_factory.mktemp("start")

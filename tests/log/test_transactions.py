@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec.encode import build_end_transaction_marker
@@ -16,6 +16,7 @@ from kafkalog.log.storage.producers.known_producers import ProducerStateManager
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.writing.incoming import parse_batch
 from testkit.made.batches import batch, record
+from testkit.running.examples import examples
 
 EVENTS = st.sampled_from(["data", "data", "emptied", "commit", "abort", "nobody's"])
 HISTORIES = st.lists(st.tuples(EVENTS, st.integers(1, 4), st.integers(0, 1)), max_size=40)
@@ -57,7 +58,7 @@ def told_both_ways(
     return tracker.aborted, decode_transaction_index(tree.read(path)) if tree.is_file(path) else []
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(HISTORIES)
 def test_readers_and_brokers_tell_the_same_transactions(history: list[tuple[str, int, int]]) -> None:
     aborted, indexed = told_both_ways(history)

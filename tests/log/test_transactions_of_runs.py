@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkalog.codec import thresholds
@@ -22,6 +22,7 @@ from kafkalog.log import open_partition
 from kafkalog.log.reading.transactions import AbortedFilter, Transactions
 from testkit.made import damage
 from testkit.made.batches import batch, message, record
+from testkit.running.examples import examples
 
 KINDS = ["plain", "data", "data", "emptied", "commit", "abort", "broken marker"]
 
@@ -58,7 +59,7 @@ def transactions(directory: Path, enough: int) -> Transactions:
         return open_partition(directory).transactions()
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 3)), max_size=30), st.integers(1, 30))
 def test_any_history(tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, int]], cut: int) -> None:
     directory = written(tmp_path_factory.getbasetemp() / "history" / "t-0", history, cut)
@@ -92,7 +93,7 @@ def offsets_of_run(run: BatchRun, low: Any, high: int) -> Iterator[list[int] | r
             yield [record.offset for record in decoded.records if low[number] <= record.offset < high]
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(st.tuples(st.sampled_from([*KINDS, "unreadable"]), st.integers(0, 3)), max_size=40), st.integers(1, 40))
 def test_committed_records_of_any_history(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, int]], cut: int
@@ -111,7 +112,7 @@ PLACES = st.lists(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(ABORTED, PLACES, st.lists(st.integers(1, 9), max_size=9))
 def test_a_run_is_rejected_as_its_batches_are(
     aborted: list[AbortedTransaction], places: list[tuple[int, int, int]], cuts: list[int]

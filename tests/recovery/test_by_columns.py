@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import kafkalog
@@ -35,6 +35,7 @@ from testkit.made import damage
 from testkit.made.batches import batch, fix_crc, message, patch, record
 from testkit.recorded import recovery_settings
 from testkit.recorded.fixture_data import recovery_cases
+from testkit.running.examples import examples
 
 NOW_MS = 1_700_000_100_000
 DIRECTORY = "t-0"
@@ -188,7 +189,7 @@ def recovered(files: Mapping[str, bytes], config: LogSettings, *, full: bool) ->
     return result.refusals, result.partitions, result.findings(), bytes_of(result.tree)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(logs(), st.integers(0, 2000), SHAPES)
 def test_a_table_holds_what_a_walk_finds(data: bytes, end: int, shape: Columns) -> None:
     with columns(shape):
@@ -202,7 +203,7 @@ def test_a_table_holds_what_a_walk_finds(data: bytes, end: int, shape: Columns) 
 
 
 @pytest.mark.sweep
-@settings(max_examples=150)
+@examples(150)
 @given(directories(), CONFIGS, SHAPES)
 def test_the_model_of_the_broker_does_the_same(files: dict[str, bytes], config: LogSettings, shape: Columns) -> None:
     with columns(NONE):
@@ -212,7 +213,7 @@ def test_the_model_of_the_broker_does_the_same(files: dict[str, bytes], config: 
 
 
 @pytest.mark.sweep
-@settings(max_examples=120)
+@examples(120)
 @given(directories(), CONFIGS, SHAPES, st.booleans())
 def test_mode_safe_does_the_same(files: dict[str, bytes], config: LogSettings, shape: Columns, full: bool) -> None:
     with columns(NONE):
@@ -224,7 +225,7 @@ def test_mode_safe_does_the_same(files: dict[str, bytes], config: LogSettings, s
 
 
 @pytest.mark.sweep
-@settings(max_examples=120)
+@examples(120)
 @given(directories(), SHAPES)
 def test_verification_finds_the_same(
     tmp_path_factory: pytest.TempPathFactory, files: dict[str, bytes], shape: Columns

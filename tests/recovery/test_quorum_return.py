@@ -37,6 +37,7 @@ from testkit.recorded.quorums import (
 )
 from testkit.running.command import Finished, kafkalog
 from testkit.running.lock_holder import held
+from testkit.running.shares import EACH
 from testkit.running.stopping import Stopped, complete_what_began, disturbed, just_before, take_back_all
 
 AT = 1_800_000_000_000
@@ -398,9 +399,10 @@ def some_of(count: int, most: int) -> list[int]:
     return [*range(1, edge + 1), *between, *range(count - edge + 1, count + 1)]
 
 
+@EACH
 @pytest.mark.parametrize("name", ["dynamic", "static", pytest.param("snapshots", marks=pytest.mark.sweep)])
 def test_stopped_anywhere_it_is_completed_and_taken_back(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
+    name: str, each: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: Callable[[str, int], None]
 ) -> None:
     original = lean(copied(name, tmp_path / "original", 3)[3])
     before = stamps(original)
@@ -412,10 +414,10 @@ def test_stopped_anywhere_it_is_completed_and_taken_back(
         recover_quorum(alone(counted))
     shutil.rmtree(counted)
     stops = some_of(operations[0], 60 if os.environ.get("KAFKALOG_SWEEP") == "ci" else 300)
-    for number in stops:
+    for number in stops[::each]:
         again = copy_tree(original, tmp_path / "again")
         assert disturbed(lambda: recover_quorum(alone(again)), number, Stopped, monkeypatch), number  # noqa: B023
-        told = [each.code for each in read_quorum([again])[0].findings]
+        told = [found.code for found in read_quorum([again])[0].findings]
         assert (FindingCode.RUN_UNFINISHED in told) is any(run.is_unfinished for run in runs(again)), number
         if number % 2:
             complete_what_began(again)
@@ -423,7 +425,7 @@ def test_stopped_anywhere_it_is_completed_and_taken_back(
             assert first_difference(dict(contents(again)), dict(want)) == "", number
         take_back_all(again, before, f"operation {number}", None)
     assert len(stops) > 10
-    measured("returns of a quorum stopped before one of their changes, completed or undone", len(stops))
+    measured("returns of a quorum stopped before one of their changes, completed or undone", len(stops[::each]))
 
 
 @pytest.mark.sweep

@@ -21,7 +21,9 @@ def recovered(sequence: Sequence, root: Path) -> dict[int, list[bytes]]:
     return batches_of(root)
 
 
-@pytest.mark.parametrize("each", [4, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(
+    "each", [12, pytest.param(4, marks=pytest.mark.recorded), pytest.param(1, marks=pytest.mark.sweep)]
+)
 def test_what_kafka_keeps_is_kept(each: int, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
     counts: Counter[str] = Counter()
     wrong = []

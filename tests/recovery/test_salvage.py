@@ -20,6 +20,7 @@ from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.damage.bit_repair import Neighbors, Proof, flipped_bit, repair_batch
 from testkit.judging.trees import stamps
 from testkit.recorded.fixture_data import recovery_case
+from testkit.running.shares import EACH
 
 SETTINGS = {"segment.index.bytes": "1536", "index.interval.bytes": "256"}
 AT = 1700000100000
@@ -125,7 +126,8 @@ def test_nothing_behind_means_a_cut(root: Path) -> None:
     assert made.partitions[0].offsets_lost == (last.header.base_offset, last.header.last_offset)  # type: ignore[union-attr]
 
 
-def test_every_flipped_bit_is_located_exactly(root: Path, compared: Callable[[str, int], None]) -> None:
+@EACH
+def test_every_flipped_bit_is_located_exactly(each: int, root: Path, compared: Callable[[str, int], None]) -> None:
     """Under the checksum, in it, and in the length and magic that it does not cover."""
     data = the_log(root).read_bytes()
     batches = scan(data).batches
@@ -134,7 +136,7 @@ def test_every_flipped_bit_is_located_exactly(root: Path, compared: Callable[[st
         window = bytearray(data[batch.position :])
         header = batch.header
         neighbors = Neighbors(header.base_offset, following.header.base_offset, header.partition_leader_epoch)  # type: ignore[union-attr]
-        for position in [*range(8, 12), *range(16, batch.size)]:
+        for position in [*range(8, 12), *range(16, batch.size, each)]:
             for bit in range(8):
                 window[position] ^= 1 << bit
                 found = repair_batch(bytes(window), neighbors)

@@ -20,6 +20,7 @@ from testkit.judging.trees import stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
 from testkit.recorded.recovery_settings import given
+from testkit.running.shares import EACH
 
 UNIQUE = "0" * 32
 _DELETED_WITH_ITS_LOG = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
@@ -74,11 +75,12 @@ def compare(
         shutil.rmtree(target.with_name(f"{target.name}.recovery"), ignore_errors=True)
 
 
+@EACH
 @pytest.mark.parametrize("delete", [delete_whole, delete_first_segment])
 def test_put_back_without_a_loss(
-    delete: Callable[[Path], bool], tmp_path: Path, compared: Callable[[str, int], None]
+    delete: Callable[[Path], bool], each: int, tmp_path: Path, compared: Callable[[str, int], None]
 ) -> None:
-    compare(recovery_cases()[::20], delete, tmp_path / "logs", compared)
+    compare(recovery_cases()[:: 20 * each], delete, tmp_path / "logs", compared)
 
 
 @pytest.mark.sweep

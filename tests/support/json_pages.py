@@ -38,6 +38,7 @@ def validator(name: str) -> Draft202012Validator:
     return Draft202012Validator(schemas()[name], registry=registry)
 
 
+@cache
 def _of_error() -> Draft202012Validator:
     return Draft202012Validator(schemas()["common"]["$defs"]["error"])
 

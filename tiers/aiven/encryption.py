@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
@@ -31,42 +31,58 @@ _EXTRA = "tiered"
 _KEY_BYTES = 32
 
 
+class _Numbers(NamedTuple):
+    """A private key: its modulus, the primes, and what belongs to each (RFC 8017, 3.2)."""
+
+    modulus: int
+    p: int
+    q: int
+    exponent_p: int
+    exponent_q: int
+    coefficient: int
+
+    def decrypted(self, value: int) -> int:
+        """RSADP by the primes: a third of the time of one power (RFC 8017, 5.1.2)."""
+        of_p, of_q = pow(value, self.exponent_p, self.p), pow(value, self.exponent_q, self.q)
+        return of_q + self.q * ((of_p - of_q) * self.coefficient % self.p)
+
+
 class PrivateKeys:
     """The private keys that were given, by the ids of their pairs; read when they are made, used when asked for."""
 
     def __init__(self, paths: Mapping[str, str]) -> None:
-        self._data = {pair: read_small(path, _LARGEST_FILE) for pair, path in paths.items()}
         self._paths = dict(paths)
-        for pair in self._data:
-            self._loaded(pair)
+        self._numbers = {pair: self._read(path) for pair, path in paths.items()}
 
     def __bool__(self) -> bool:
-        return bool(self._data)
+        return bool(self._numbers)
 
     def __repr__(self) -> str:
-        return f"PrivateKeys({', '.join(self._data)})"
+        return f"PrivateKeys({', '.join(self._numbers)})"
 
-    def _loaded(self, pair: str) -> Any:
+    def _read(self, path: str) -> _Numbers:
+        data = read_small(path, _LARGEST_FILE)
         with needed(_WHAT, _EXTRA):
             from cryptography.exceptions import UnsupportedAlgorithm
             from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
             from cryptography.hazmat.primitives.serialization import load_pem_private_key
         try:
-            key = load_pem_private_key(self._data[pair], password=None)
+            key = load_pem_private_key(data, password=None)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             key = None
         if not isinstance(key, RSAPrivateKey):
-            raise UsageError(f"{self._paths[pair]} is not a private RSA key as PEM without a password")
-        return key
+            raise UsageError(f"{path} is not a private RSA key as PEM without a password")
+        found = key.private_numbers()
+        return _Numbers(found.public_numbers.n, found.p, found.q, found.dmp1, found.dmq1, found.iqmp)
 
     def unwrap(self, key: WrappedKey, path: str) -> SegmentCipher:
         """What decrypts a segment, `path` its manifest; raises `StorageError` where none of the keys is the one."""
-        pair = key.pair if key.pair in self._data else ANY
-        if pair not in self._data:
-            given = f"; one was given of {', '.join(self._data)}" if self._data else ""
+        pair = key.pair if key.pair in self._numbers else ANY
+        if pair not in self._numbers:
+            given = f"; one was given of {', '.join(self._numbers)}" if self._numbers else ""
             detail = f"the segment is encrypted for the pair of keys {key.pair!r:.80}, whose private key was not given"
             raise StorageError(None, detail + given, path)
-        found = _without_padding(key.wrapped, self._loaded(pair).private_numbers())
+        found = _without_padding(key.wrapped, self._numbers[pair])
         if found is None or len(found) != _KEY_BYTES:
             detail = (
                 f"the private key in {self._paths[pair]} does not open the key of the segment, which is encrypted "
@@ -97,14 +113,14 @@ class SegmentCipher:
             raise FormatError("it does not decrypt: it is damaged, or of another segment") from None
 
 
-def _without_padding(wrapped: bytes, numbers: Any) -> bytes | None:
+def _without_padding(wrapped: bytes, numbers: _Numbers) -> bytes | None:
     """What OAEP with SHA3-512 holds (RFC 8017, 7.1.2), which the library does not do; None where it is nothing."""
-    modulus, size = numbers.public_numbers.n, (numbers.public_numbers.n.bit_length() + 7) // 8
+    size = (numbers.modulus.bit_length() + 7) // 8
     hashed = hashlib.sha3_512(b"").digest()
     value = int.from_bytes(wrapped, "big")
-    if len(wrapped) != size or value >= modulus or size < 2 * len(hashed) + 2:
+    if len(wrapped) != size or value >= numbers.modulus or size < 2 * len(hashed) + 2:
         return None
-    block = pow(value, numbers.d, modulus).to_bytes(size, "big")
+    block = numbers.decrypted(value).to_bytes(size, "big")
     seed = _xor(block[1 : 1 + len(hashed)], _mask(block[1 + len(hashed) :], len(hashed)))
     data = _xor(block[1 + len(hashed) :], _mask(seed, size - len(hashed) - 1))
     zeros, one, message = data[len(hashed) :].partition(b"\x01")

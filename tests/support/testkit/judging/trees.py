@@ -8,10 +8,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from testkit.made.sparse import copy_folder
+from testkit.made.sparse import copy_folder, data_of
 
 __all__ = ["contents", "copy_tree", "first_difference", "stamps"]
 
+_PIECE = 1 << 16
+_ZEROS = bytes(_PIECE)
 _STRAY = re.compile(r"\.[0-9a-f]{32}-stray/")
 
 
@@ -36,11 +38,28 @@ def stamps(root: Path) -> dict[str, tuple[int, int, str]]:
         if path.is_symlink():
             held = "link to " + os.readlink(path)
         elif path.is_file():
-            held = hashlib.sha256(path.read_bytes()).hexdigest()
+            held = _held(path)
         else:
             held = "directory"
         found[str(path.relative_to(root))] = (status.st_mtime_ns, status.st_mode, held)
     return found
+
+
+def _held(path: Path) -> str:
+    """The same for two files exactly if they hold the same; what is all zeros counts by its place, and costs nothing.
+
+    A killed broker leaves 10 MiB preallocated indexes for every partition.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        size, seen = os.fstat(file.fileno()).st_size, 0
+        for start, end in data_of(file.fileno(), size):
+            for position in range(max(seen, start - start % _PIECE), end, _PIECE):
+                piece = os.pread(file.fileno(), _PIECE, position)
+                seen = position + _PIECE
+                if piece != _ZEROS[: len(piece)]:
+                    digest.update(b"%d:%d:%b" % (position, len(piece), piece))
+    return f"{size} bytes, {digest.hexdigest()}"
 
 
 def first_difference(got: Mapping[str, object], want: Mapping[str, object]) -> str:

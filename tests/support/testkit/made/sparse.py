@@ -8,10 +8,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["copy_file", "copy_folder"]
+__all__ = ["copy_file", "copy_folder", "data_of"]
 
 
-def _data(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
+def data_of(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
     """Start and end of each part of a file that is not a hole."""
     end = 0
     while end < size:
@@ -31,7 +31,7 @@ def copy_file(source: str, target: str, *, follow_symlinks: bool = True) -> str:
         return str(shutil.copy2(source, target, follow_symlinks=False))
     with open(source, "rb", buffering=0) as read, open(target, "wb", buffering=0) as written:
         size = os.fstat(read.fileno()).st_size
-        for start, end in _data(read.fileno(), size):
+        for start, end in data_of(read.fileno(), size):
             position = start
             while position < end:
                 data = os.pread(read.fileno(), min(end - position, 1 << 20), position)

@@ -304,14 +304,14 @@ class _Entry:
 
 # What was unpacked last is soon unpacked again: an archive whose zeros are left out is a few megabytes, and to read its
 # zeros takes a hundred times as long as to write the rest.
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _stored(path: Path) -> list[_Entry]:
     with _open_tar(path) as archive:
         return list(_entries(archive))
 
 
-# Entries by case, so that a test over a whole family reads its archive once.
-@lru_cache(maxsize=3)
+# Entries by case; all families together are 9 MiB, and tests come to them in any order.
+@cache
 def _family(family: str) -> dict[str, list[_Entry]]:
     cases: dict[str, list[_Entry]] = {}
     with _open_tar(RECOVERY / f"{family}.tar.gz") as archive:

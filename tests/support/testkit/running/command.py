@@ -14,7 +14,7 @@ from typing import Any
 import json_pages
 from kafkalog.cli.main import run
 
-_MOST_LINES = 200
+_MOST_LINES = 50
 """of one command line that are held against its schema"""
 
 

@@ -9,6 +9,7 @@ of what is shown that a directory is clean.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -27,6 +28,20 @@ TAKEN_BACK = "## To take it back"
 """The heading of a page's last section, which undoes the others."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"\s+# exit code ([0-9]+)$")
+_BLOCK_AFTER_BLOCK = """
+import contextlib, io, json, sys, traceback
+names = {"__name__": "__main__"}
+for line in sys.stdin:
+    printed, code = io.StringIO(), 0
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            exec(json.loads(line), names)
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+    print(json.dumps([code, printed.getvalue()]), flush=True)
+"""
+"""A program that runs blocks as they come, a line of JSON each, in one namespace; what they print it gives back."""
 _SCENE = re.compile(r"<!-- scene: ([a-z-]+) -->")
 
 
@@ -145,26 +160,48 @@ def _ran(command: Command, words: list[str], directory: Path) -> Followed:
     return Followed(command, finished.returncode, finished.stdout)
 
 
-def follow(page: Path, directory: Path, *, with_spark: bool = True) -> list[Followed]:
-    """Do what the page says in `directory`, one thing after another; stops at the first that differs.
+class _Session:
+    """Python as somebody has it open while they read a page: one process, in which names stay; begun when needed."""
 
-    The names of Python blocks live on in a page by running its earlier ones again before each, silently.
-    """
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> _Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.communicate()
+
+    def ran(self, text: str) -> Followed:
+        """A block, and what it printed."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-W", "error", "-c", _BLOCK_AFTER_BLOCK], cwd=self._directory, env=_environment(),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            )  # fmt: skip
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(text) + "\n")
+        self._process.stdin.flush()
+        code, printed = json.loads(self._process.stdout.readline())
+        return Followed(Command(text, 0, ()), code, printed)
+
+
+def follow(page: Path, directory: Path, *, with_spark: bool = True) -> list[Followed]:
+    """Do what the page says in `directory`, one thing after another; stops at the first that differs."""
     done: list[Followed] = []
-    earlier = ""
-    for kind, text in blocks_of(page):
-        if kind == "console":
-            for command in _commands(text):
-                done.append(_ran(command, ["bash", "-c", command.text], directory))
+    with _Session(directory) as session:
+        for kind, text in blocks_of(page):
+            if kind == "console":
+                for command in _commands(text):
+                    done.append(_ran(command, ["bash", "-c", command.text], directory))
+                    if done[-1].complaint:
+                        return done
+            elif kind == "python" and (with_spark or "pyspark" not in text):
+                alone = [sys.executable, "-W", "error", "-c", text]
+                done.append(_ran(Command(text, 0, ()), alone, directory) if "pyspark" in text else session.ran(text))
                 if done[-1].complaint:
                     return done
-        elif kind == "python" and (with_spark or "pyspark" not in text):
-            program = text
-            if "pyspark" not in text:
-                silent = "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n    exec({!r})\n"
-                program = silent.format(earlier) + text
-                earlier += text
-            done.append(_ran(Command(text, 0, ()), [sys.executable, "-W", "error", "-c", program], directory))
-            if done[-1].complaint:
-                return done
     return done

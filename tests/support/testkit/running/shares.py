@@ -1,7 +1,7 @@
 """Long lists of cases, of which every test run takes a part and `dev.py sweep` the rest.
 
 A test that is parametrized with many recorded directories or many stops says the same of each; what is wrong with it is
-nearly always wrong for many.  Everybody runs a third of them, but at least twelve, of the lists about
+nearly always wrong for many.  Everybody runs a fourth of them, but at least eight, of the lists about
 pages and about the house all.  `SHARES` has the tests that take long with few cases: every how many of them everybody
 runs.
 """
@@ -18,24 +18,32 @@ __all__ = ["EACH", "SHARES", "leave_to_recorded"]
 EACH = pytest.mark.parametrize("each", [3, pytest.param(1, marks=pytest.mark.recorded)])
 """For tests that go over a list themselves: every third, and all of them."""
 
-_EVERY = 3
-_FEW = 12
+_EVERY = 4
+_FEW = 8
 _WHOLE = ("docs/", "house/", "runbook/")
 """What a colleague changes with every page and module."""
 SHARES = {
     "cli/test_dump_at_speed.py::test_recorded_directories": 4,
     "cli/test_dump_columns.py::test_all_records_are_there": 3,
+    "cli/test_dump_matches_kafka.py::test_records_are_those_of_kafkas_consumer": 6,
     "cli/test_dump_recorded_lines.py::test_lines": 3,
     "cli/test_report.py::test_the_map_covers_every_byte_and_agrees_with_verify": 3,
     "cli/test_text_of_runs.py::test_every_line_of_a_broker": 4,
     "cluster/test_assignors.py::test_every_recorded_assignment_is_what_its_assignor_gives": 3,
     "cluster/test_coordinator_logs.py::test_serve_does_not_deny_offsets_of_a_log_that_is_not_whole": 3,
+    "cluster/test_coordinator_logs.py::test_there_is_no_group_only_where_that_is_known": 3,
+    "cluster/test_coordinator_logs.py::test_what_goes_of_a_log_that_is_not_whole_is_not_known": 3,
+    "cluster/test_coordinator_logs.py::test_what_is_gone_of_the_offsets_is_said": 3,
     "cluster/test_typed_records.py::test_every_layout_reads_what_it_writes_and_survives_every_cut": 3,
-    "codec/test_every_broker_file.py::test_every_file_is_read_and_written_again": 3,
+    "codec/test_compression.py::test_bombs_stop_at_the_cap": 2,
+    "codec/test_every_broker_file.py::test_every_file_is_read_and_written_again": 6,
     "codec/test_legacy_runs.py::test_what_brokers_wrote_is_read_alike": 6,
+    "differential/test_peers.py::test_a_thousand_batches": 2,
     "hostile/test_server_bounds.py::test_what_is_named_again_and_again_is_answered_once": 4,
     "house/test_arguments.py::test_a_function_says_what_is_wrong": 2,
     "log/test_batch_filter.py::test_every_way_of_reading_leaves_out_the_same": 2,
+    "log/test_follow.py::test_what_is_followed_is_what_a_fresh_look_finds": 3,
+    "log/test_reading_in_threads.py::test_what_a_file_loses_while_it_is_read_is_missed": 2,
     "log/test_record_objects.py::test_every_record_of_a_broker": 4,
     "recovery/test_append_after.py::test_append_after_recovery": 3,
     "recovery/test_checkpoints_a_broker_reads_late.py::test_one_that_cannot_be_read_is_put_aside": 3,
@@ -62,6 +70,7 @@ SHARES = {
     "tiers/test_object_store.py::test_requests_of_one_look_up": 6,
     "tiers/test_random_damage.py::test_nothing_wrong_is_given_and_what_is_lost_is_named": 6,
     "tiers/test_served_and_spark.py::test_a_client_is_given_what_a_broker_gave": 3,
+    "values/test_decoders.py::test_hostile_avro_ends_soon_and_is_undecodable": 2,
     "values/test_tables.py::test_a_filter_gives_the_same_rows_everywhere": 3,
 }
 
