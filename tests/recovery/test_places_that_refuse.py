@@ -138,7 +138,7 @@ def test_a_disk_that_fills_up_while_it_is_prepared_keeps_nothing_of_it(
     def full(self: FileSystem, path: str, *more: Any) -> Any:
         if path.endswith("staged/7"):
             raise StorageError(errno.ENOSPC, "No space left on device", path)
-        return write(self, path, *more)
+        return save(self, path, *more)
 
     monkeypatch.setattr(FileSystem, "save", full)
     with pytest.raises(StorageError, match="No space left"):
