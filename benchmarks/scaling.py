@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.broker_directory import broker_directory, one_partition
+from support.broker_works import change, look, planned_tasks, stage_of_tasks
 from support.corpora import CACHE, MIB, Shape, indexed, partition, scratch_directory
 from support.machine import machine
 
@@ -39,6 +40,9 @@ COLUMNS = ["key", "value", "offset", "timestamp", "headers"]
 GIB = 1024 * MIB
 OF_MANY = 10, 512 * MIB
 """Seconds and memory that a command may take over 10,000 partitions, or over 8 GiB."""
+EACH = "Spark's planning, a task each"
+SOONER = {"kafkalog verify": (5, 512 * MIB), "Spark's planning": (2, 512 * MIB), EACH: (2, 0)}
+"""The same over 10,000 partitions, of what is to be there sooner."""
 FIRST_TRIGGER_SECONDS = 30
 HOLE_SECONDS = 5
 
@@ -116,6 +120,27 @@ def _bare_reading(path: Path, threads: int) -> int:
     return count
 
 
+def _bare_look(path: Path, threads: int) -> int:
+    look(path)
+    return _directories(path)
+
+
+def _bare_change(path: Path, threads: int) -> int:
+    _on_a_copy(path, change)
+    return _directories(path)
+
+
+def _on_a_copy(path: Path, work: Callable[[Path], object]) -> None:
+    """Do some work on a copy; what making that takes does not count."""
+    with scratch_directory() as scratch:
+        root = Path(scratch) / "data"
+        _copy(path, root)
+        start, used = time.perf_counter(), _processor_seconds()
+        work(root)
+        _recover_seconds.append(time.perf_counter() - start)
+        _recover_used.append(_processor_seconds() - used)
+
+
 def _ls(path: Path, threads: int) -> int:
     return sum(summarize(each).batches for part in kafkalog.open(path).partitions for each in part.segments)
 
@@ -154,15 +179,12 @@ def _typed(*words: str) -> int:
 
 
 def _recover_command(path: Path, threads: int) -> int:
-    with scratch_directory() as scratch:
-        root = Path(scratch) / "data"
-        _copy(path, root)
-        start, used = time.perf_counter(), _processor_seconds()
+    def recover(root: Path) -> None:
         code = _typed("recover", "--yes", str(root))
-        _recover_seconds.append(time.perf_counter() - start)
-        _recover_used.append(_processor_seconds() - used)
         if code not in (0, 2):
             raise SystemExit(f"kafkalog recover {path} ended with {code}")
+
+    _on_a_copy(path, recover)
     return _directories(path)
 
 
@@ -174,6 +196,21 @@ def _spark_plan(path: Path, threads: int) -> int:
     if not plan_read(parse_options({"path": str(path)})):
         raise SystemExit(f"nothing is planned to be read of {path}")
     return _directories(path)
+
+
+def _spark_plan_of_tasks(path: Path, threads: int) -> int:
+    return planned_tasks(path, _with_data(path))
+
+
+def _stage(source: str) -> Callable[[Path, int], int]:
+    """A query of a task for each partition, by the clock; the session is there already."""
+
+    def work(path: Path, threads: int) -> int:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        _recover_seconds.append(stage_of_tasks(source, path, _with_data(path)))
+        return _with_data(path)
+
+    return work
 
 
 def _first_trigger(path: Path, threads: int) -> int:
@@ -198,6 +235,11 @@ def _first_trigger(path: Path, threads: int) -> int:
     return _directories(path)
 
 
+def _with_data(path: Path) -> int:
+    """Logs that hold something, each of which can be a task."""
+    return sum(1 for each in path.glob("*/*.log") if each.stat().st_size)
+
+
 def _directories(path: Path) -> int:
     return sum(1 for each in path.iterdir() if each.is_dir())
 
@@ -207,12 +249,18 @@ OF_A_BROKER: dict[str, Callable[[Path, int], int]] = {
     "kafkalog recover": _recover_command,
     "Spark's planning": _spark_plan,
 }
+BARE: dict[str, Callable[[Path, int], int]] = {
+    "system calls to look": _bare_look,
+    "system calls to change": _bare_change,
+}
+OF_TASKS = {"a stage of tasks": _stage("kafkalog"), "a stage of empty tasks": _stage("nothing")}
 OF_MUCH_DATA = "bare reading", "kafkalog ls", "kafkalog verify", "kafkalog plan", "Spark's planning"
 """Recovery of what a plan finds in order is the plan."""
 TRIGGER = "first trigger of a stream"
 WORKS: dict[str, Callable[[Path, int], int]] = {
     "decode": _decode, "decode all": _decode_all, "verify": _verify, "recover": _recover, "open": _open, "plan": _plan,
     "bare reading": _bare_reading, "ls": _ls, "recover all": _recover_all, TRIGGER: _first_trigger, **OF_A_BROKER,
+    EACH: _spark_plan_of_tasks, **BARE, **OF_TASKS,
 }  # fmt: skip
 _recover_seconds: list[float] = []
 _recover_used: list[float] = []
@@ -423,10 +471,13 @@ class Points:
         count = 20 if self._quick else 10_000
         for label, crashed in ((f"{count:,}", False), (f"{count:,}, after a crash", True)):
             root = broker_directory(count, crashed=crashed)
-            for work in OF_A_BROKER:
+            for work in (*BARE, *OF_A_BROKER, EACH):
                 group = f"a broker's partitions: {work}"
-                yield Point(group, label, work, root, _size_of(root), rounds=2, goal=OF_MANY)
+                goal = None if work in BARE else SOONER.get(work, OF_MANY)
+                yield Point(group, label, work, root, _size_of(root), rounds=2, goal=goal)
         root = broker_directory(count)
+        for work in OF_TASKS:
+            yield Point(f"a broker's partitions: {work}", f"{count:,}", work, root, 0, rounds=1, by_clock=True)
         goal = FIRST_TRIGGER_SECONDS, 0
         size = _size_of(root)
         yield Point(f"a broker's partitions: {TRIGGER}", f"{count:,}", TRIGGER, root, size, 1, 1, goal, by_clock=True)

@@ -11,7 +11,7 @@ import enum
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import RecordBatch
-from kafkalog.codec.records import DecodedBatch, decode_batch
+from kafkalog.codec.records import decode_batch
 
 __all__ = ["Insides", "insides_of", "look_inside"]
 
@@ -33,15 +33,15 @@ class Insides(enum.StrEnum):
 _RANKS = {each: number for number, each in enumerate(Insides)}
 
 
-def insides_of(decoded: DecodedBatch) -> Insides:
-    """What a batch that was decoded is."""
-    if decoded.finding is None:
+def insides_of(finding: Finding | None) -> Insides:
+    """What a batch is that was decoded, with this finding."""
+    if finding is None:
         return Insides.READABLE
-    is_limit = decoded.finding.code is FindingCode.LIMIT_EXCEEDED
+    is_limit = finding.code is FindingCode.LIMIT_EXCEEDED
     return Insides.NOT_EXAMINED if is_limit else Insides.UNREADABLE
 
 
 def look_inside(batch: RecordBatch, limits: Limits = DEFAULT_LIMITS) -> tuple[Insides, Finding | None]:
     """Open a batch; the finding says why not all of its records were read."""
-    decoded = decode_batch(batch, limits=limits)
-    return insides_of(decoded), decoded.finding
+    finding = decode_batch(batch, limits=limits).finding
+    return insides_of(finding), finding

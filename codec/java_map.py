@@ -43,7 +43,7 @@ class JavaHashMap(Generic[Value]):
 
     def values(self) -> list[Value]:
         """Values in iteration order."""
-        return [value for _key, value in self]
+        return [value for _key, value in self] if len(self._values) > 1 else list(self._values.values())
 
     def __len__(self) -> int:
         return len(self._values)

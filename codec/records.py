@@ -38,6 +38,7 @@ __all__ = [
     "record_finding",
     "records_of",
     "records_payload",
+    "stored_records",
 ]
 
 
@@ -71,10 +72,25 @@ def decode_batch(batch: RecordBatch, *, limits: Limits = DEFAULT_LIMITS, executi
     """
     if not isinstance(batch.header, BatchHeader):
         return DecodedBatch(*read_legacy(batch, limits, execution))
+    raw, finding = stored_records(batch, batch.header, limits=limits, execution=execution)
+    return DecodedBatch(tuple(records_of(batch.header, raw)), finding)
+
+
+def stored_records(
+    batch: RecordBatch, header: BatchHeader, *, limits: Limits = DEFAULT_LIMITS, execution: Execution = PLAIN
+) -> tuple[Sequence[RawRecord], Finding | None]:
+    """The records of a v2 batch, which has this header, as they are stored: what `decode_batch` makes records of."""
     payload, unreadable = open_payload(batch, limits)
     if unreadable is not None or payload is None:
-        return DecodedBatch((), unreadable)
-    return decode_payload(batch, payload, limits, execution)
+        return (), unreadable
+    return _stored(batch, header, payload, limits, execution)
+
+
+def _stored(
+    batch: RecordBatch, header: BatchHeader, payload: bytes | memoryview, limits: Limits, execution: Execution
+) -> tuple[Sequence[RawRecord], Finding | None]:
+    raw, problem = execution.records(payload, header.records_count, limits)
+    return raw, None if problem is None else record_finding(batch, len(raw), problem)
 
 
 def decode_payload(
@@ -84,9 +100,8 @@ def decode_payload(
     header = batch.header
     if not isinstance(header, BatchHeader):
         raise TypeError("a v2 batch is needed")
-    raw, problem = execution.records(payload, header.records_count, limits)
-    records = tuple(records_of(header, raw))
-    return DecodedBatch(records, None if problem is None else record_finding(batch, len(raw), problem))
+    raw, finding = _stored(batch, header, payload, limits, execution)
+    return DecodedBatch(tuple(records_of(header, raw)), finding)
 
 
 def open_payload(batch: RecordBatch, limits: Limits) -> tuple[bytes | memoryview | None, Finding | None]:

@@ -283,7 +283,7 @@ def read_small(path: PathLike, limit: int) -> bytes:
     with FileSource(path) as source:
         if source.size > limit:
             raise LimitExceeded(f"{source.size} bytes, more than {limit}", limit="bytes", source=source.path)
-        return source.read(0, limit)
+        return source.read(0, source.size)
 
 
 def scan_directory(path: PathLike) -> list[Entry]:

@@ -15,6 +15,7 @@ __all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Zeros", "joi
 
 _PIECE = 1 << 20
 """Bytes of two files that are compared at a time."""
+_FEW = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,8 @@ def same_bytes(one: Content, other: Content, origin: Callable[[str], Source]) ->
 def _same(one: Content, other: Content, origin: Callable[[str], Source]) -> bool:
     mine, its = ContentSource(one, origin), ContentSource(other, origin)
     position, end = 0, mine.size
+    if end <= _FEW:  # sooner read than asked whether it is a hole
+        return bytes(mine.read(0, end)) == bytes(its.read(0, end))
     while (position := min(next_data(mine, position, end), next_data(its, position, end))) < end:
         length = min(_PIECE, end - position)
         if bytes(mine.read(position, length)) != bytes(its.read(position, length)):

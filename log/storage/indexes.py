@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, OFFSET_ENTRY, TIME_ENTRY, each_slot
 from kafkalog.codec.model import NO_TIMESTAMP, AbortedTransaction
@@ -48,6 +48,8 @@ class _Index(ABC):
         self.max_size = max_size
         self._entry_size = entry_size
         self._slots = disk.slots(path, entry_size, max_size)
+        self._last: Any = None
+        """what the last entry says, once it was read: recovery resets most indexes before anybody asks"""
 
     @property
     def entries(self) -> int:
@@ -67,10 +69,6 @@ class _Index(ABC):
     def content(self) -> bytes:
         """The bytes of all entries."""
         return b"".join(map(self._slots.slot, range(self._slots.entries)))
-
-    @abstractmethod
-    def _load_last(self) -> None:
-        """Note what the last entry says."""
 
     @abstractmethod
     def offset_at(self, slot: int) -> int:
@@ -96,7 +94,7 @@ class _Index(ABC):
 
     def _truncate_to_entries(self, entries: int) -> None:
         self._slots.keep(entries)
-        self._load_last()
+        self._last = None
 
     def store(self) -> None:
         """Bring the disk up to date."""
@@ -149,10 +147,14 @@ class OffsetIndex(_Index):
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int) -> None:
         super().__init__(disk, path, base_offset, max_size, OFFSET_ENTRY.size)
-        self._load_last()
 
-    def _load_last(self) -> None:
-        self.last_offset = self._entry(self.entries - 1).offset if self.entries else self.base_offset
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last entry, or the segment's."""
+        if self._last is None:
+            self._last = self._entry(self.entries - 1).offset if self.entries else self.base_offset
+        found: int = self._last
+        return found
 
     def _entry(self, slot: int) -> OffsetPosition:
         relative, position = OFFSET_ENTRY.struct.unpack(self._slots.slot(slot))
@@ -179,13 +181,13 @@ class OffsetIndex(_Index):
         if self.entries and offset <= self.last_offset:
             raise InvalidOffsetError(f"Attempt to append an offset {offset} no larger than {self.last_offset}")
         self._slots.append(OFFSET_ENTRY.struct.pack(self._relative(offset), position))
-        self.last_offset = offset
+        self._last = offset
 
     def extend(self, data: bytes, last_offset: int) -> None:
         """Add entries that increase and fit, the last one of an offset."""
         if data:
             self._slots.append(data)
-            self.last_offset = last_offset
+            self._last = last_offset
 
 
 class TimeIndex(_Index):
@@ -193,11 +195,15 @@ class TimeIndex(_Index):
 
     def __init__(self, disk: Disk, path: str, base_offset: int, max_size: int) -> None:
         super().__init__(disk, path, base_offset, max_size, TIME_ENTRY.size)
-        self._load_last()
 
-    def _load_last(self) -> None:
-        last = self._entry(self.entries - 1) if self.entries else TimestampOffset(NO_TIMESTAMP, self.base_offset)
-        self.last_entry = last
+    @property
+    def last_entry(self) -> TimestampOffset:
+        """The last entry, or one before all timestamps."""
+        if self._last is None:
+            nothing = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+            self._last = self._entry(self.entries - 1) if self.entries else nothing
+        found: TimestampOffset = self._last
+        return found
 
     def _entry(self, slot: int) -> TimestampOffset:
         timestamp, relative = TIME_ENTRY.struct.unpack(self._slots.slot(slot))
@@ -224,20 +230,13 @@ class TimeIndex(_Index):
             if self.entries >= self.max_entries:
                 raise IllegalArgumentError("the time index has no room for its last entry")
             self._slots.append(TIME_ENTRY.struct.pack(timestamp, self._relative(offset)))
-            self.last_entry = TimestampOffset(timestamp, offset)
+            self._last = TimestampOffset(timestamp, offset)
 
     def extend(self, data: bytes, last_entry: TimestampOffset) -> None:
         """Add entries that increase and fit."""
         if data:
             self._slots.append(data)
-            self.last_entry = last_entry
-
-    def resize(self, size: int) -> bool:
-        """Set the file's length."""
-        changed = super().resize(size)
-        if changed:
-            self._load_last()
-        return changed
+            self._last = last_entry
 
 
 class TransactionIndex:

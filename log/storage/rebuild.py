@@ -105,8 +105,9 @@ class Rebuild:
         last_offset = batch.last_offset
         if not 0 <= int64(last_offset - self._base_offset) <= MAX_RELATIVE_OFFSET:
             raise OffsetOverflowError(self._segment, last_offset)
-        if batch.header.max_timestamp > self.largest.timestamp:
-            self.largest = TimestampOffset(batch.header.max_timestamp, last_offset)
+        header = batch.header
+        if header.max_timestamp > self.largest.timestamp:
+            self.largest = TimestampOffset(header.max_timestamp, last_offset)
         has_room = not (self._while_there_is_room and (self._offsets.is_full or self._times.is_full))
         if self.valid_bytes - self._last_indexed > self._interval and has_room:
             self._offsets.append(last_offset, self.valid_bytes)
@@ -114,12 +115,12 @@ class Rebuild:
             self._last_indexed = self.valid_bytes
         self.valid_bytes += batch.size
         if batch.magic >= _V2:
-            epoch = batch.header.partition_leader_epoch
+            epoch = header.partition_leader_epoch
             if epoch > self._latest_epoch:
                 self._epochs.assign(epoch, batch.offset)
-            if batch.header.has_producer_id:
+            if header.has_producer_id:
                 self._appends.batch(batch)
-            self._producers.set_map_end(int64(batch.last_offset + 1))
+            self._producers.set_map_end(int64(last_offset + 1))
 
     @property
     def _latest_epoch(self) -> int:

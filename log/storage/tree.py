@@ -152,8 +152,9 @@ class _Files(MutableMapping[str, Content]):
         other = _Files({each: self._directories[each] for each in directories if each in self._directories})
         self._shared |= other._shared
         for each in filter(None, directories):  # whoever takes a part asks for these
-            self.seen(each)
-            self.logs(each)
+            if each not in self._seen or each not in self._logs:
+                self.seen(each)
+                self.logs(each)
             other._sorted[each], other._seen[each] = self._sorted[each], self._seen[each]
             other._logs[each] = self._logs[each]
         return other
@@ -203,6 +204,12 @@ class _Directories(MutableSet[str]):
         other._of_first = {first: set(paths) for first, paths in self._of_first.items()}
         return other
 
+    def of(self, firsts: Iterable[str]) -> _Directories:
+        """Some directories of the root, if they are there, and all below them, to be changed apart."""
+        other = _Directories(())
+        other._of_first = {first: set(self._of_first[first]) for first in firsts if first in self._of_first}
+        return other
+
     def within(self, first: str) -> set[str]:
         """A directory of the root, if it is there, and all below it."""
         return self._of_first.get(first, set())
@@ -242,8 +249,7 @@ class Tree:
 
     def part(self, *directories: str) -> Tree:
         """A tree of its own with the root's files, these directories and what is in them."""
-        within = (path for first in directories for path in self.directories.within(first))
-        return self._with(self.files.of("", *directories), within)
+        return self._with(self.files.of("", *directories), self.directories.of(directories))
 
     def copy(self) -> Tree:
         """A copy of the content; changing one does not change the other."""

@@ -114,8 +114,10 @@ class VirtualSlots:
         self._dirty = False
         written = bytes(self._written[: self._length])
         there = self._tree.files[self._path]
-        if written or there.size != self._length:
+        if written:
             there = join([Literal(written), *there.slice(len(written), max(self._length, len(written))).parts])
+        elif there.size != self._length:
+            there = there.slice(0, self._length)
         self._tree.files[self._path] = there
         self._there, self._source = there, None
 

@@ -63,11 +63,10 @@ def spans_from(segment: Segment, offset: int) -> Iterator[Span]:
 
 
 def joined_spans(
-    source: FileSource, offset: int, end: int, step: int, *, position: int = 0, next_base: int | None = None
+    source: Source, offset: int, end: int, step: int, *, position: int = 0, next_base: int | None = None
 ) -> Iterator[Span]:
     """Neighbors together until each span has `step` bytes; `offset` is where the batch at `position` should begin."""
-    read = _pread() if kernel_is_worth_it(end) else 0
-    if read and source.descriptor >= 0:
+    if isinstance(source, FileSource) and source.descriptor >= 0 and kernel_is_worth_it(end) and (read := _pread()):
         for span, expected in _by_kernel(read, source, offset, position, end, step, next_base):
             yield span
             position, offset = span.end, expected

@@ -19,7 +19,7 @@ from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader
 from kafkalog.codec.names import FileKind
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.scanner import Scanner
-from kafkalog.codec.source import Source
+from kafkalog.codec.source import BufferSource, Source
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.walk.header_walk import Span, joined_spans, walk_headers
 from kafkalog.log.walk.segment import Segment
@@ -29,6 +29,8 @@ __all__ = ["likely_spans", "spans"]
 _PROBE_BYTES = 64 * KIB
 _TRIES = 4
 """Index entries examined for one cut before the index is given up."""
+_FEW_BYTES = 8 * KIB
+"""A log up to this has an index of an entry or two: its batches are walked over before that is opened."""
 _INDEX_BYTES = MIB
 """Read at once of an index; further entries are read one by one."""
 _MOST_INDEX_BYTES = 16 * MIB
@@ -44,6 +46,9 @@ def spans(segment: Segment, every: int, next_base: int | None = None, *, limits:
         size = min(source.size, segment.size)
         if size == 0:
             return []
+        if size <= min(every, _FEW_BYTES):
+            whole = BufferSource(source.read(0, size))
+            return list(joined_spans(whole, segment.base_offset, whole.size, size, next_base=next_base))
         step = size // -(-size // max(every, 1))
         proving = replace(limits, read_window_bytes=min(limits.read_window_bytes, _PROBE_BYTES))
         found = _indexed(source, segment, range(step, size - step // 2, step), size, next_base, proving)

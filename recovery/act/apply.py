@@ -357,7 +357,7 @@ def _verify(disks: Disks, script: Script) -> None:
     """Every file is on disk with the size that the run gave it."""
     timeline = script.timeline
     for place in timeline.places():
-        state = timeline.at(place, len(script.operations))
+        state = timeline.state(place)
         wanted = state.size if isinstance(state, Whole) else state.kept if isinstance(state, Cut) else None
         if place.in_run or (wanted is None and state != ABSENT):
             continue

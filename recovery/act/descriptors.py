@@ -8,21 +8,28 @@ import ctypes
 import errno
 import os
 import re
+import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Self
 
+from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, StorageError
-from kafkalog.recovery.act.digest import BLOCK, Piece, without_zeros
+from kafkalog.recovery.act.digest import BLOCK, Piece, digest_of, solid_blocks, without_zeros
 
 __all__ = [
-    "DIRECTORY_FLAGS", "FEW", "Flushing", "Wrapped", "extended_attributes", "flush_file_system", "is_kept_attribute",
-    "make_directories", "mount_of", "ranges_with_data", "read_all", "set_extended_attributes", "write_pieces",
+    "DIRECTORY_FLAGS", "FEW", "PIECE", "Attributes", "Flushing", "OpenFile", "Wrapped", "attributes_of",
+    "extended_attributes", "flush_file_system", "is_kept_attribute", "make_directories", "mount_of",
+    "set_extended_attributes", "write_pieces",
 ]  # fmt: skip
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """How a directory is opened."""
+PIECE = 1 << 20
+"""Bytes that are read or written at a time; a multiple of a digest's block."""
 FEW = 16
 """Files and directories that are flushed one by one sooner than the whole file system."""
 _FLUSHED_WHOLE = frozenset({0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994})
@@ -35,8 +42,23 @@ _FIRST_THAT_REPORTS = 5, 8
 _BYTES_OF_STATFS = 256
 
 
-def ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a file or directory has besides its content; extended attributes are in base64."""
+
+    mtime_ns: int
+    mode: int
+    uid: int
+    gid: int
+    extended: Mapping[str, str] = field(default_factory=dict)
+
+
+def _ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Ranges that hold all that is not a hole, each at a multiple of `BLOCK` from `start`, in order."""
+    if end - start <= BLOCK:  # sooner read than asked about
+        if start < end:
+            yield start, end
+        return
     position = start
     while position < end:
         try:
@@ -53,7 +75,7 @@ def ranges_with_data(descriptor: int, start: int, end: int) -> Iterator[tuple[in
         position = max(high, position + BLOCK)
 
 
-def read_all(descriptor: int, position: int, length: int) -> bytes:
+def _read_all(descriptor: int, position: int, length: int) -> bytes:
     """Exactly `length` bytes from `position` on; `OSError` where a file ends before."""
     data = os.pread(descriptor, length, position)
     while len(data) < length:
@@ -179,6 +201,61 @@ class Wrapped:
         if isinstance(error, OSError) and not isinstance(error, StorageError):
             error.filename = os.path.join(self._root, self._path)
             raise StorageError.wrap(error, f"cannot {self._doing}") from error
+
+
+class OpenFile:
+    """A regular file that is open; closed at the end of a `with`, within which an error is one that names the file."""
+
+    __slots__ = ("_wrapped", "descriptor", "status")
+
+    def __init__(self, descriptor: int, wrapped: Wrapped) -> None:
+        self.descriptor = descriptor
+        self._wrapped = wrapped
+        self.status = os.fstat(descriptor)
+        if not stat.S_ISREG(self.status.st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "it is not a regular file")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.descriptor)
+        self._wrapped.__exit__(kind, error, trace)
+
+    def read(self, start: int = 0, end: int | None = None) -> Iterator[Piece]:
+        """What is not a hole of the bytes from `start` to `end`, in pieces; positions count from `start`."""
+        size = self.status.st_size
+        with self._wrapped:  # what takes the pieces may have errors of its own
+            for low, high in _ranges_with_data(self.descriptor, start, size if end is None else min(end, size)):
+                for position in range(low, high, PIECE):
+                    yield position - start, _read_all(self.descriptor, position, min(PIECE, high - position))
+
+    def digest(self, start: int = 0, end: int | None = None) -> str:
+        """The digest of the bytes from `start` to `end` (`recovery.act.digest`)."""
+        return digest_of(self.read(start, end), (self.status.st_size if end is None else end) - start)
+
+    def crc32c(self, end: int) -> int:
+        """CRC-32C over the blocks of the first bytes that a digest would take, each after its position."""
+        value = 0
+        for position, data in self.read(0, end):
+            for at, block in solid_blocks(position, data):
+                value = crc32c(block, crc32c(at.to_bytes(8, "big"), value))
+        return value
+
+    def attributes(self) -> Attributes:
+        """Times, mode, owner and extended attributes."""
+        return attributes_of(self.descriptor, self.status)
+
+
+def attributes_of(descriptor: int, status: os.stat_result) -> Attributes:
+    """Times, mode, owner and extended attributes of an open file or directory."""
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISREG(status.st_mode):
+        mode &= 0o777  # a journal that could say more would be a way to make programs that run as root
+    return Attributes(status.st_mtime_ns, mode, status.st_uid, status.st_gid, extended_attributes(descriptor))
 
 
 class Flushing(ABC):

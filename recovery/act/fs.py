@@ -12,32 +12,29 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
-from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.recovery.act.descriptors import (
     DIRECTORY_FLAGS,
+    PIECE,
+    Attributes,
     Flushing,
+    OpenFile,
     Wrapped,
-    extended_attributes,
+    attributes_of,
     make_directories,
     mount_of,
-    ranges_with_data,
-    read_all,
     set_extended_attributes,
     write_pieces,
 )
-from kafkalog.recovery.act.digest import ContentDigest, Piece, solid_blocks
+from kafkalog.recovery.act.digest import ContentDigest, Piece
 
 __all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner", "own_file"]
 
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-PIECE = 1 << 20
-"""Bytes that are read or written at a time; a multiple of a digest's block."""
 _MOST_DEPTH = 100
 _MOST_OPEN = 128
 """directories whose descriptors are kept; more than any one operation needs"""
@@ -47,17 +44,6 @@ Owner = tuple[int, int, int]
 """mode, user and group of a file"""
 Facts = tuple[int, int, int]
 """size, modification time (ns) and inode: what a file is known by without being read"""
-
-
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """What a file or directory has besides its content; extended attributes are in base64."""
-
-    mtime_ns: int
-    mode: int
-    uid: int
-    gid: int
-    extended: Mapping[str, str] = field(default_factory=dict)
 
 
 class FileSystem(Flushing):
@@ -182,44 +168,27 @@ class FileSystem(Flushing):
         with self._wrapped("examine the directory", path):
             return os.fstat(self._directory(path)).st_mtime_ns
 
-    @contextlib.contextmanager
-    def _opened(self, path: str) -> Iterator[int]:
-        """A descriptor of a regular file, for reading."""
-        with self._wrapped("read the file", path):
+    def opened(self, path: str) -> OpenFile:
+        """A regular file, open for reading."""
+        wrapped = self._wrapped("read the file", path)
+        with wrapped:
             parent, name = self._at(path)
-            descriptor = os.open(name, os.O_RDONLY | _FILE, dir_fd=parent)
-            try:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    raise OSError(errno.EINVAL, "it is not a regular file")
-                yield descriptor
-            finally:
-                os.close(descriptor)
+            return OpenFile(os.open(name, os.O_RDONLY | _FILE, dir_fd=parent), wrapped)
 
     def read(self, path: str, start: int = 0, end: int | None = None) -> Iterator[Piece]:
         """What is not a hole of a file's bytes from `start` to `end`, in pieces; positions count from `start`."""
-        with self._opened(path) as descriptor:
-            size = os.fstat(descriptor).st_size
-            last = size if end is None else min(end, size)
-            for low, high in ranges_with_data(descriptor, start, last):
-                for position in range(low, high, PIECE):
-                    yield position - start, read_all(descriptor, position, min(PIECE, high - position))
+        with self.opened(path) as file:
+            yield from file.read(start, end)
 
     def digest(self, path: str, start: int = 0, end: int | None = None) -> str:
         """The digest of a file's bytes (`recovery.act.digest`)."""
-        status = self.status(path)
-        size = (0 if status is None else status.st_size) if end is None else end
-        digest = ContentDigest()
-        for position, data in self.read(path, start, size):
-            digest.take(position, data)
-        return digest.of_size(size - start)
+        with self.opened(path) as file:
+            return file.digest(start, end)
 
     def crc32c(self, path: str, end: int) -> int:
-        """CRC-32C over the blocks of the first bytes of a file that a digest would take, each after its position."""
-        value = 0
-        for position, data in self.read(path, 0, end):
-            for at, block in solid_blocks(position, data):
-                value = crc32c(block, crc32c(at.to_bytes(8, "big"), value))
-        return value
+        """The CRC-32C of a file's first bytes (`OpenFile.crc32c`)."""
+        with self.opened(path) as file:
+            return file.crc32c(end)
 
     def _open_any(self, path: str) -> int:
         """A descriptor of a file or directory, or of the root."""
@@ -233,17 +202,7 @@ class FileSystem(Flushing):
         with self._wrapped("examine the file", path):
             descriptor = self._open_any(path)
             try:
-                status = os.fstat(descriptor)
-                mode = stat.S_IMODE(status.st_mode)
-                if stat.S_ISREG(status.st_mode):
-                    mode &= 0o777  # a journal that could say more would be a way to make programs that run as root
-                return Attributes(
-                    status.st_mtime_ns,
-                    mode,
-                    status.st_uid,
-                    status.st_gid,
-                    extended_attributes(descriptor),
-                )
+                return attributes_of(descriptor, os.fstat(descriptor))
             finally:
                 os.close(descriptor)
 
@@ -278,9 +237,23 @@ class FileSystem(Flushing):
 
         What no piece covers is a hole.  Without an `owner` (who counts for root only) it is for this user's eyes.
         """
-        with self._wrapped("write the file", path):
+        with self._written(path, pieces, size, owner):
+            pass
+
+    def save(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None = None) -> str:
+        """Write a file as `write_new` does, and read it back; its digest."""
+        digest = ContentDigest()
+        with self._written(path, _taken(pieces, digest), size, owner) as file:
+            wanted = digest.of_size(size)
+            if file.digest() != wanted:
+                raise OSError(errno.EIO, "what was written reads back differently")
+        return wanted
+
+    def _written(self, path: str, pieces: Iterable[Piece], size: int, owner: Owner | None) -> OpenFile:
+        wrapped = self._wrapped("write the file", path)
+        with wrapped:
             parent, name = self._at(path)
-            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=parent)
+            descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=parent)
             try:
                 if owner is not None:
                     mode, uid, gid = owner
@@ -289,8 +262,10 @@ class FileSystem(Flushing):
                     os.fchmod(descriptor, mode)
                 write_pieces(descriptor, 0, pieces, size)
                 self._flush(descriptor, path)
-            finally:
+            except BaseException:
                 os.close(descriptor)
+                raise
+            return OpenFile(descriptor, wrapped)
 
     def give(self, path: str, uid: int, gid: int) -> None:
         """Give a copy the owner of its original, so that it tells that owner; where that cannot be, it does not."""
@@ -345,6 +320,14 @@ class FileSystem(Flushing):
         """Raise `RecoveryRefused` if a file is not the expected one."""
         if expected is not None:
             self._refuse_other(path, self.status(path), expected)
+
+    def open_expected(self, path: str, expected: Facts | None) -> OpenFile:
+        """A file as `opened`; `RecoveryRefused` if it is not the expected one."""
+        status = self.status(path)
+        self._refuse_other(path, status, expected)
+        if status is None or not stat.S_ISREG(status.st_mode):
+            raise RecoveryRefused(f"{self.root}/{path} changed since the plan was made", reason="changed")
+        return self.opened(path)
 
     def _refuse_other(self, path: str, status: os.stat_result | None, expected: Facts | None) -> None:
         if expected is None:
@@ -416,14 +399,9 @@ class FileSystem(Flushing):
 
     def copy_file(self, other: FileSystem, path: str, target: str, owner: Owner | None = None) -> tuple[int, str]:
         """Copy a file of another root with its attributes, and read the copy back; its size and digest."""
-        status = other.status(path)
-        size = 0 if status is None else status.st_size
-        digest = ContentDigest()
-        self.write_new(target, _taken(other.read(path, 0, size), digest), size, owner)
-        wanted = digest.of_size(size)
-        if self.digest(target) != wanted:
-            raise StorageError(errno.EIO, "what was copied reads back differently", os.path.join(self.root, target))
-        return size, wanted
+        with other.opened(path) as file:
+            size = file.status.st_size
+            return size, self.save(target, file.read(), size, owner)
 
     def walk(self, path: str, depth: int = 0) -> Iterator[tuple[str, os.stat_result]]:
         """Everything below a directory with its lstat, directories before what is in them."""

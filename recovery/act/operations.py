@@ -75,13 +75,12 @@ class Disks:
     def make_parents(self, place: Place) -> None:
         """Make the directories above a place in the run's directory."""
         fs, path = self.at(place)
-        parent = path.rpartition("/")[0]
-        if parent in self._made:
-            return
-        parts = parent.split("/")
-        for depth in range(len(parts)):
-            fs.make_directory("/".join(parts[: depth + 1]))
-        self._made.add(parent)
+        missing = []
+        while (path := path.rpartition("/")[0]) and path not in self._made:
+            missing.append(path)
+        for each in reversed(missing):
+            fs.make_directory(each)
+            self._made.add(each)
 
     def facts(self, place: Place) -> Facts | None:
         """What a file that is about to be changed must still be known by; None if it was compared otherwise."""

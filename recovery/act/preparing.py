@@ -5,18 +5,17 @@ Until the journal has its name nothing in the log directory has been changed; a 
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER, FileKind
 from kafkalog.codec.source import Source
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.content import Content, ContentSource
-from kafkalog.recovery.act.digest import ContentDigest, Piece
+from kafkalog.recovery.act.digest import Piece
 from kafkalog.recovery.act.fs import PIECE, Attributes, Owner
 from kafkalog.recovery.act.journal import JOURNAL, PREPARING, Bystander, EntryKind, FileState, Journal, Step
 from kafkalog.recovery.act.operations import FILES, STAGED, Disks, owner_of_new, tail_of
@@ -31,14 +30,15 @@ Announcing = tuple[Callable[[], None], Callable[[], None]]
 _OWN = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 
-def write_document(disks: Disks, journal: Journal, name: str) -> None:
-    """Write a journal under a name, at once and durably."""
+def write_document(disks: Disks, journal: Journal, name: str) -> bytes:
+    """Write a journal under a name, at once and durably; its bytes."""
     data = journal.encode()
     path, new = f"{disks.run_id}/{name}", f"{disks.run_id}/{name}.new"
     disks.quarantine.remove(new)
     disks.quarantine.write_new(new, _pieces(data), len(data))
     disks.quarantine.rename(new, path)
     disks.quarantine.sync_directory(disks.run_id)
+    return data
 
 
 def finish_document(disks: Disks, old: str, new: str) -> None:
@@ -55,13 +55,13 @@ def prepare(
     refuse_changed: Callable[[], None],
     announcing: Announcing,
     on_step: Callable[[], None] = lambda: None,
-) -> Journal:
+) -> tuple[Journal, bytes]:
     """Save what will go, stage what will come, write the journal; after this the run can be completed or undone.
 
     `empty` is the journal without its steps; `refuse_changed` is called when everything is saved, and raises if the
     directory is no longer what was planned for; `announcing` names the run in the log directory before its journal is
     there, and takes that back; `on_step` is called after each action that was prepared.  If anything fails on the way,
-    what was copied is removed again.
+    what was copied is removed again.  Gives the journal, and its document.
     """
     begin, withdraw = announcing
     disks.quarantine.make_directory(disks.run_id)
@@ -70,14 +70,14 @@ def prepare(
         with disks.flushed_together():
             journal = _Preparation(disks, empty, origin).journal(actions, on_step)
         refuse_changed()
-        write_document(disks, journal, PREPARING)
+        document = write_document(disks, journal, PREPARING)
         begin()
         finish_document(disks, PREPARING, JOURNAL)
     except (Exception, KeyboardInterrupt):
         withdraw()
         disks.quarantine.remove_tree(disks.run_id)
         raise
-    return journal
+    return journal, document
 
 
 class _Preparation:
@@ -140,12 +140,8 @@ class _Preparation:
 
     def existing(self, path: str) -> FileState:
         """Content and attributes of a file of the log directory."""
-        place = Place(False, path)
-        self.disks.check(place)
-        status = self.root.status(path)
-        if status is None or not stat.S_ISREG(status.st_mode):
-            raise RecoveryRefused(f"{self.root.root}/{path} changed since the plan was made", reason="changed")
-        return FileState(status.st_size, self.root.digest(path), self.root.attributes(path))
+        with self.root.open_expected(path, self.disks.facts(Place(False, path))) as file:
+            return FileState(file.status.st_size, file.digest(), file.attributes())
 
     def save(self, path: str, saved: Place, state: FileState) -> None:
         """A whole copy on another file system, under its name only once it was read back."""
@@ -166,21 +162,14 @@ class _Preparation:
         self.written[saved.parent] = saved
 
     def truncation(self, path: str, kept: int) -> Step:
-        place, tail = Place(False, path), Place(True, tail_of(path, kept))
-        self.disks.check(place)
-        status = self.root.status(path)
-        if status is None or not stat.S_ISREG(status.st_mode) or status.st_size < kept:
-            raise RecoveryRefused(f"{self.root.root}/{path} changed since the plan was made", reason="changed")
-        size = status.st_size
-        digest = self.stage(tail, self.root.read(path, kept, size), size - kept, None)
-        before = FileState(size, digest, self.root.attributes(path))
-        return Step(
-            ActionKind.TRUNCATE,
-            path,
-            before=before,
-            kept_bytes=kept,
-            kept_crc32c=self.root.crc32c(path, kept),
-        )
+        with self.root.open_expected(path, self.disks.facts(Place(False, path))) as file:
+            size = file.status.st_size
+            if size < kept:
+                raise RecoveryRefused(f"{self.root.root}/{path} changed since the plan was made", reason="changed")
+            digest = self.stage(Place(True, tail_of(path, kept)), file.read(kept), size - kept, None)
+            before = FileState(size, digest, file.attributes())
+            crc = file.crc32c(kept)
+        return Step(ActionKind.TRUNCATE, path, before=before, kept_bytes=kept, kept_crc32c=crc)
 
     def writing(self, number: int, path: str, content: Content, modified_ms: int | None) -> Step:
         status = self.root.status(path)
@@ -204,16 +193,8 @@ class _Preparation:
     def stage(self, place: Place, pieces: Iterable[Piece], size: int, owner: Owner | None) -> str:
         """Write a file into the run's directory, flush it, read it back; its digest."""
         self.disks.make_parents(place)
-        _, path = self.disks.at(place)
-        digest = ContentDigest()
-        self.quarantine.write_new(path, _digested(pieces, digest), size, owner)
         self.written[place.parent] = place
-        wanted = digest.of_size(size)
-        if self.quarantine.digest(path) != wanted:
-            raise StorageError(
-                errno.EIO, "what was written to quarantine reads back differently", self.disks.full(place)
-            )
-        return wanted
+        return self.quarantine.save(self.disks.at(place)[1], pieces, size, owner)
 
     def directory(self, path: str) -> Step:
         """A directory that goes, with all that is in it."""
@@ -279,9 +260,3 @@ def _pieces(data: bytes) -> Iterator[Piece]:
 def _content(source: ContentSource) -> Iterator[Piece]:
     for position in range(0, source.size, PIECE):
         yield position, bytes(source.read(position, PIECE))
-
-
-def _digested(pieces: Iterable[Piece], digest: ContentDigest) -> Iterator[Piece]:
-    for position, data in pieces:
-        digest.take(position, data)
-        yield position, data

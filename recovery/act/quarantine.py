@@ -101,23 +101,22 @@ def document_of(place: str, run_id: str) -> str | None:
     return next((each for each in DOCUMENTS if os.path.lexists(os.path.join(place, run_id, each))), None)
 
 
-_Journals = dict[str, tuple[bytes, Journal]]
-"""path -> digest of a document, and what it says: every run reads those of all runs before it, several times"""
+_Journals = dict[bytes, Journal]
+"""digest of a document -> what it says: every run reads those of all runs before it, several times"""
 
 
 def read_run(place: str, run_id: str, name: str, known: _Journals | None = None) -> KeptRun:
     """A run by its document; raises `FormatError`, `LimitExceeded` or `StorageError` if that cannot be read.
 
-    What is `known` of a document is believed as long as its bytes are the same.
+    A document that is `known` is not taken apart again.
     """
     path = os.path.join(place, run_id, name)
     data = read_small(path, _JOURNAL_LIMIT)
     digest, known = hashlib.blake2b(data).digest(), {} if known is None else known
-    before = known.get(path)
-    journal = before[1] if before is not None and before[0] == digest else Journal.decode(data, path)
+    journal = known.get(digest) or Journal.decode(data, path)
     if journal.run_id != run_id:
         raise FormatError("it belongs to another run", source=path)
-    known[path] = digest, journal
+    known[digest] = journal
     return KeptRun(place, journal, name)
 
 
@@ -274,6 +273,10 @@ class Runs:
     def reload(self) -> None:
         """Look at the quarantines again."""
         self._runs = self._found = None
+
+    def knows(self, document: bytes, journal: Journal) -> None:
+        """What a document says that this process wrote."""
+        self._journals[hashlib.blake2b(document).digest()] = journal
 
     # -- what is kept ------------------------------------------------------------------------------------------------
 

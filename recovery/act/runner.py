@@ -243,7 +243,7 @@ def act(
         progress = workers or Workers()
         progress.begin_steps("saving what will be removed", [_bytes_of(made, action) for action in made.actions])
         forgetting = _forgetting(root, runs, run_id)
-        journal = prepare(
+        journal, document = prepare(
             disks,
             empty,
             marker_first(made.survey, made.actions),
@@ -254,6 +254,7 @@ def act(
         )
         located = Located(journal, describe(journal, run_id), 0)
         runs.reload()
+        runs.knows(document, journal)
         progress.begin_steps("putting the result in place", [1] * len(located.script.operations))
         _, withheld = roll_forward(disks, located, withhold_marker, forgetting, progress.step_done)
         runs.reload()

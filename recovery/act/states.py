@@ -100,6 +100,17 @@ class Unexpected(Exception):
         super().__init__(place, what)
 
 
+def _note(below: dict[Place, set[Place]], place: Place) -> None:
+    """Note a place in the directory it is in, and that in the one above."""
+    parent = place
+    while parent.path:
+        child, parent = parent, parent.parent
+        known = below.setdefault(parent, set())
+        if child in known:
+            break
+        known.add(child)
+
+
 class Timeline:
     """The states of every place, by the number of operations that are done."""
 
@@ -107,7 +118,8 @@ class Timeline:
         self.now: dict[Place, State] = {}
         self.operations = 0
         self._history: dict[Place, list[tuple[int, State]]] = {}
-        self._below: dict[Place, set[Place]] = {}
+        self._below: dict[Place, set[Place]] | None = None
+        """directory -> what is in it, once that was asked for"""
 
     def begin(self, place: Place, state: State) -> None:
         """What is in a place before the first operation that touches it."""
@@ -121,13 +133,8 @@ class Timeline:
     def _set(self, place: Place, state: State, history: list[tuple[int, State]]) -> None:
         self.now[place] = state
         self._history[place] = history
-        parent = place
-        while parent.path:
-            child, parent = parent, parent.parent
-            known = self._below.setdefault(parent, set())
-            if child in known:
-                break
-            known.add(child)
+        if self._below is not None:
+            _note(self._below, place)
 
     def end_operation(self) -> None:
         """The operation that was described is complete."""
@@ -143,6 +150,10 @@ class Timeline:
 
     def below(self, place: Place) -> Iterator[Place]:
         """Every place below a directory that anything was said of."""
+        if self._below is None:
+            self._below = {}
+            for known in self._history:
+                _note(self._below, known)
         for child in sorted(self._below.get(place, ())):
             if child in self._history:
                 yield child

@@ -21,7 +21,7 @@ from kafkalog.codec.insides import Insides, insides_of
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CONTROL_FLAG, AbortedTransaction, BatchHeader, RecordBatch, TimestampType
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
-from kafkalog.codec.records import decode_batch
+from kafkalog.codec.records import decode_batch, stored_records
 from kafkalog.codec.rules import Verdict
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
@@ -402,17 +402,22 @@ class _PartitionVerifier:
 
     def _records(self, batch: RecordBatch, file: str) -> None:
         header = batch.header
-        decoded = decode_batch(batch, limits=self.limits)
-        self.report.insides = max(self.report.insides, insides_of(decoded), key=lambda each: each.rank)
+        if isinstance(header, BatchHeader):
+            stored, finding = stored_records(batch, header, limits=self.limits)
+            offsets = [header.base_offset + each.offset_delta for each in stored]
+        else:
+            decoded = decode_batch(batch, limits=self.limits)
+            offsets, finding = [each.offset for each in decoded.records], decoded.finding
+        self.report.insides = max(self.report.insides, insides_of(finding), key=lambda each: each.rank)
         if not header.is_control:  # what it holds, no consumer sees
             start = self.partition.log_start_offset
-            self.report.records += len(decoded.records)
+            self.report.records += len(offsets)
             if first_offset_of(batch, self.limits) < start:
-                self._deleted_records += sum(record.offset < start for record in decoded.records)
-        if decoded.finding is not None:
-            self.report.findings.append(decoded.finding.in_file(file))
-        elif decoded.records and isinstance(header, BatchHeader):
-            largest = max(record.timestamp for record in decoded.records)
+                self._deleted_records += sum(offset < start for offset in offsets)
+        if finding is not None:
+            self.report.findings.append(finding.in_file(file))
+        elif isinstance(header, BatchHeader) and stored:
+            largest = header.base_timestamp + max(each.timestamp_delta for each in stored)
             if header.timestamp_type is TimestampType.CREATE_TIME and largest != header.max_timestamp:
                 detail = f"the header says {header.max_timestamp}, the records {largest}"
                 code, offset = FindingCode.MAX_TIMESTAMP_MISMATCH, header.base_offset

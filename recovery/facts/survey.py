@@ -29,11 +29,11 @@ __all__ = ["LINKED_DIRECTORY", "FileFacts", "Survey", "facts_of", "survey"]
 LINKED_DIRECTORY = "a symbolic link to a directory"
 
 _OPEN_FILES = 64
-_SMALL_BYTES = 1024
+_SMALL_BYTES = 1 << 16
 _BYTES_OF_A_SOURCE = 300
 """What a file takes in memory besides its content, about."""
-_KEPT_BYTES = 32 << 20
-"""Of small files: indexes, snapshots and checkpoints of partitions are read by one examination after the other."""
+_KEPT_BYTES = 16 << 20
+"""Of small files, which one examination after the other reads."""
 _NS_IN_MS = 1_000_000
 _COMES_AND_GOES = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
@@ -137,12 +137,12 @@ class Survey:
             logs = {path: size for path, size in sizes.items() if path.endswith(FileKind.LOG.value)}
             largest = max(logs, key=logs.__getitem__, default="")
             self.tables = HeaderTables(sum(logs.values()), lambda: first_batch_bytes(lambda: self.source(largest)))
-        tables = self.tables
+        tables, prefix = self.tables, os.path.join(self.root, "")
         return Tree(
             sizes,
             self.directories,
             self.source,
-            (lambda path, size: tables.of(os.path.join(self.root, path), size)) if tables.is_worthwhile else None,
+            (lambda path, size: tables.of(prefix + path, size)) if tables.is_worthwhile else None,
             self.dangling,
             lambda path: self.files[path].mtime_ns // _NS_IN_MS if path in self.files else 0,
             None if self.scratch is None else self.scratch.keep,
@@ -150,7 +150,7 @@ class Survey:
 
     def source(self, path: str) -> Source:
         """The opened file, its bytes where they are few, or the scratch file; a bounded number stay open."""
-        kept = self._kept.sources.get(path)
+        kept = self._kept.get(path)
         if kept is not None:
             return kept
         if self.scratch is not None and path == SCRATCH:
@@ -161,7 +161,7 @@ class Survey:
             return source
         listed = self.files[path].size if path in self.files else 0
         source = _CountingSource(os.path.join(self.root, path), path, self.on_read, listed)
-        if listed == source.size and self._kept.has_room_for(listed):
+        if listed == source.size <= _SMALL_BYTES:
             with source:
                 return self._kept.keep(path, source.read(0, listed))
         self._open[path] = source
@@ -223,20 +223,26 @@ class _KeptSource:
 
 
 class _SmallFiles:
-    """Small files that were read already, as many as there is room for."""
+    """Small files that were read already: of as many as there is room for, those that were asked for last."""
 
     def __init__(self) -> None:
-        self.sources: dict[str, _KeptSource] = {}
+        self._sources: OrderedDict[str, _KeptSource] = OrderedDict()
         self._bytes = 0
 
-    def has_room_for(self, size: int) -> bool:
-        """A file of that size is small, and there are not too many."""
-        return size <= _SMALL_BYTES and self._bytes + size + _BYTES_OF_A_SOURCE <= _KEPT_BYTES
+    def get(self, path: str) -> _KeptSource | None:
+        """The file, if it was read already."""
+        source = self._sources.get(path)
+        if source is not None:
+            self._sources.move_to_end(path)
+        return source
 
     def keep(self, path: str, data: bytes) -> _KeptSource:
         """The source from now on of a file."""
         self._bytes += len(data) + _BYTES_OF_A_SOURCE
-        source = self.sources[path] = _KeptSource(data)
+        while self._bytes > _KEPT_BYTES:
+            _path, oldest = self._sources.popitem(last=False)
+            self._bytes -= oldest.size + _BYTES_OF_A_SOURCE
+        source = self._sources[path] = _KeptSource(data)
         return source
 
 

@@ -185,7 +185,6 @@ class SafeRecovery:
         if directory in self._declined:
             return Recovered(directory, name, self._declined[directory])
         directories = set(tree.directories)
-        before = tree.part(directory)
         cleared = clear_places(tree, directory)
         left = set(tree.directories)
         untouched = _with_copy(tree, directory, name)
@@ -196,7 +195,7 @@ class SafeRecovery:
         except CannotSettleError as error:
             return self._as_it_is(run) or Recovered(directory, name, error.refusal)
         new = run.result_directory(loaded)
-        files = changed_files(before, directory, loaded.tree, new)
+        files = changed_files(untouched, directory, loaded.tree, new)
         stays = None if cleared or not (files or changes) else self._as_it_is(run)
         return stays or Recovered(
             directory,

@@ -70,7 +70,7 @@ def test_the_lock_is_held_until_the_last_change(tmp_path: Path, monkeypatch: pyt
     """At every change that a recovery and an undo make."""
     root = CASE.unpack_before(tmp_path / "logs")
     seen: set[str] = set()
-    for name in ("rename", "truncate", "remove", "link", "write_new", "write_tail"):
+    for name in ("rename", "truncate", "remove", "link", "write_new", "save", "write_tail"):
         original = getattr(FileSystem, name)
 
         def wrapped(

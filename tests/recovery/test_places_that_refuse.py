@@ -133,14 +133,14 @@ def test_a_disk_that_fills_up_while_it_is_prepared_keeps_nothing_of_it(
     """An empty directory stayed."""
     root = CASE.unpack_before(tmp_path / "logs")
     before = stamps(root)
-    write = FileSystem.write_new
+    save = FileSystem.save
 
     def full(self: FileSystem, path: str, *more: Any) -> Any:
         if path.endswith("staged/7"):
             raise StorageError(errno.ENOSPC, "No space left on device", path)
-        return write(self, path, *more)
+        return save(self, path, *more)
 
-    monkeypatch.setattr(FileSystem, "write_new", full)
+    monkeypatch.setattr(FileSystem, "save", full)
     with pytest.raises(StorageError, match="No space left"):
         recover(root, accept_loss=True, **given(CASE))
     assert first_difference(dict(stamps(root)), dict(before)) == ""

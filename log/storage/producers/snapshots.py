@@ -11,6 +11,9 @@ from kafkalog.log.storage.java import offset_of
 
 __all__ = ["Snapshots"]
 
+_SUFFIX = FileKind.PRODUCER_SNAPSHOT.value
+_ENDING = _SUFFIX.removeprefix(".")
+
 
 class Snapshots:
     """The files as they were listed, and as they were changed through this.
@@ -21,9 +24,8 @@ class Snapshots:
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
-        suffix = FileKind.PRODUCER_SNAPSHOT.value
         self._paths = {
-            offset_of(name): f"{directory}/{name}" for name in disk.all_names(directory) if name.endswith(suffix)
+            offset_of(name): f"{directory}/{name}" for name in disk.all_names(directory) if name.endswith(_SUFFIX)
         }
         self._offsets = sorted(self._paths)
         self._is_plain = all(path == self._path(offset) for offset, path in self._paths.items())
@@ -33,7 +35,7 @@ class Snapshots:
         return f"{self._directory}/{segment_file(offset, FileKind.PRODUCER_SNAPSHOT)}"
 
     def _changes(self) -> int:
-        return self._disk.changes(self._directory, FileKind.PRODUCER_SNAPSHOT.value.removeprefix("."))
+        return self._disk.changes(self._directory, _ENDING)
 
     @property
     def is_current(self) -> bool:

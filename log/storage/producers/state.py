@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkalog.codec.model import (
@@ -173,7 +173,13 @@ class ProducerAppendInfo:
     def __init__(self, current: ProducerStateEntry, origin: AppendOrigin) -> None:
         self._current = current
         self._origin = origin
-        self.state = replace(current, batches=())
+        self.state = ProducerStateEntry(
+            current.producer_id,
+            current.producer_epoch,
+            current.coordinator_epoch,
+            current.last_timestamp,
+            current.current_txn_first_offset,
+        )
         self.started: list[int] = []
 
     def append(self, header: BatchHeader, marker: Callable[[], Marker | None]) -> CompletedTransaction | None:

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 CHANGING = (
-    "make_directory", "write_new", "set_attributes", "truncate", "write_tail", "rename", "link", "remove",
+    "make_directory", "write_new", "save", "set_attributes", "truncate", "write_tail", "rename", "link", "remove",
     "remove_directory", "remove_unseen", "sync_directory", "set_mtime",
 )  # fmt: skip
 
