@@ -220,7 +220,7 @@ def test_requests_that_do_not_end_make_way_for_those_that_wait_for_memory() -> N
     options = bounded(request_memory=4 << 20, request_bytes=2 << 20, waiting_seconds=0.5)
     most = 0
     with serving(DIRECTORY, options=options) as server, ExitStack() as clients:
-        for _ in range(12):
+        for _ in range(5):
             client = clients.enter_context(RawClient(server.address))
             client.socket.settimeout(0.2)
             with suppress(TimeoutError):
