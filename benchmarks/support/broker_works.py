@@ -50,12 +50,14 @@ def planned_tasks(path: Path, count: int) -> int:
 
 def stage_of_tasks(source: str, path: Path, count: int) -> float:
     """Seconds of a query of about `count` tasks; of the source `nothing` all of it is what Spark itself takes."""
+    from pyspark import cloudpickle
+    from support import nothing_source
     from support.local_session import local_session
-    from support.nothing_source import NothingSource
 
+    cloudpickle.register_pickle_by_value(nothing_source)  # Spark's workers know no folder of benchmarks
     spark = local_session()
     try:
-        spark.dataSource.register(NothingSource)
+        spark.dataSource.register(nothing_source.NothingSource)
         start = time.perf_counter()
         frame = spark.read.format(source).options(minPartitions=str(count)).load(str(path))
         frame.write.format("noop").mode("overwrite").save()
