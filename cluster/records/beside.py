@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS
@@ -12,12 +13,19 @@ from kafkalog.log.disk.files import read_small
 
 __all__ = ["checkpoint_in"]
 
+_KEPT = 4
+"""Files that were read last: each partition of a coordinator's topic asks for the same ones."""
+
 
 def checkpoint_in(root: str, name: str) -> Mapping[tuple[str, int], int] | None:
     """(topic, partition) -> offset; None where there is no such file, or none that can be read."""
     path = os.path.join(root, name)
     try:
-        lines = decode_offset_checkpoint(read_small(path, DEFAULT_LIMITS.checkpoint_bytes), source=path)
+        return _offsets(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
     except (FormatError, StorageError, FileNotFoundError):
         return None
-    return {(line.topic, line.partition): line.offset for line in lines}
+
+
+@lru_cache(maxsize=_KEPT)
+def _offsets(data: bytes) -> Mapping[tuple[str, int], int]:
+    return {(line.topic, line.partition): line.offset for line in decode_offset_checkpoint(data)}
