@@ -51,6 +51,7 @@ def planned_tasks(path: Path, count: int) -> int:
 def stage_of_tasks(source: str, path: Path, count: int) -> float:
     """Seconds of a query of about `count` tasks; of the source `nothing` all of it is what Spark itself takes."""
     from pyspark import cloudpickle
+
     from support import nothing_source
     from support.local_session import local_session
 
