@@ -263,12 +263,7 @@ class _PartitionVerifier:
             report.end_behind_damage = found.next_offset
 
     def _walked(
-        self,
-        batch: RecordBatch,
-        file: str,
-        cursor: Cursor,
-        checks: list[_IndexCheck],
-        last_offset: int,
+        self, batch: RecordBatch, file: str, cursor: Cursor, checks: list[_IndexCheck], last_offset: int
     ) -> int:
         """The walk has come to a batch; gives the largest offset up to there."""
         self.report.batches += 1
