@@ -69,4 +69,4 @@ def test_what_spark_writes_runs_beside_a_sink_that_keeps_nothing() -> None:
 def test_the_scaling_runs(tmp_path: Path) -> None:
     results = tmp_path / "scaling.md"
     ran("scaling.py", "--results", str(results))
-    assert results.read_text().count("\n## ") == 43  # groups
+    assert results.read_text().count("\n## ") == 48  # groups
