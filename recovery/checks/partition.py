@@ -399,14 +399,14 @@ class _PartitionVerifier:
         header = batch.header
         if isinstance(header, BatchHeader):
             stored, finding = stored_records(batch, header, limits=self.limits)
-            offsets = [header.base_offset + each.offset_delta for each in stored]
+            count, offsets = len(stored), (header.base_offset + each.offset_delta for each in stored)
         else:
             decoded = decode_batch(batch, limits=self.limits)
-            offsets, finding = [each.offset for each in decoded.records], decoded.finding
+            count, offsets, finding = len(decoded.records), (each.offset for each in decoded.records), decoded.finding
         self.report.insides = max(self.report.insides, insides_of(finding), key=lambda each: each.rank)
         if not header.is_control:  # what it holds, no consumer sees
             start = self.partition.log_start_offset
-            self.report.records += len(offsets)
+            self.report.records += count
             if first_offset_of(batch, self.limits) < start:
                 self._deleted_records += sum(offset < start for offset in offsets)
         if finding is not None:

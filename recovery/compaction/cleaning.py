@@ -183,10 +183,9 @@ def plan_directory(
     live = {name: parsed for name in names if (parsed := _live(name)) is not None}
     configs = {name: rules.topics.cleaner_config(parsed.topic, rules.config) for name, parsed in live.items()}
     compacted = [name for name in after.subdirectories() if name in live and configs[name].is_compacted]
-    chosen = [name for name in compacted if not rules.topics.tiering.has_remote_log(live[name].topic)]
-    for name in compacted:
-        if name not in chosen:
-            made.declined[name] = "its topic has remote storage, and Kafka compacts no such topic"
+    tiered = [name for name in compacted if rules.topics.tiering.has_remote_log(live[name].topic)]
+    made.declined |= dict.fromkeys(tiered, "its topic has remote storage, and Kafka compacts no such topic")
+    chosen = [name for name in compacted if name not in made.declined]
     groups: dict[str, list[CleanedGroup]] = {}
     if compacted:
         checkpoint = CleanerCheckpoint(after, {(each.topic, each.partition) for each in live.values()})
