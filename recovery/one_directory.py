@@ -22,7 +22,7 @@ from kafkalog.recovery.facts.unreadable import around_unreadable
 from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined
-from kafkalog.recovery.safe.recovery import InOrder, no_checks
+from kafkalog.recovery.safe.partition_run import Checks, no_checks
 from kafkalog.recovery.vouching import why_not_clean
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
 
         begin = beginnings_in(found, options.tier, options.select, rules.facts)
 
-    def plan_with(checks: InOrder, readable: Survey, at_work: Workers) -> Plan:
+    def plan_with(checks: Checks, readable: Survey, at_work: Workers) -> Plan:
         outcomes = find_out(readable, rules, checks, at_work, compare=compare, copies=copies)
         return plan_of(outcomes, readable, rules, mark_clean=mark_clean, copies=copies)
 

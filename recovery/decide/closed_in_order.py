@@ -8,8 +8,9 @@ index or a snapshot that says the same in other bytes, does not justify changing
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import KafkaLogError, StorageError
@@ -19,7 +20,7 @@ from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.recovery.decide.counting import are_counted
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.safe.normalize import Checkpoints, read_high_watermarks
-from kafkalog.recovery.safe.recovery import InOrder, no_checks
+from kafkalog.recovery.safe.partition_run import Checks, no_checks
 from kafkalog.tiers.tiering import Tiering
 
 if TYPE_CHECKING:
@@ -49,20 +50,24 @@ class _Checks:
         logs = (facts.size for path, facts in found.files.items() if path.endswith(FileKind.LOG.value))
         self.reads_all = are_counted(logs)
 
-    def findings(self, directory: str, first: int = 0) -> list[Finding]:
-        """The findings about a partition directory.
+    def findings(self, directory: str, first: int = 0) -> list[Finding] | None:
+        """What is wrong with a partition directory; None where it cannot be read.
 
         Where there are more logs than a plan counts, from the segment at `first` on.
         """
         from kafkalog.recovery.checks.partition import verify_beside
 
-        partition = self._partition(directory)
-        if partition is None:
-            return []
-        if not self.reads_all:
-            examined = tuple(each for each in partition.segments if each.base_offset >= first)
-            partition = replace(partition, segments=examined)
-        return verify_beside(partition, self._beside, deep=False, tables=self._found.tables).findings
+        try:
+            partition = self._partition(directory)
+            if partition is None:
+                return []
+            if not self.reads_all:
+                examined = tuple(each for each in partition.segments if each.base_offset >= first)
+                partition = replace(partition, segments=examined)
+            found = verify_beside(partition, self._beside, deep=False, tables=self._found.tables)
+        except StorageError:
+            return None
+        return [*_worse_than_info(found.findings)]
 
     def _partition(self, directory: str) -> Partition | None:
         name = parse_partition_directory(directory)
@@ -76,27 +81,22 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
     return (each for each in findings if each.severity is not Severity.INFO)
 
 
-def checks_of(found: Survey, tiering: Tiering) -> InOrder:
-    """For safe recovery: whether the checks find nothing in a partition of a log directory that was closed in order."""
-    if CLEAN_SHUTDOWN_FILE not in found.files:
-        return no_checks
-    checks = _Checks(found, tiering)
-
-    def finds_nothing(directory: str, first: int) -> bool:
-        try:
-            return not any(_worse_than_info(checks.findings(directory, first)))
-        except StorageError:
-            return False
-
-    return finds_nothing
+def checks_of(found: Survey, tiering: Tiering) -> Checks:
+    """For safe recovery: what the checks find in a partition of a log directory that was closed in order."""
+    return _Checks(found, tiering).findings if CLEAN_SHUTDOWN_FILE in found.files else no_checks
 
 
-def told_by_checks(found: Survey, tiering: Tiering) -> Iterator[Finding]:
-    """What is wrong although nothing is to be done; nothing where there are more logs than a plan counts."""
+def told_by_checks(
+    found: Survey, tiering: Tiering, known: Mapping[str, Sequence[Finding]] = MappingProxyType({})
+) -> Iterator[Finding]:
+    """What is wrong although nothing is to be done; nothing where there are more logs than a plan counts.
+
+    `known` is what the checks have found already, by partition directory.
+    """
     checks = _Checks(found, tiering)
     if not checks.reads_all:
         return
-    for each in _worse_than_info([*_of_directory(found), *_of_partitions(found, checks)]):
+    for each in [*_worse_than_info(_of_directory(found)), *_of_partitions(found, checks, known)]:
         yield replace(each, file=None if each.file is None else os.path.relpath(each.file, found.root))
 
 
@@ -142,10 +142,9 @@ def _of_directory(found: Survey) -> Iterator[Finding]:
         return  # an empty directory is none
 
 
-def _of_partitions(found: Survey, checks: _Checks) -> Iterator[Finding]:
+def _of_partitions(found: Survey, checks: _Checks, known: Mapping[str, Sequence[Finding]]) -> Iterator[Finding]:
     for directory in found.directories:
-        if "/" not in directory:
-            try:
-                yield from checks.findings(directory)
-            except StorageError:
-                continue  # what cannot be read is told by whoever needs it
+        if directory in known:
+            yield from known[directory]
+        elif "/" not in directory:
+            yield from checks.findings(directory) or ()  # what cannot be read is told by whoever needs it

@@ -17,7 +17,8 @@ from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.decide.counting import Counted, Units, are_counted, count_apart
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.workers import Group, Workers
-from kafkalog.recovery.safe.recovery import InOrder, Recovered, SafeRecovery
+from kafkalog.recovery.safe.partition_run import Checks
+from kafkalog.recovery.safe.recovery import Recovered, SafeRecovery
 from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["Examination", "examine"]
@@ -46,7 +47,7 @@ def examine(
     tree: Tree,
     rules: Rules,
     topic_id: Callable[[str], str | None],
-    is_in_order: InOrder,
+    checks: Checks,
     workers: Workers,
     sizes: Mapping[str, int],
     *,
@@ -60,7 +61,7 @@ def examine(
     forecast = Forecast(tree.copy(), rules)
     if not forecast.is_divisible:
         return None
-    recovery = SafeRecovery(tree, rules, topic_id, is_in_order)
+    recovery = SafeRecovery(tree, rules, topic_id, checks)
     if not recovery.takes_the_root_as_it_is:
         return None
     logs = (size for path, size in sizes.items() if path.endswith(FileKind.LOG.value))

@@ -23,7 +23,8 @@ from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.safe.normalize import Change, topic_ids
-from kafkalog.recovery.safe.recovery import InOrder, recover_safely
+from kafkalog.recovery.safe.partition_run import Checks
+from kafkalog.recovery.safe.recovery import recover_safely
 from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["Outcomes", "find_out"]
@@ -44,7 +45,7 @@ class Outcomes:
 def find_out(
     found: Survey,
     rules: Rules,
-    is_in_order: InOrder,
+    checks: Checks,
     workers: Workers,
     *,
     compare: bool = True,
@@ -52,10 +53,10 @@ def find_out(
 ) -> Outcomes:
     """Let the rules, which are settled, run over virtual copies.
 
-    `is_in_order` is that of `SafeRecovery`; `compare`: count too what this and every other way would keep; `copies` are
+    `checks` are those of `SafeRecovery`; `compare`: count too what this and every other way would keep; `copies` are
     directories that hold other copies.
     """
-    examining = _Examining(found, rules, is_in_order, copies)
+    examining = _Examining(found, rules, checks, copies)
     examined = examining.apart(workers, counts=compare)
     if examined is None:
         workers.begin("what Kafka would do", examining.sizes)
@@ -81,10 +82,10 @@ def find_out(
 class _Examining:
     """The rules of examining, for whatever tree is asked about."""
 
-    def __init__(self, found: Survey, rules: Rules, is_in_order: InOrder, copies: Sequence[str]) -> None:
+    def __init__(self, found: Survey, rules: Rules, checks: Checks, copies: Sequence[str]) -> None:
         self._found = found
         self._rules = rules
-        self._is_in_order = is_in_order
+        self._checks = checks
         self._copies = copies
         self._donors = cache(lambda: topic_ids(found.tree()))  # seldom asked for: most trees know their own
         unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
@@ -107,7 +108,7 @@ class _Examining:
         if self._rules.mode in (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE, Mode.REMOTE):
             return None
         tree = self._found.tree()
-        return examine(tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts)
+        return examine(tree, self._rules, self.topic_id, self._checks, workers, self.sizes, counts=counts)
 
     def recovered(
         self, tree: Tree, rules: Rules, workers: Workers | None = None, forecast: BrokerResult | None = None
@@ -120,16 +121,16 @@ class _Examining:
         if rules.mode is Mode.REMOTE:
             return self._left_to_remote(tree, rules, workers)
         return recover_safely(
-            tree, rules, topic_id=self.topic_id, is_in_order=self._is_in_order, workers=workers, forecast=forecast
+            tree, rules, topic_id=self.topic_id, checks=self._checks, workers=workers, forecast=forecast
         )
 
-    def _in_order_but(self, changed: frozenset[str]) -> InOrder:
-        return lambda directory, first: directory not in changed and self._is_in_order(directory, first)
+    def _checks_but_of(self, changed: frozenset[str]) -> Checks:
+        return lambda directory, first: None if directory in changed else self._checks(directory, first)
 
     def _left_to_remote(self, tree: Tree, rules: Rules, workers: Workers | None) -> SafeResult:
         after, changed = without_uploaded_damage(tree, rules.facts.tiering)
-        in_order = self._in_order_but(changed)
-        result = recover_safely(after, rules, topic_id=self.topic_id, is_in_order=in_order, workers=workers)
+        checks = self._checks_but_of(changed)
+        result = recover_safely(after, rules, topic_id=self.topic_id, checks=checks, workers=workers)
         result.left_to_remote = changed
         return result
 
@@ -137,7 +138,7 @@ class _Examining:
         from kafkalog.recovery.decide.merge_in_place import merge_in_place
 
         def recover(after: Tree, merged: frozenset[str], declined: Mapping[str, str]) -> SafeResult:
-            in_order = self._in_order_but(merged)
-            return recover_safely(after, rules, topic_id=self.topic_id, is_in_order=in_order, declined=declined)
+            checks = self._checks_but_of(merged)
+            return recover_safely(after, rules, topic_id=self.topic_id, checks=checks, declined=declined)
 
         return merge_in_place(self._found, tree, self._copies, rules, recover)
