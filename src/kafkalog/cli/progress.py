@@ -75,12 +75,12 @@ class _Bar:
 
 
 class ByteProgress(_Bar):
-    """Counts bytes, and tells the time that is left."""
+    """Counts bytes, and tells the time that is left; `total` may have to be found out first, for who sees it."""
 
-    def __init__(self, what: str, total: int, *, quiet: bool = False) -> None:
+    def __init__(self, what: str, total: int | Callable[[], int], *, quiet: bool = False) -> None:
         super().__init__(what)
         self._visible = self._visible and not quiet
-        self._total = total
+        self._total = total if isinstance(total, int) else total() if self._visible else 0
         self._done = 0
 
     def advance(self, count: int) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 import click
@@ -142,10 +143,10 @@ def parse_settings(values: tuple[str, ...]) -> dict[str, str]:
     return settings
 
 
-def total_bytes(path: str) -> int:
-    """Bytes of all segments below a path: what a progress bar counts to."""
+def total_bytes(paths: Iterable[str]) -> int:
+    """Bytes of all segments below some paths: what a progress bar counts to."""
     total = 0
-    for directory, _, names in os.walk(path):
+    for directory, _, names in chain.from_iterable(map(os.walk, paths)):
         for name in names:
             if name.endswith(FileKind.LOG):
                 try:

@@ -127,7 +127,7 @@ def command(
     tier = remote.tier()
     report = VerifyReport((), [])
     if paths:
-        with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
+        with ByteProgress("verifying", lambda: total_bytes(paths)) as progress:
             report = verify(*paths, deep=not shallow, select=chosen, jobs=jobs, on_read=progress.advance)
     if tier is not None:
         roots = [each.path for each in report.directories if each.broker is not None or os.path.isdir(each.path)]
