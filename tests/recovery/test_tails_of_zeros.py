@@ -58,7 +58,7 @@ def test_no_file_is_kept_of_it_and_undo_puts_it_back(
         recover(root, quarantine=kept)
         assert (root / "orders-0" / f"{0:020}.index").stat().st_size < RESERVED
         (run,) = runs(root, quarantine=kept)
-        assert [path for path in Path(run.directory).rglob("*.tail@*")] == []
+        assert list(Path(run.directory).rglob("*.tail@*")) == []
         cut = {each.path.rpartition(".")[2]: each.bytes for each in run.originals if each.start is not None}
         assert cut.keys() == {"index", "timeindex"}
         assert min(cut.values()) > 0
