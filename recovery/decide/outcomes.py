@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
@@ -14,6 +14,7 @@ from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.choosing import compare_ways
+from kafkalog.recovery.decide.closed_in_order import Look
 from kafkalog.recovery.decide.examination import Examination, examine
 from kafkalog.recovery.decide.remote_part import without_uploaded_damage
 from kafkalog.recovery.decide.set_aside import set_aside
@@ -23,8 +24,7 @@ from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
 from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.safe.normalize import Change, topic_ids
-from kafkalog.recovery.safe.partition_run import Checks
-from kafkalog.recovery.safe.recovery import recover_safely
+from kafkalog.recovery.safe.recovery import InOrder, recover_safely
 from kafkalog.recovery.safe.result import SafeResult
 
 __all__ = ["Outcomes", "find_out"]
@@ -40,24 +40,27 @@ class Outcomes:
     choice: RecoveryChoice
     is_compared: bool
     """the ways are counted and side by side; else there is nothing in `choice`"""
+    checked: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
+    """partition directory -> what checks found, where they looked"""
 
 
 def find_out(
     found: Survey,
     rules: Rules,
-    checks: Checks,
+    is_in_order: InOrder,
     workers: Workers,
     *,
     compare: bool = True,
     copies: Sequence[str] = (),
+    look: Look | None = None,
 ) -> Outcomes:
     """Let the rules, which are settled, run over virtual copies.
 
-    `checks` are those of `SafeRecovery`; `compare`: count too what this and every other way would keep; `copies` are
-    directories that hold other copies.
+    `is_in_order` is that of `SafeRecovery`; `compare`: count too what this and every other way would keep; `copies` are
+    directories that hold other copies; `look`: what checks find in a partition directory, where that is to be told.
     """
-    examining = _Examining(found, rules, checks, copies)
-    examined = examining.apart(workers, counts=compare)
+    examining = _Examining(found, rules, is_in_order, copies)
+    examined = examining.apart(workers, counts=compare, look=look)
     if examined is None:
         workers.begin("what Kafka would do", examining.sizes)
     loaded = load_directory(found.tree(), rules, workers) if examined is None else examined.kafka
@@ -76,16 +79,16 @@ def find_out(
         return Outcomes(kafka, own, RecoveryChoice(), is_compared=False)
     counted = None if examined is None else examined.counted
     choice = compare_ways(found.tree(), rules, kafka, own, examining.recovered, examining.copies_of, counted)
-    return Outcomes(kafka, own, choice, is_compared=True)
+    return Outcomes(kafka, own, choice, is_compared=True, checked={} if examined is None else examined.checked)
 
 
 class _Examining:
     """The rules of examining, for whatever tree is asked about."""
 
-    def __init__(self, found: Survey, rules: Rules, checks: Checks, copies: Sequence[str]) -> None:
+    def __init__(self, found: Survey, rules: Rules, is_in_order: InOrder, copies: Sequence[str]) -> None:
         self._found = found
         self._rules = rules
-        self._checks = checks
+        self._is_in_order = is_in_order
         self._copies = copies
         self._donors = cache(lambda: topic_ids(found.tree()))  # seldom asked for: most trees know their own
         unread: str | tuple[()] = () if rules.cluster_metadata else f"{CLUSTER_METADATA_DIRECTORY}/"
@@ -103,12 +106,14 @@ class _Examining:
 
         return copies_of(unit.topic, unit.partition, self._found.root, self._copies)
 
-    def apart(self, workers: Workers, *, counts: bool) -> Examination | None:
+    def apart(self, workers: Workers, *, counts: bool, look: Look | None) -> Examination | None:
         """Everything in one go, a topic-partition at a time, where that is possible."""
         if self._rules.mode in (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE, Mode.REMOTE):
             return None
         tree = self._found.tree()
-        return examine(tree, self._rules, self.topic_id, self._checks, workers, self.sizes, counts=counts)
+        return examine(
+            tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts, look=look
+        )
 
     def recovered(
         self, tree: Tree, rules: Rules, workers: Workers | None = None, forecast: BrokerResult | None = None
@@ -121,16 +126,16 @@ class _Examining:
         if rules.mode is Mode.REMOTE:
             return self._left_to_remote(tree, rules, workers)
         return recover_safely(
-            tree, rules, topic_id=self.topic_id, checks=self._checks, workers=workers, forecast=forecast
+            tree, rules, topic_id=self.topic_id, is_in_order=self._is_in_order, workers=workers, forecast=forecast
         )
 
-    def _checks_but_of(self, changed: frozenset[str]) -> Checks:
-        return lambda directory, first: None if directory in changed else self._checks(directory, first)
+    def _in_order_but(self, changed: frozenset[str]) -> InOrder:
+        return lambda directory, first: directory not in changed and self._is_in_order(directory, first)
 
     def _left_to_remote(self, tree: Tree, rules: Rules, workers: Workers | None) -> SafeResult:
         after, changed = without_uploaded_damage(tree, rules.facts.tiering)
-        checks = self._checks_but_of(changed)
-        result = recover_safely(after, rules, topic_id=self.topic_id, checks=checks, workers=workers)
+        in_order = self._in_order_but(changed)
+        result = recover_safely(after, rules, topic_id=self.topic_id, is_in_order=in_order, workers=workers)
         result.left_to_remote = changed
         return result
 
@@ -138,7 +143,7 @@ class _Examining:
         from kafkalog.recovery.decide.merge_in_place import merge_in_place
 
         def recover(after: Tree, merged: frozenset[str], declined: Mapping[str, str]) -> SafeResult:
-            checks = self._checks_but_of(merged)
-            return recover_safely(after, rules, topic_id=self.topic_id, checks=checks, declined=declined)
+            in_order = self._in_order_but(merged)
+            return recover_safely(after, rules, topic_id=self.topic_id, is_in_order=in_order, declined=declined)
 
         return merge_in_place(self._found, tree, self._copies, rules, recover)

@@ -7,7 +7,6 @@ the broker again until that changes nothing any more.  A batch that stops the br
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kafkalog.codec.advice import Ask, Sentence
@@ -61,10 +60,7 @@ from kafkalog.recovery.safe.normalize import (
     Checkpoints,
 )
 
-__all__ = ["CannotSettleError", "Checks", "PartitionRun", "no_checks"]
-
-Checks = Callable[[str, int], Sequence[Finding] | None]
-"""What checks find in a partition directory, from the segment with this base offset on; None where they do not look."""
+__all__ = ["CannotSettleError", "PartitionRun"]
 
 _CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 _ROUNDS = 40
@@ -73,10 +69,6 @@ _SHORTENED = 12
 """Times that a log is shortened to the last offset that was there before; then to the first."""
 _FULL_INDEX = ("full index", "full time index", "newPosition > limit", "no room for its last entry")
 _LARGEST_INDEX = 1 << 30
-
-
-def no_checks(_directory: str, _first: int) -> None:
-    """For those who want everything as a start after a crash leaves it: no partition stays as it is."""
 
 
 class CannotSettleError(Exception):
@@ -104,15 +96,18 @@ class PartitionRun:
         self.cut: Cut | None = None
         self.repeat: Cut | None = None
         self.took_theirs = False
-        self.checked: Sequence[Finding] | None = None
-        """what checks found; None where they did not look"""
-        self.stays_as_it_is = False
-        """a broker closed it in order, trusts it and takes nothing from it, and checks find nothing"""
+        self.trusted: BrokerResult | None = None
+        """the broker's own result, where that keeps all that is sound and there is nothing else"""
         self.shortened = 0
         self.floor = Content()
         """logs of the broker's own result that are not to be lost"""
         self.lost: list[tuple[int, int]] = []
         self.repairs: list[Finding] = []
+
+    @property
+    def takes_something(self) -> bool:
+        """Something of the log goes or becomes something else."""
+        return bool(self.cut or self.repeat or self.repairs or self.lost)
 
     def _first_scanned(self) -> int:
         """Base of the segment that holds the recovery point, so that no odd value hides a segment."""
@@ -173,10 +168,10 @@ class PartitionRun:
 
     # -- the way -----------------------------------------------------------------------------------------------------
 
-    def run(self, clean: bool, untouched: Tree, known: BrokerResult | None, checks: Checks) -> BrokerResult:
+    def run(self, clean: bool, untouched: Tree, known: BrokerResult | None = None) -> BrokerResult:
         """The broker's own result on the untouched directory where that will do, else ours.
 
-        `known` is that result where it is known already; `checks` are those of `SafeRecovery`.
+        `known` is that result where it is known already.
         """
         if self.rules.rebuild_indexes:
             return self.rebuilt()
@@ -191,11 +186,7 @@ class PartitionRun:
             kept = self.keeps(theirs, untouched, sound) and self.keepable(sound) is sound
             kept = kept and not self.goes_on_above_log_start(sound)
             if kept and clean and sound.cut is None and sound.repeat is None:
-                if self.result_directory(theirs) == self.directory:
-                    self.checked = checks(self.directory, self.start)
-                self.stays_as_it_is = self.checked is not None and not self.checked
-                if self.stays_as_it_is:
-                    return theirs
+                self.trusted = theirs
             rest = None
             if kept:
                 left = self.sound_part_of(theirs, untouched, sound)

@@ -38,10 +38,18 @@ from kafkalog.recovery.safe.normalize import (
     partitions_of,
     topic_ids,
 )
-from kafkalog.recovery.safe.partition_run import CannotSettleError, Checks, PartitionRun, no_checks
+from kafkalog.recovery.safe.partition_run import CannotSettleError, PartitionRun
 from kafkalog.recovery.safe.result import SafeResult
 
-__all__ = ["Recovered", "SafeRecovery", "recover_safely"]
+__all__ = ["InOrder", "Recovered", "SafeRecovery", "no_checks", "recover_safely"]
+
+InOrder = Callable[[str, int], bool]
+"""Whether checks find nothing in a partition directory, from the segment with this base offset on."""
+
+
+def no_checks(_directory: str, _first: int) -> bool:
+    """For those who want everything as a start after a crash leaves it: no partition stays as it is."""
+    return False
 
 
 class _Known:
@@ -93,8 +101,6 @@ class Recovered:
     log_start: int = 0
     is_whole: bool = False
     """all of its log was examined"""
-    checked: Sequence[Finding] | None = None
-    """what checks found; None where they did not look"""
 
     @property
     def new_directory(self) -> str:
@@ -105,8 +111,8 @@ class Recovered:
 class SafeRecovery:
     """Safe recovery of a log directory by settled rules, one topic-partition at a time.
 
-    `topic_id` tells the id of a topic whose partitions have lost it; `checks` what is wrong with a partition directory
-    that was closed in order, which stays as it is where that is nothing; `declined` why others do, whatever they hold.
+    `topic_id` tells the id of a topic whose partitions have lost it; `is_in_order` whether a partition directory that
+    was closed in order is to stay as it is; `declined` why others are, whatever is in them.
     """
 
     def __init__(
@@ -114,12 +120,12 @@ class SafeRecovery:
         tree: Tree,
         rules: Rules,
         topic_id: Callable[[str], str | None],
-        checks: Checks = no_checks,
+        is_in_order: InOrder = no_checks,
         declined: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._rules = rules
         self._declined = declined
-        self._checks = checks
+        self._is_in_order = is_in_order
         self._result = SafeResult(tree.copy())
         self._is_clean = CLEAN_SHUTDOWN_FILE in tree.files
         self._result.changes += normalize_root(self._result.tree)
@@ -184,17 +190,14 @@ class SafeRecovery:
         untouched = _with_copy(tree, directory, name)
         changes = normalize_partition(tree, directory, lambda: self._id_of(name.topic))
         run = PartitionRun(_with_copy(tree, directory, name), directory, name, self._points, self._rules)
-        checks = no_checks if cleared or self._rules.full or run.is_metadata else self._checks
-        known = None if cleared else self._known.result(run, untouched)
         try:
-            loaded = run.run(self._is_clean, untouched, known, checks)
+            loaded = run.run(self._is_clean, untouched, None if cleared else self._known.result(run, untouched))
         except CannotSettleError as error:
-            return Recovered(directory, name, error.refusal, checked=run.checked)
-        if run.stays_as_it_is:
-            result = run.result_of(loaded)
-            return Recovered(directory, name, result=result, log_start=run.given_log_start, checked=run.checked)
+            return self._as_it_is(run) or Recovered(directory, name, error.refusal)
         new = run.result_directory(loaded)
-        return Recovered(
+        files = changed_files(untouched, directory, loaded.tree, new)
+        stays = None if cleared or not (files or changes) else self._as_it_is(run)
+        return stays or Recovered(
             directory,
             name,
             changes=cleared if run.took_theirs else [*cleared, *changes],
@@ -204,11 +207,21 @@ class SafeRecovery:
             lost=run.lost,
             result=run.result_of(loaded),
             removed_directories=sorted(directories - (left if run.took_theirs else set(tree.directories))),
-            files=changed_files(untouched, directory, loaded.tree, new),
+            files=files,
             log_start=run.log_start,
             is_whole=run.start <= min((base for base, _ in log_segments(loaded.tree, new)), default=0),
-            checked=run.checked,
         )
+
+    def _as_it_is(self, run: PartitionRun) -> Recovered | None:
+        """A partition that a broker closed in order, trusts and takes nothing from; and no check finds anything in it.
+
+        None if it is not such a one, or more than that is wanted.
+        """
+        if run.trusted is None or run.takes_something or self._rules.full or run.is_metadata:
+            return None
+        if run.result_directory(run.trusted) != run.directory or not self._is_in_order(run.directory, run.start):
+            return None
+        return Recovered(run.directory, run.name, result=run.result_of(run.trusted), log_start=run.given_log_start)
 
 
 def recover_safely(
@@ -216,7 +229,7 @@ def recover_safely(
     rules: Rules,
     *,
     topic_id: Callable[[str], str | None] = lambda topic: None,
-    checks: Checks = no_checks,
+    is_in_order: InOrder = no_checks,
     workers: Workers | None = None,
     forecast: BrokerResult | None = None,
     declined: Mapping[str, str] = MappingProxyType({}),
@@ -224,10 +237,10 @@ def recover_safely(
     """The tree that safe recovery leaves of a log directory, by rules that are settled.
 
     With their `repair_bits` single bits are corrected if proven so well, in mode `salvage` a log goes on after
-    damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id`, `checks` and
+    damage, and `rebuild_indexes` rebuilds all indexes of sound logs and cuts nothing.  `topic_id`, `is_in_order` and
     `declined` are those of `SafeRecovery`; `forecast` is what the broker makes of the same tree by the same rules.
     """
-    recovery = SafeRecovery(tree, rules, topic_id, checks, declined)
+    recovery = SafeRecovery(tree, rules, topic_id, is_in_order, declined)
     recovery.knows(forecast)
     return recovery.whole((workers or Workers()).each(recovery.groups, recovery.recover))
 
@@ -258,8 +271,6 @@ def _put(tree: Tree, outcome: Recovered) -> None:
 
 def _take_over(result: SafeResult, outcome: Recovered, after: Checkpoints) -> None:
     """Put a partition's result into the whole, and say in the checkpoints what is known now."""
-    if outcome.checked is not None:
-        result.checked[outcome.directory] = outcome.checked
     if outcome.result is None:
         result.refusals[outcome.directory] = outcome.refusal or "it cannot be recovered"
         return

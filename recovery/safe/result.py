@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kafkalog.codec.findings import Finding
@@ -42,8 +41,6 @@ class SafeResult:
     """partition directories of which damaged segments go because the remote tier has them"""
     merged: frozenset[str] = frozenset()
     """partition directories that hold what several copies held"""
-    checked: dict[str, Sequence[Finding]] = field(default_factory=dict)
-    """partition directory -> what checks found, where they looked at it"""
 
     def findings(self) -> list[Finding]:
         """The reasons of cuts and changes."""

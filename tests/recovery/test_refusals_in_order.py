@@ -20,7 +20,7 @@ from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.run import plan_one
-from kafkalog.recovery.safe.partition_run import no_checks
+from kafkalog.recovery.safe.recovery import no_checks
 from testkit.recorded.fixture_data import recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
 

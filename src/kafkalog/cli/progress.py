@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.progress import Progress, TaskID
 
     from kafkalog.recovery.facts.workers import ProgressState
