@@ -281,7 +281,7 @@ class _Beside(NamedTuple):
 
 
 def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Finding]:
-    """Of the paths and names of partition directories, in order of names."""
+    """Live directories of one topic-partition, by paths and names in the order of names."""
     first: dict[PartitionName, str] = {}
     found = []
     for path, name in directories:

@@ -239,7 +239,7 @@ def test_an_index_that_a_check_finds_fault_with_is_a_reason_to_act(tmp_path: Pat
 
 @pytest.mark.parametrize("case", ["attr-transactional-idem", "attr-control-idem", "legacy-v0-says-gzip-last-unclean"])
 def test_a_start_after_the_next_crash_is_thought_of(case: str, tmp_path: Path) -> None:
-    """A marker lets a broker start on a batch that it could not load after a crash: that is told with and without it."""
+    """A marker lets a broker start on a batch that it could not load after a crash: that is told all the same."""
     found = next(each for each in recovery_cases() if each.name == case)
     root = found.unpack_before(tmp_path / "logs")
     (root / MARKER).unlink(missing_ok=True)
