@@ -27,6 +27,8 @@ _LONG_SECONDS = 0.1
 """What takes somebody microseconds has taken longer: nobody is there any more."""
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Memory = tuple[Bytes, int]
+"""Pages, and their address."""
 
 
 class _Pool:
@@ -36,11 +38,11 @@ class _Pool:
     """
 
     def __init__(self) -> None:
-        self._free: list[Bytes] = []
+        self._free: list[Memory] = []
         self._bytes = 0
         self._guard = threading.Lock()
 
-    def take(self, size: int) -> Bytes:
+    def take(self, size: int) -> Memory:
         """At least `size` bytes, and not much more."""
         memory = None
         if self._guard.acquire(blocking=False):
@@ -48,27 +50,33 @@ class _Pool:
                 memory = self._used_again(size)
             finally:
                 self._guard.release()
-        return np.frombuffer(own_pages(size, is_filled=True), np.uint8) if memory is None else memory
+        if memory is None:
+            pages = np.frombuffer(own_pages(size, is_filled=True), np.uint8)
+            memory = pages, int(pages.ctypes.data)
+        return memory
 
-    def _used_again(self, size: int) -> Bytes | None:
+    def _used_again(self, size: int) -> Memory | None:
         """A free one, the latest that fits."""
         free = self._free
         for number in range(len(free) - 1, -1, -1):
-            if size <= free[number].size <= 2 * size:
-                self._bytes -= free[number].size
+            room = free[number][0].size
+            if size <= room <= 2 * size:
+                self._bytes -= room
                 return free.pop(number)
         dropped = 0
         while free and dropped < size and self._bytes > _UNFIT_BYTES:
-            self._bytes -= free[0].size
-            dropped += free.pop(0).size
+            room = free.pop(0)[0].size
+            self._bytes -= room
+            dropped += room
         return None
 
-    def give_back(self, memory: Bytes) -> None:
+    def give_back(self, memory: Memory) -> None:
         """Keep it for the next block, or let the system have it."""
         if self._guard.acquire(blocking=False):
             try:
-                if self._bytes + memory.size <= FREE_BYTES:
-                    self._bytes += memory.size
+                room = memory[0].size
+                if self._bytes + room <= FREE_BYTES:
+                    self._bytes += room
                     self._free.append(memory)
             finally:
                 self._guard.release()
@@ -99,7 +107,7 @@ class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
     Only buffers may be made of it: numpy lets an array over an array hold the memory alone.
     """
 
-    memory: Bytes | None = None
+    memory: Memory | None = None
 
     def __del__(self) -> None:
         if self.memory is not None:
@@ -114,14 +122,12 @@ class Block:
     def __init__(self, size: int) -> None:
         if size < _LARGE:
             self._lease: Bytes = np.empty(size, np.uint8)
+            self.address, self.size = int(self._lease.ctypes.data), size
         else:
-            size = -(-size // _LARGE) * _LARGE
-            memory = _pool.take(size)
-            lease = memory.view(_Lease)
+            memory = _pool.take(-(-size // _LARGE) * _LARGE)
+            pages, self.address = memory
+            self._lease, self.size = lease, _ = pages.view(_Lease), pages.size
             lease.memory = memory
-            self._lease = lease
-        self.address = int(self._lease.ctypes.data)
-        self.size = self._lease.size
 
     @property
     def buffer(self) -> memoryview:
