@@ -27,8 +27,18 @@ _LONG_SECONDS = 0.1
 """What takes somebody microseconds has taken longer: nobody is there any more."""
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-Memory = tuple[Bytes, int]
-"""Pages, and their address."""
+
+
+class _Memory:
+    """Pages, where they are, and the thread that had them last: they may still be near the processor it runs on."""
+
+    __slots__ = ("address", "pages", "size", "thread")
+
+    def __init__(self, size: int) -> None:
+        self.pages: Bytes = np.frombuffer(own_pages(size, is_filled=True), np.uint8)
+        self.address = int(self.pages.ctypes.data)
+        self.size = size
+        self.thread = 0
 
 
 class _Pool:
@@ -38,45 +48,50 @@ class _Pool:
     """
 
     def __init__(self) -> None:
-        self._free: list[Memory] = []
+        self._free: list[_Memory] = []
         self._bytes = 0
         self._guard = threading.Lock()
 
-    def take(self, size: int) -> Memory:
+    def take(self, size: int) -> _Memory:
         """At least `size` bytes, and not much more."""
-        memory = None
+        memory, thread = None, threading.get_ident()
         if self._guard.acquire(blocking=False):
             try:
-                memory = self._used_again(size)
+                memory = self._used_again(size, thread)
             finally:
                 self._guard.release()
-        if memory is None:
-            pages = np.frombuffer(own_pages(size, is_filled=True), np.uint8)
-            memory = pages, int(pages.ctypes.data)
+        memory = memory or _Memory(size)
+        memory.thread = thread
         return memory
 
-    def _used_again(self, size: int) -> Memory | None:
-        """A free one, the latest that fits."""
-        free = self._free
+    def _used_again(self, size: int, thread: int) -> _Memory | None:
+        """A free one that this thread had, else one of others; the smallest that fits, for others need larger ones."""
+        free, found = self._free, -1
         for number in range(len(free) - 1, -1, -1):
-            room = free[number][0].size
-            if size <= room <= 2 * size:
-                self._bytes -= room
-                return free.pop(number)
+            memory = free[number]
+            if size <= memory.size <= 2 * size:
+                is_own = memory.thread == thread
+                if is_own and memory.size == size:
+                    found = number
+                    break
+                if found < 0 or (not is_own, memory.size) < (free[found].thread != thread, free[found].size):
+                    found = number
+        if found >= 0:
+            self._bytes -= free[found].size
+            return free.pop(found)
         dropped = 0
         while free and dropped < size and self._bytes > _UNFIT_BYTES:
-            room = free.pop(0)[0].size
-            self._bytes -= room
-            dropped += room
+            memory = free.pop(0)
+            self._bytes -= memory.size
+            dropped += memory.size
         return None
 
-    def give_back(self, memory: Memory) -> None:
+    def give_back(self, memory: _Memory) -> None:
         """Keep it for the next block, or let the system have it."""
         if self._guard.acquire(blocking=False):
             try:
-                room = memory[0].size
-                if self._bytes + room <= FREE_BYTES:
-                    self._bytes += room
+                if self._bytes + memory.size <= FREE_BYTES:
+                    self._bytes += memory.size
                     self._free.append(memory)
             finally:
                 self._guard.release()
@@ -107,7 +122,7 @@ class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
     Only buffers may be made of it: numpy lets an array over an array hold the memory alone.
     """
 
-    memory: Memory | None = None
+    memory: _Memory | None = None
 
     def __del__(self) -> None:
         if self.memory is not None:
@@ -125,9 +140,9 @@ class Block:
             self.address, self.size = int(self._lease.ctypes.data), size
         else:
             memory = _pool.take(-(-size // _LARGE) * _LARGE)
-            pages, self.address = memory
-            self._lease, self.size = lease, _ = pages.view(_Lease), pages.size
+            lease = memory.pages.view(_Lease)
             lease.memory = memory
+            self._lease, self.address, self.size = lease, memory.address, memory.size
 
     @property
     def buffer(self) -> memoryview:

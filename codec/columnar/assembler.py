@@ -270,7 +270,7 @@ class ArrowAssembler:
         others = sum(piece.column(number).nbytes for number in self._others)
         if record_bytes is not None and others + record_bytes <= size:
             return False  # all fields are in the record bytes, and counting them takes longer
-        return size < others + sum(int(_viewed_sizes(piece.column(number)).sum()) for number in self._views)
+        return bool(size < others + sum(int(_viewed_sizes(piece.column(number)).sum()) for number in self._views))
 
 
 def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:

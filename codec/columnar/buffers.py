@@ -140,7 +140,8 @@ class ColumnBuffers:
                 self._put(each, max(least, foreseen), used)
                 self.capacity[_DATA[each]] = self._blocks[each].size
         if self._has_headers:
-            headers, header_capacity = filled[Filled.HEADERS] + record_bytes // SMALLEST_HEADER, capacity[Filled.HEADERS]
+            headers = filled[Filled.HEADERS] + record_bytes // SMALLEST_HEADER
+            header_capacity = capacity[Filled.HEADERS]
             if headers > header_capacity or not header_capacity:
                 foreseen = int(self._headers_of_row * row_capacity) + slack // SMALLEST_HEADER
                 self.capacity[Filled.HEADERS] = header_capacity = max(headers, 2 * header_capacity, foreseen)

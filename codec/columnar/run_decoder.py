@@ -80,7 +80,7 @@ class RunDecoder:
         self._limits = limits
         self._headers: Table = empty_table(HeaderColumn, _BATCHES_AT_ONCE)
         self._rows = np.empty(_BATCHES_AT_ONCE, np.int64)
-        self._before = np.empty_like(self.builder.buffers.filled)
+        self._before, self._capacity = np.zeros((2, len(Filled)), np.int64)
         self._scratch: Block | None = None
         self._scratch_used = 0
         """bytes of it that views point into"""
@@ -143,12 +143,12 @@ class RunDecoder:
     ) -> tuple[int, int, int]:
         """Call the kernel `decode_window` on the bytes at an address on, which is byte `start` of the window."""
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
-        capacity = buffers.capacity.copy()
-        capacity[Filled.ROWS] = min(capacity[Filled.ROWS], self.rows_bound)
+        self._capacity[:] = buffers.capacity
+        self._capacity[Filled.ROWS] = min(self._capacity[Filled.ROWS], self.rows_bound)
         count, total, lacking = _decode_window(
             address, size, limits.batch_bytes, headers, order.next_offset, order.highest, order.end, order.flags,
             limits.records_per_batch, limits.headers_per_record, self.bytes_bound - self._bytes, decompressor, viewed,
-            capacity, buffers.addresses, buffers.filled, self._rows, self._before,
+            self._capacity, buffers.addresses, buffers.filled, self._rows, self._before,
         )  # fmt: skip
         if buffers.has_views:
             self._scratch_used = int(decompressor[Decompressor.MEMORY] - viewed[Viewed.MEMORY])
@@ -170,7 +170,8 @@ class RunDecoder:
         limits = self._limits
         left = min(self._scratch.size - self._scratch_used, limits.decompressed_batch_bytes)
         # in the order of `Decompressor`
-        return np.array([*functions(), limits.zstd_window_bytes, self._scratch.address + self._scratch_used, left], np.int64)
+        place = self._scratch.address + self._scratch_used
+        return np.array([*functions(), limits.zstd_window_bytes, place, left], np.int64)
 
     def _viewed(self, window: pa.Buffer) -> Int64s:
         """What views may point to."""

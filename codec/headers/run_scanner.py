@@ -73,6 +73,8 @@ class RunScanner:
         self._check_crc = check_crc
         self._limits = limits
         self._window_bytes = _SMALLEST_WINDOW
+        self._room = 0
+        """bytes of the largest window so far: each gets as much memory, so that the last one needs no other"""
         self._headers: Table | None = None
         self.valid_bytes = position
         self.is_large_next = False
@@ -178,7 +180,8 @@ class RunScanner:
         if self._reads_into is None:
             return self._source.read(position, size)
         start = position % _PAGE
-        target = Block(start + size).buffer[start : start + size]
+        self._room = max(self._room, start + size)
+        target = Block(self._room).buffer[start : start + size]
         return target[: self._reads_into.read_into(position, target)]
 
     def _wanted(self, window: bytes | memoryview, at: int) -> int:

@@ -40,7 +40,7 @@ def test_what_is_kept_is_bounded_and_can_be_given_back() -> None:
     blocks = [Block(8 * MIB) for _ in range(20)]
     del blocks
     gc.collect()
-    kept = sum(pages.size for pages, _ in buffer_pool._pool._free)
+    kept = sum(each.size for each in buffer_pool._pool._free)
     assert 0 < kept <= buffer_pool.FREE_BYTES
     give_back_free_memory()
     assert not buffer_pool._pool._free
