@@ -178,7 +178,7 @@ def of_floor(java: Jvms, payload: int, rounds: int) -> Iterator[str]:
             java.warmed("deepcopy", "none", log)
             jvm = java.running("deepcopy", "none")
             works["Java"] = lambda log=log, jvm=jvm: Taken(*[jvm.run("deepcopy", log)[0]] * 2)
-            works["after Java"] = timed(works["floor"])  # who comes next shares the memory with its collector; not counted
+            works["after Java"] = timed(works["floor"])  # its collector still uses the memory; not counted
         turns = Turns(works)
         turns.measure(rounds)
         base = turns.cpu("floor")
