@@ -29,6 +29,18 @@ _LONG_SECONDS = 0.1
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
+class _Memory:
+    """Pages, where they are, and the thread that had them last: they may still be near the processor it runs on."""
+
+    __slots__ = ("address", "pages", "size", "thread")
+
+    def __init__(self, size: int) -> None:
+        self.pages: Bytes = np.frombuffer(own_pages(size, is_filled=True), np.uint8)
+        self.address = int(self.pages.ctypes.data)
+        self.size = size
+        self.thread = 0
+
+
 class _Pool:
     """Memory of all threads.  What comes back may come at any moment, also in the middle of `take`, and never waits.
 
@@ -36,34 +48,45 @@ class _Pool:
     """
 
     def __init__(self) -> None:
-        self._free: list[Bytes] = []
+        self._free: list[_Memory] = []
         self._bytes = 0
         self._guard = threading.Lock()
 
-    def take(self, size: int) -> Bytes:
+    def take(self, size: int) -> _Memory:
         """At least `size` bytes, and not much more."""
-        memory = None
+        memory, thread = None, threading.get_ident()
         if self._guard.acquire(blocking=False):
             try:
-                memory = self._used_again(size)
+                memory = self._used_again(size, thread)
             finally:
                 self._guard.release()
-        return np.frombuffer(own_pages(size, is_filled=True), np.uint8) if memory is None else memory
+        memory = memory or _Memory(size)
+        memory.thread = thread
+        return memory
 
-    def _used_again(self, size: int) -> Bytes | None:
-        """A free one, the latest that fits."""
-        free = self._free
+    def _used_again(self, size: int, thread: int) -> _Memory | None:
+        """A free one that this thread had, else one of others; the smallest that fits, for others need larger ones."""
+        free, found = self._free, -1
         for number in range(len(free) - 1, -1, -1):
-            if size <= free[number].size <= 2 * size:
-                self._bytes -= free[number].size
-                return free.pop(number)
+            memory = free[number]
+            if size <= memory.size <= 2 * size:
+                is_own = memory.thread == thread
+                if is_own and memory.size == size:
+                    found = number
+                    break
+                if found < 0 or (not is_own, memory.size) < (free[found].thread != thread, free[found].size):
+                    found = number
+        if found >= 0:
+            self._bytes -= free[found].size
+            return free.pop(found)
         dropped = 0
         while free and dropped < size and self._bytes > _UNFIT_BYTES:
-            self._bytes -= free[0].size
-            dropped += free.pop(0).size
+            memory = free.pop(0)
+            self._bytes -= memory.size
+            dropped += memory.size
         return None
 
-    def give_back(self, memory: Bytes) -> None:
+    def give_back(self, memory: _Memory) -> None:
         """Keep it for the next block, or let the system have it."""
         if self._guard.acquire(blocking=False):
             try:
@@ -99,7 +122,7 @@ class _Lease(np.ndarray[Any, np.dtype[np.uint8]]):
     Only buffers may be made of it: numpy lets an array over an array hold the memory alone.
     """
 
-    memory: Bytes | None = None
+    memory: _Memory | None = None
 
     def __del__(self) -> None:
         if self.memory is not None:
@@ -114,14 +137,12 @@ class Block:
     def __init__(self, size: int) -> None:
         if size < _LARGE:
             self._lease: Bytes = np.empty(size, np.uint8)
+            self.address, self.size = int(self._lease.ctypes.data), size
         else:
-            size = -(-size // _LARGE) * _LARGE
-            memory = _pool.take(size)
-            lease = memory.view(_Lease)
+            memory = _pool.take(-(-size // _LARGE) * _LARGE)
+            lease = memory.pages.view(_Lease)
             lease.memory = memory
-            self._lease = lease
-        self.address = int(self._lease.ctypes.data)
-        self.size = self._lease.size
+            self._lease, self.address, self.size = lease, memory.address, memory.size
 
     @property
     def buffer(self) -> memoryview:

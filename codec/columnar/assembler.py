@@ -91,7 +91,9 @@ class ArrowAssembler:
         self._batches: BatchDecoder | None = None
         self._collecting: RunDecoder | MessageDecoder | None = None
         """the one of them that may hold something"""
-        self.has_views = any(pa.types.is_binary_view(field.type) for field in schema)
+        self._views = [number for number, kind in enumerate(schema.types) if pa.types.is_binary_view(kind)]
+        self._others = [number for number in range(len(schema)) if number not in self._views]
+        self.has_views = bool(self._views)
         """whether what it is given must stay in memory as long as what it gives"""
         self.takes_runs = kernel_is_worth_it(work_bytes)
         """whether `add_run` may be called, and is worth it"""
@@ -227,9 +229,10 @@ class ArrowAssembler:
     def flush(self) -> Iterator[Piece]:
         """Give out what was collected."""
         if self._collecting is not None and not self._collecting.is_empty:
+            record_bytes = self._collecting.record_bytes
             piece = self._collecting.build()
             if piece.num_rows:
-                yield from self._cut(piece)
+                yield from self._cut(piece, record_bytes)
             self._collecting.rows_bound = self._rows_bound
         parts, self._parts = self._parts, []
         self._rows = self._bytes = 0
@@ -246,10 +249,10 @@ class ArrowAssembler:
         elif piece.num_rows:
             yield from self._cut(piece)
 
-    def _cut(self, piece: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The piece itself, or slices of it where it is above the bounds."""
+    def _cut(self, piece: pa.RecordBatch, record_bytes: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The piece, or slices of it where it is above the bounds; made from so many record bytes if that is known."""
         start = 0
-        ends = _byte_ends(piece) if _is_larger(piece, _ABOUT * self._bounds.bytes) else None
+        ends = _byte_ends(piece) if self._is_larger(piece, _ABOUT * self._bounds.bytes, record_bytes) else None
         while start < piece.num_rows:
             end = min(start + self._rows_bound, piece.num_rows)
             if ends is not None:
@@ -257,8 +260,17 @@ class ArrowAssembler:
                 enough = int(ends.searchsorted(before + self._bounds.bytes, "right"))
                 end = max(start + 1, min(end, enough))
             self._rows_bound = min(self._rows_bound * 2, self._bounds.rows)
-            yield piece.slice(start, end - start)
+            yield piece if end - start == piece.num_rows else piece.slice(start, end - start)
             start = end
+
+    def _is_larger(self, piece: pa.RecordBatch, size: float, record_bytes: int | None) -> bool:
+        """Whether its fields have more bytes; what views point into has those of others too."""
+        if not self._views:
+            return int(piece.nbytes) > size
+        others = sum(piece.column(number).nbytes for number in self._others)
+        if record_bytes is not None and others + record_bytes <= size:
+            return False  # all fields are in the record bytes, and counting them takes longer
+        return bool(size < others + sum(int(_viewed_sizes(piece.column(number)).sum()) for number in self._views))
 
 
 def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:
@@ -267,16 +279,6 @@ def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:
 
     sizes = np.frombuffer(column.buffers()[1], np.int32, 4 * len(column), 16 * column.offset)[::4].astype(np.int64)
     return np.where(column.is_valid(), sizes, 0) if column.null_count else sizes
-
-
-def _is_larger(piece: pa.RecordBatch, size: float) -> bool:
-    """Whether its fields have more bytes; what views point into has those of others too."""
-    if piece.nbytes <= size:
-        return False
-    return size < sum(
-        int(_viewed_sizes(column).sum()) if pa.types.is_binary_view(column.type) else column.nbytes
-        for column in piece.columns
-    )
 
 
 def _byte_ends(piece: pa.RecordBatch) -> npt.NDArray[np.int64]:

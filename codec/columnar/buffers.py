@@ -34,6 +34,10 @@ _DATA = {
 _OF_HEADERS = (ArrowBuffer.HEADER_KEY_ENDS, ArrowBuffer.HEADER_VALUE_ENDS, ArrowBuffer.HEADER_VALUE_VALID)
 """Buffers with an item for each header; those that are left have one for each row."""
 _ENDS = frozenset(buffer for buffer in ArrowBuffer if buffer.name.endswith("_ENDS"))
+_NEVER_GIVEN = frozenset(buffer for buffer in ArrowBuffer if buffer.name.endswith("_VALID"))
+"""Arrow has a bit for each row in place of these bytes."""
+_ALL_OF_HEADERS = frozenset(buffer for buffer in ArrowBuffer if buffer.name.startswith("HEADER_"))
+"""Not given to Arrow where there are no headers."""
 _ITEM_BYTES = {
     **dict.fromkeys(ArrowBuffer, 1), **dict.fromkeys(_ENDS, 4),
     ArrowBuffer.OFFSET: 8, ArrowBuffer.TIMESTAMP: 8, ArrowBuffer.SEQUENCE: 4,
@@ -60,25 +64,19 @@ class ColumnBuffers:
         """of each of `ArrowBuffer`"""
         self.filled = np.zeros(len(Filled), np.int64)
         """of each of `Filled`"""
+        self._no_room = np.full(len(Filled), NO_BOUND, np.int64)
+        self._no_room[[Filled.ROWS, *(_DATA[each] for each in self._of_data)]] = 0
+        if self._has_headers:
+            self._no_room[Filled.HEADERS] = 0
+        self.capacity = self._no_room.copy()
+        """up to where each of `Filled` may go; what is not wanted has no bound"""
         self.has_views = not self._wanted.isdisjoint((ArrowBuffer.KEY_VIEWS, ArrowBuffer.VALUE_VIEWS))
         self._viewed: list[pa.Buffer] = []
         self._in_use: set[int] = set()
         self._bytes_of_row: dict[ArrowBuffer, float] = {}
         self._headers_of_row = 0.0
-        self._row_capacity = self._header_capacity = 0
         self._first_rows = rows
         self._most_bytes = most_bytes
-
-    @property
-    def capacity(self) -> Int64s:
-        """Up to where each of `Filled` may go; what is not wanted has no bound."""
-        found = np.full(len(Filled), NO_BOUND, np.int64)
-        found[Filled.ROWS] = self._row_capacity
-        for each in self._of_data:
-            found[_DATA[each]] = self._blocks[each].size if each in self._blocks else 0
-        if self._has_headers:
-            found[Filled.HEADERS] = self._header_capacity
-        return found
 
     def count(self, what: Filled) -> int:
         """How much is filled."""
@@ -92,13 +90,13 @@ class ColumnBuffers:
         """A buffer as Arrow's."""
         return pa.py_buffer(self._blocks[buffer].buffer)
 
-    def number_of(self, memory: bytes | memoryview) -> int:
+    def number_of(self, memory: pa.Buffer) -> int:
         """Which data buffer of columns of views this memory is, of less than 2 GiB."""
-        found = pa.py_buffer(memory)
+        place = memory.address, memory.size
         for number in range(len(self._viewed) - 1, max(len(self._viewed) - 3, -1), -1):
-            if (self._viewed[number].address, self._viewed[number].size) == (found.address, found.size):
+            if (self._viewed[number].address, self._viewed[number].size) == place:
                 return number
-        self._viewed.append(found)
+        self._viewed.append(memory)
         return len(self._viewed) - 1
 
     def keep(self, number: int) -> None:
@@ -107,7 +105,7 @@ class ColumnBuffers:
 
     def point_into(self, memory: bytes | memoryview) -> None:
         """The fields that come next lie in this memory."""
-        number = self.number_of(memory)
+        number = self.number_of(pa.py_buffer(memory))
         self.keep(number)
         self.addresses[ArrowBuffer.VIEWED] = self._viewed[number].address
         self.addresses[ArrowBuffer.VIEWED_NUMBER] = number
@@ -122,13 +120,13 @@ class ColumnBuffers:
 
         The bytes are those of `records`, if not of all the rows.
         """
-        filled = self.filled.tolist()
+        filled, capacity = self.filled.tolist(), self.capacity.tolist()
         of_these = record_bytes / max(rows if records is None else records, 1)
         slack = min(record_bytes, _MOST_SLACK)
-        need = filled[Filled.ROWS] + rows
-        if need > self._row_capacity or not self._row_capacity:
-            self._row_capacity = max(need, 2 * self._row_capacity, self._first_rows)
-            self._resize(self._of_rows, filled[Filled.ROWS], self._row_capacity)
+        need, row_capacity = filled[Filled.ROWS] + rows, capacity[Filled.ROWS]
+        if need > row_capacity or not row_capacity:
+            self.capacity[Filled.ROWS] = row_capacity = max(need, 2 * row_capacity, self._first_rows)
+            self._resize(self._of_rows, filled[Filled.ROWS], row_capacity)
         for each in self._of_data:
             block = self._blocks.get(each)
             used = filled[_DATA[each]]
@@ -138,21 +136,24 @@ class ColumnBuffers:
                     foreseen = 2 * block.size
                 else:  # what all rows would take if they went on like these: growing means copying
                     of_row = self._bytes_of_row.get(each, _SHARES.get(each, 0) * of_these)
-                    foreseen = min(int(of_row * self._row_capacity), self._most_bytes) + slack
+                    foreseen = min(int(of_row * row_capacity), self._most_bytes) + slack
                 self._put(each, max(least, foreseen), used)
+                self.capacity[_DATA[each]] = self._blocks[each].size
         if self._has_headers:
             headers = filled[Filled.HEADERS] + record_bytes // SMALLEST_HEADER
-            if headers > self._header_capacity or not self._header_capacity:
-                foreseen = int(self._headers_of_row * self._row_capacity) + slack // SMALLEST_HEADER
-                self._header_capacity = max(headers, 2 * self._header_capacity, foreseen)
-                self._resize(_OF_HEADERS, filled[Filled.HEADERS], self._header_capacity)
+            header_capacity = capacity[Filled.HEADERS]
+            if headers > header_capacity or not header_capacity:
+                foreseen = int(self._headers_of_row * row_capacity) + slack // SMALLEST_HEADER
+                self.capacity[Filled.HEADERS] = header_capacity = max(headers, 2 * header_capacity, foreseen)
+                self._resize(_OF_HEADERS, filled[Filled.HEADERS], header_capacity)
 
     def _resize(self, buffers: Iterable[ArrowBuffer], used: int, items: int) -> None:
         """Room for `items`, and one more because there are more ends than rows."""
         for each in buffers:
-            is_new = each not in self._blocks
-            self._put(each, (items + 1) * _ITEM_BYTES[each], (used + 1) * _ITEM_BYTES[each])
-            if is_new and each in _ENDS:
+            block, size = self._blocks.get(each), (items + 1) * _ITEM_BYTES[each]
+            if block is None or block.size < size:
+                self._put(each, size, (used + 1) * _ITEM_BYTES[each])
+            if block is None and each in _ENDS:
                 self.view(each, np.int32, 1)[0] = 0
 
     def _put(self, buffer: ArrowBuffer, size: int, used: int) -> None:
@@ -161,22 +162,21 @@ class ColumnBuffers:
         self.addresses[buffer] = block.address
 
     def reset(self) -> None:
-        """Let go of what was filled, which belongs to Arrow arrays now; what there were no headers for stays."""
+        """Let go of what was filled, which belongs to Arrow arrays now; what was not given to them stays."""
         filled = self.filled.tolist()
         if filled[Filled.ROWS]:
             for each in self._of_data:
                 self._bytes_of_row[each] = _A_LITTLE_MORE * filled[_DATA[each]] / filled[Filled.ROWS]
             self._headers_of_row = _A_LITTLE_MORE * filled[Filled.HEADERS] / filled[Filled.ROWS]
-        unused: tuple[ArrowBuffer, ...] = ()
-        if filled[Filled.HEADERS] == 0:
-            unused = (*_OF_HEADERS, ArrowBuffer.HEADER_KEY, ArrowBuffer.HEADER_VALUE)
-        self._blocks = {each: block for each, block in self._blocks.items() if each in unused}
-        for each in ArrowBuffer:
-            if each not in unused:
-                self.addresses[each] = 0
-        self.filled[:] = 0
+        stays, header_capacity = _NEVER_GIVEN, 0
+        if not filled[Filled.HEADERS]:
+            stays, header_capacity = stays | _ALL_OF_HEADERS, self.capacity[Filled.HEADERS]
+        self._blocks = {each: block for each, block in self._blocks.items() if each in stays}
+        self.addresses[:], self.capacity[:], self.filled[:] = 0, self._no_room, 0
+        self.capacity[Filled.HEADERS] = header_capacity
+        for each, block in self._blocks.items():
+            self.addresses[each] = block.address
+            if each in _DATA:
+                self.capacity[_DATA[each]] = block.size
         self._viewed = []
         self._in_use = set()
-        self._row_capacity = 0
-        if not unused:
-            self._header_capacity = 0

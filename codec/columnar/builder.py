@@ -30,6 +30,7 @@ class RecordBatchBuilder:
         self._schema = schema
         self._constants = {"topic": topic, "partition": partition}
         self._repeated: dict[str, pa.Array] = {}
+        self._viewed = {field.name for field in schema if pa.types.is_binary_view(field.type)}
         self.buffers = ColumnBuffers(
             (each for name in schema.names for each in self.buffers_of(name)), rows, most_bytes
         )
@@ -38,8 +39,7 @@ class RecordBatchBuilder:
 
     def buffers_of(self, name: str) -> tuple[ArrowBuffer, ...]:
         """The buffers that a column is made of."""
-        is_viewed = pa.types.is_binary_view(self._schema.field(name).type)
-        return COLUMNS[name].views if is_viewed else COLUMNS[name].buffers
+        return COLUMNS[name].views if name in self._viewed else COLUMNS[name].buffers
 
     def value_of_batch(self, name: str) -> Any:
         """What gives the value of each batch from a table of headers, where a column follows from them; else None."""
@@ -56,7 +56,7 @@ class RecordBatchBuilder:
         Their positions count from `window_start`.
         """
         if self._of_batch:
-            self._rows_of_batch.append(rows)
+            self._rows_of_batch.append(rows.copy())
             for name, values in self._of_batch.items():
                 found = np.array(self.value_of_batch(name)(headers))
                 values.append(found + window_start if COLUMNS[name].is_place else found)
@@ -96,7 +96,7 @@ class RecordBatchBuilder:
             nulls = buffers.count(Filled.TIMESTAMP_NULLS)
             bits = _validity(buffers.view(ArrowBuffer.TIMESTAMP_VALID, np.uint8, rows)) if nulls else None
             return pa.Array.from_buffers(column.type, rows, [bits, buffers.arrow(ArrowBuffer.TIMESTAMP)], nulls)
-        if pa.types.is_binary_view(self._schema.field(name).type):
+        if name in self._viewed:
             return _views(buffers, rows, *column.views)
         ends, valid, data = column.buffers
         nulls = buffers.count(Filled[f"{data.name}_NULLS"])

@@ -47,6 +47,11 @@ class MessageDecoder:
         self._bytes_bound = min(most_bytes, MOST_BYTES)
 
     @property
+    def record_bytes(self) -> int:
+        """The bytes of the entries collected, in which all that they hold lies."""
+        return self._bytes
+
+    @property
     def is_empty(self) -> bool:
         """Nothing was collected."""
         return self._bytes == 0

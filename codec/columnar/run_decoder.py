@@ -13,7 +13,7 @@ from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.buffers import MOST_BYTES
 from kafkalog.codec.columnar.builder import RecordBatchBuilder
 from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches
-from kafkalog.codec.compression.native import gzip, lz4_decompress, zstd
+from kafkalog.codec.compression.native import functions
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.headers.runs import BatchRun
 from kafkalog.codec.kernels.loading import Kernel
@@ -79,6 +79,8 @@ class RunDecoder:
         self.builder = RecordBatchBuilder(schema, topic, partition, rows, most_bytes)
         self._limits = limits
         self._headers: Table = empty_table(HeaderColumn, _BATCHES_AT_ONCE)
+        self._rows = np.empty(_BATCHES_AT_ONCE, np.int64)
+        self._before, self._capacity = np.zeros((2, len(Filled)), np.int64)
         self._scratch: Block | None = None
         self._scratch_used = 0
         """bytes of it that views point into"""
@@ -113,9 +115,9 @@ class RunDecoder:
 
         `order` goes on to the offset after them.
         """
-        address = np.frombuffer(window, np.uint8).ctypes.data
-        headers, builder = self._headers, self.builder
-        decompressor, viewed = self._decompressor(), self._viewed(window)
+        held = pa.py_buffer(window)
+        address, headers, builder = held.address, self._headers, self.builder
+        decompressor, viewed = self._decompressor(), self._viewed(held)
         while True:
             count, total, lacking = self._decode_more(
                 address + start, len(window) - start, order, start, decompressor, viewed
@@ -126,8 +128,8 @@ class RunDecoder:
                 self._bytes += total
                 order.next_offset = int(last[HeaderColumn.BASE_OFFSET] + last[HeaderColumn.LAST_OFFSET_DELTA]) + 1
             if lacking == MEMORY_IS_FULL:
-                self._scratch = None
-                decompressor, viewed = self._decompressor(), self._viewed(window)
+                self._take_scratch()
+                decompressor, viewed = self._decompressor(), self._viewed(held)
             elif lacking:
                 records = int(headers[HeaderColumn.RECORDS_COUNT, count])
                 if builder.rows + records > self.rows_bound or self._bytes + lacking > self.bytes_bound:
@@ -141,51 +143,45 @@ class RunDecoder:
     ) -> tuple[int, int, int]:
         """Call the kernel `decode_window` on the bytes at an address on, which is byte `start` of the window."""
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
-        rows = np.empty(headers.shape[1], np.int64)
-        capacity = buffers.capacity
-        capacity[Filled.ROWS] = min(capacity[Filled.ROWS], self.rows_bound)
+        self._capacity[:] = buffers.capacity
+        self._capacity[Filled.ROWS] = min(self._capacity[Filled.ROWS], self.rows_bound)
         count, total, lacking = _decode_window(
             address, size, limits.batch_bytes, headers, order.next_offset, order.highest, order.end, order.flags,
             limits.records_per_batch, limits.headers_per_record, self.bytes_bound - self._bytes, decompressor, viewed,
-            capacity, buffers.addresses, buffers.filled, rows, np.empty_like(buffers.filled),
+            self._capacity, buffers.addresses, buffers.filled, self._rows, self._before,
         )  # fmt: skip
         if buffers.has_views:
             self._scratch_used = int(decompressor[Decompressor.MEMORY] - viewed[Viewed.MEMORY])
             for used, number in ((Viewed.OF_WINDOW, Viewed.WINDOW_NUMBER), (Viewed.OF_MEMORY, Viewed.MEMORY_NUMBER)):
                 if viewed[used]:
                     buffers.keep(int(viewed[number]))
-        self.builder.add_headers(headers[:, :count], rows[:count], order.position + start)
+        self.builder.add_headers(headers[:, :count], self._rows[:count], order.position + start)
         return count, total, lacking
 
-    def _decompressor(self) -> Int64s:
-        """What decompressing needs, for this thread."""
-        if self._scratch is None:
-            at_once = min(_MOST_AT_ONCE, max(self.bytes_bound, _LEAST_AT_ONCE))
-            self._scratch = Block(min(at_once, self._limits.decompressed_batch_bytes))
-            self._scratch_used = 0
-        of_zstd = zstd()
-        found = np.zeros(len(Decompressor), np.int64)
-        found[Decompressor.LZ4_FUNCTION] = lz4_decompress()
-        if of_zstd is not None:
-            found[Decompressor.ZSTD_FUNCTION], found[Decompressor.ZSTD_CONTEXT] = of_zstd.decompress, of_zstd.context
-        of_gzip = gzip()
-        if of_gzip is not None:
-            found[Decompressor.GZIP_FUNCTION], found[Decompressor.GZIP_STATE] = of_gzip.inflate, of_gzip.state
-        found[Decompressor.ZSTD_WINDOW_BYTES] = self._limits.zstd_window_bytes
-        found[Decompressor.MEMORY] = self._scratch.address + self._scratch_used
-        left = self._scratch.size - self._scratch_used
-        found[Decompressor.MEMORY_BYTES] = min(left, self._limits.decompressed_batch_bytes)
-        return found
+    def _take_scratch(self) -> None:
+        at_once = min(_MOST_AT_ONCE, max(self.bytes_bound, _LEAST_AT_ONCE))
+        self._scratch = Block(min(at_once, self._limits.decompressed_batch_bytes))
+        self._scratch_used = 0
 
-    def _viewed(self, window: bytes | memoryview) -> Int64s:
+    def _decompressor(self) -> Int64s:
+        """What decompressing needs, for this thread; nothing before a batch was compressed."""
+        if self._scratch is None:
+            return np.zeros(len(Decompressor), np.int64)
+        limits = self._limits
+        left = min(self._scratch.size - self._scratch_used, limits.decompressed_batch_bytes)
+        # in the order of `Decompressor`
+        place = self._scratch.address + self._scratch_used
+        return np.array([*functions(), limits.zstd_window_bytes, place, left], np.int64)
+
+    def _viewed(self, window: pa.Buffer) -> Int64s:
         """What views may point to."""
         found = np.zeros(len(Viewed), np.int64)
         buffers = self.builder.buffers
-        if buffers.has_views and self._scratch is not None:
-            found[Viewed.WINDOW] = np.frombuffer(window, np.uint8).ctypes.data
-            found[Viewed.WINDOW_NUMBER] = buffers.number_of(window)
-            found[Viewed.MEMORY] = self._scratch.address
-            found[Viewed.MEMORY_NUMBER] = buffers.number_of(self._scratch.buffer)
+        if buffers.has_views:
+            found[Viewed.WINDOW], found[Viewed.WINDOW_NUMBER] = window.address, buffers.number_of(window)
+            if self._scratch is not None:
+                found[Viewed.MEMORY] = self._scratch.address
+                found[Viewed.MEMORY_NUMBER] = buffers.number_of(pa.py_buffer(self._scratch.buffer))
         return found
 
     def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 
 from kafkalog.codec.limits import KIB
 
-__all__ = ["InflateState", "NativeGzip", "NativeZstd", "gzip", "lz4_decompress", "zstd"]
+__all__ = ["InflateState", "NativeGzip", "NativeZstd", "functions", "gzip", "lz4_decompress", "zstd"]
 
 
 def _address(module: str, name: str) -> int:
@@ -120,3 +120,19 @@ def gzip() -> NativeGzip | None:
     if made is None and all(_isal_addresses()):
         made = _of_thread.gzip = NativeGzip(*_isal_addresses())
     return made
+
+
+def functions() -> tuple[int, int, int, int, int]:
+    """What this thread decompresses with, 0 where there is nothing.
+
+    The function of lz4; function and context of zstd; function and state of gzip.
+    """
+    found: tuple[int, int, int, int, int] | None = getattr(_of_thread, "functions", None)
+    if found is None:
+        of_zstd, of_gzip = zstd(), gzip()
+        found = _of_thread.functions = (
+            lz4_decompress(),
+            *((0, 0) if of_zstd is None else (of_zstd.decompress, of_zstd.context)),
+            *((0, 0) if of_gzip is None else (of_gzip.inflate, of_gzip.state)),
+        )
+    return found

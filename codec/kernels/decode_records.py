@@ -11,10 +11,9 @@ from typing import Any
 import numba
 
 from kafkalog.codec.derive import OpKind
-from kafkalog.codec.kernels.jit import compiled, copy, load, prefetch, store
+from kafkalog.codec.kernels.jit import compiled, copy, load, store
 from kafkalog.codec.kernels.leaves import put, put_view, read_bytes, read_number, read_varint
 from kafkalog.codec.kernels.tables import ArrowBuffer, Filled, HeaderColumn
-from kafkalog.codec.limits import KIB
 from kafkalog.codec.model import BATCH, MAX_SEQUENCE, MICROSECONDS, TIMESTAMP_TYPE_FLAG
 from kafkalog.codec.record_shape import RECORD, SMALLEST_HEADER
 
@@ -25,8 +24,6 @@ _LARGEST_MS = (2**63 - 1) // MICROSECONDS
 _MAX_SEQUENCE = numba.int32(MAX_SEQUENCE)
 _load8, _load32 = load[8], load[32]
 _store8, _store32, _store64 = store[8], store[32], store[64]
-_LINE, _AHEAD = 64, 16 * KIB
-"""Bytes of a line of the cache, and how far ahead lines are asked for: the next batch is checked first."""
 _APPEND_TIME = int(TIMESTAMP_TYPE_FLAG)
 _DECLARED = (RECORD, BATCH.fields, _APPEND_TIME, MICROSECONDS)
 
@@ -140,8 +137,6 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
         if fault != 0 or length < 1 or length > latest - cursor:
             break
         stop = cursor + length
-        for line in range(cursor, stop if values != 0 else cursor + 1, _LINE):
-            prefetch(line + _AHEAD)
         cursor += 1
         timestamp_delta, cursor, fault = read_number(_VARLONG, cursor, stop)
         if fault != 0:
@@ -149,38 +144,38 @@ def decode_records(  # noqa: C901 - one record after the other, field by field: 
         offset_delta, cursor, fault = read_varint(cursor, stop)
         if fault != 0:
             break
-        offset = base_offset + offset_delta
-        wanted = low <= offset < high
 
         key_size, cursor, fault = read_bytes(_BYTES, cursor, stop)
         if fault != 0:
             break
         key_end, value_end = key_bytes, value_bytes
         key_viewed, value_viewed = False, False
-        if keys != 0 and wanted:
+        if keys != 0:
             key_end = put(row, key_size, cursor, key_ends, key_valid, keys, key_bytes)
-        elif key_views != 0 and wanted:
+        elif key_views != 0:
             key_viewed = put_view(row, key_size, cursor, key_views, key_valid, viewed, viewed_number)
         cursor += max(key_size, 0)
 
         value_size, cursor, fault = read_bytes(_BYTES, cursor, stop)
         if fault != 0:
             break
-        if values != 0 and wanted:
+        if values != 0:
             value_end = put(row, value_size, cursor, value_ends, value_valid, values, value_bytes)
-        elif value_views != 0 and wanted:
+        elif value_views != 0:
             value_viewed = put_view(row, value_size, cursor, value_views, value_valid, viewed, viewed_number)
         cursor += max(value_size, 0)
 
         count, cursor, fault = read_varint(cursor, stop)
         if fault != 0 or count < 0:
             break
+        offset = base_offset + offset_delta
+        wanted = low <= offset < high  # the next record is written over one that is not
         if count > 0:
             if count > (stop - cursor) // SMALLEST_HEADER or count > largest:
                 break
-            if wanted and header_ends != 0:
+            if header_ends != 0:
                 cursor = _decode_headers(cursor, stop, count, buffers, filled)
-                if cursor != stop:
+                if cursor != stop or not wanted:
                     _forget_headers(row, buffers, filled)
             else:
                 cursor = skip_headers(cursor, stop, count)

@@ -85,7 +85,7 @@ def decode_window(
     """
     position = count = total = 0
     low = expected
-    has_views = viewed[Viewed.MEMORY] != 0
+    has_views = viewed[Viewed.WINDOW] != 0
     while count < headers.shape[1]:
         here = address + position
         whole = batch_size(here, size - position, largest, True)
@@ -103,6 +103,8 @@ def decode_window(
             headers[HeaderColumn.RECORDS_COUNT, count],
         )
         if codec != 0:
+            if decompressor[Decompressor.MEMORY] == 0:
+                return count, total, _MEMORY_IS_FULL
             record_bytes = _decompress(codec, first, record_bytes, decompressor)
             first = decompressor[Decompressor.MEMORY]
             if record_bytes < 0 and has_views and first != viewed[Viewed.MEMORY]:

@@ -24,7 +24,7 @@ __all__ = [
 EMPTY, UNDECODED = -2, -1
 """What `same_codec` says of batches without a record, and of those that kernels leave to others."""
 MEMORY_IS_FULL = -1
-"""What `decode_window` gives in place of bytes if memory whose beginning is viewed lacks room."""
+"""What `decode_window` gives in place of bytes if there is no memory to decompress to, or what is viewed lacks room."""
 
 LARGEST_RECORD_OVERHEAD = 5 + 1 + 10 + 5 + 5 + 5 + 5
 """Bytes of a record besides key, value and headers; a header has two more lengths of at most 5."""
@@ -241,9 +241,9 @@ class Decompressor(Rows):
     LZ4_FUNCTION = auto()
     ZSTD_FUNCTION = auto()
     ZSTD_CONTEXT = auto()
-    ZSTD_WINDOW_BYTES = auto()
     GZIP_FUNCTION = auto()
     GZIP_STATE = auto()
+    ZSTD_WINDOW_BYTES = auto()
     MEMORY = auto()
     MEMORY_BYTES = auto()
 
@@ -251,7 +251,7 @@ class Decompressor(Rows):
 class Viewed(Rows):
     """Where views may point to: the window that batches are in, and the memory that they are decompressed to.
 
-    Of both the address where they begin (that of the memory is 0 where there are no views), which data buffers of the
+    Of both the address where they begin (that of the window is 0 where there are no views), which data buffers of the
     columns they are, and how many batches were taken from there.  Memory that is viewed is not used again.
     """
 

@@ -216,14 +216,6 @@ class FileSource:
             # nothing but a hole is left of what there is now; file systems without holes answer something else
             return max(position, min(end, self.size_now())) if error.errno == errno.ENXIO else position
 
-    @classmethod
-    def again(cls, held: int, path: str) -> Self:
-        """A file that is open as `held` once more, whatever became of its name."""
-        try:
-            return cls(path, held=os.dup(held))
-        except OSError as error:
-            raise StorageError(error.errno, f"cannot open the file: {error.strerror}", path) from error
-
     def _unreadable(self, error: OSError, position: int) -> StorageError:
         return StorageError(error.errno, f"cannot read at byte {position}: {error.strerror}", self.path)
 

@@ -82,7 +82,8 @@ class HeldFiles:
         self._waiting.reverse()
         self._held: dict[str, int] = {}
         """by path, in the order of reading; `_IN_USE` while somebody reads"""
-        self._in_use: dict[str, int] = {}
+        self._in_use: dict[str, tuple[int, int]] = {}
+        """descriptor, and how many read from it: reads name their positions, so one serves all"""
         self._process = OwnProcess("a read")
         self._guard = threading.RLock()  # closing a file may run inside of opening one
         self._too_late: set[str] = set()
@@ -113,11 +114,10 @@ class HeldFiles:
             try:
                 with self._alone():
                     held = self._held.get(path)
-                    if held == _IN_USE:
-                        return FileSource.again(self._in_use[path], path)
                     if held is not None:
-                        source = FileSource(path, held=held, on_close=partial(self._used, path))
-                        self._in_use[path], self._held[path] = held, _IN_USE
+                        descriptor, readers = self._in_use[path] if held == _IN_USE else (held, 0)
+                        source = FileSource(path, held=descriptor, on_close=partial(self._used, path))
+                        self._in_use[path], self._held[path] = (descriptor, readers + 1), _IN_USE
                         return source
                 return FileSource(path)
             except MissingFileError as error:
@@ -130,8 +130,10 @@ class HeldFiles:
 
     def _used(self, path: str, descriptor: int) -> None:
         with self._alone():
-            del self._in_use[path]
-            if path in self._held:
+            readers = self._in_use.pop(path)[1] - 1
+            if readers:
+                self._in_use[path] = descriptor, readers
+            elif path in self._held:
                 self._held[path] = descriptor
             else:  # dropped meanwhile, or the collector has finalized this before whoever reads
                 os.close(descriptor)

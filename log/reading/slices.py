@@ -166,8 +166,10 @@ class SliceReader:
                 for finding in ended.findings:
                     yield self._damage(finding, ended.position, position, cursor.next_offset)
                 cursor.resume(position)
+            if self._selection.is_over or position >= wanted.end:
+                return
             size = source.size_now()
-            if max(position, size) < wanted.end and not self._selection.is_over:
+            if size < wanted.end:
                 detail = f"the file has {size} bytes, and had at least {wanted.end} when it was listed"
                 finding = Finding(FindingCode.TORN_TAIL, Severity.ERROR, position, self.next_offset, detail)
                 damage = self._damage(finding, position, wanted.end, NO_END)

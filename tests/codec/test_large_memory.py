@@ -75,3 +75,25 @@ def test_gzip_uses_the_room_that_it_is_given_or_its_own(room: int) -> None:
     assert (target[: len(content)] == content) == (room >= len(content))
     with pytest.raises(LimitExceeded):
         gzip.decompress(stream, Limits(decompressed_batch_bytes=len(content) - 1), target)
+
+
+def test_memory_goes_to_the_thread_that_had_it_and_to_whom_it_fits_best() -> None:
+    give_back_free_memory()
+    blocks = [Block(size * MIB) for size in (5, 4, 7)]
+    of_others: list[Block] = []
+    thread = threading.Thread(target=lambda: of_others.append(Block(4 * MIB)))
+    thread.start()
+    thread.join()
+    addresses = {block.size: block.address for block in blocks}
+    theirs = of_others[0].address
+    blocks.clear()
+    of_others.clear()
+    mine = Block(4 * MIB)
+    assert mine.address == addresses[4 * MIB] != theirs
+    larger = Block(4 * MIB)
+    assert larger.address == addresses[5 * MIB]
+    largest = Block(4 * MIB)
+    assert largest.address == addresses[7 * MIB]
+    assert Block(4 * MIB).address == theirs
+    del mine, larger, largest
+    give_back_free_memory()

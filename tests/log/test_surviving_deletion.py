@@ -288,26 +288,46 @@ def test_reads_share_what_the_process_may_hold(directory: Path, monkeypatch: pyt
 def test_what_is_read_last_is_closed_where_another_file_cannot_be_opened(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paths = sorted(str(path) for path in directory.glob("*.log"))
+    other, *paths = sorted(str(path) for path in directory.glob("*.log"))
     before = open_files()
     files = HeldFiles(paths)
     held = open_files() - before
     assert held == len(paths)
     failures = iter([True, True, False])
-    copied = os.dup
+    opened = os.open
 
-    def refused(descriptor: int) -> int:
+    def refused(path: str, flags: int) -> int:
         if next(failures):
             raise OSError(24, "Too many open files")
-        return copied(descriptor)
+        return opened(path, flags)
 
-    monkeypatch.setattr("kafkalog.log.disk.files.os.dup", refused)
-    with files.open(paths[0]) as source, files.open(paths[0]) as again:
-        assert again.read(0, again.size) == source.read(0, source.size) != b""
+    monkeypatch.setattr("kafkalog.log.disk.files.os.open", refused)
+    with files.open(other) as source:
+        assert source.read(0, source.size) != b""
         assert open_files() == before + held - 2 + 1
     monkeypatch.undo()
     files.passed(paths[0])
     assert open_files() == before + held - 1  # the two are held again
+    files.close()
+    assert open_files() == before
+
+
+def test_a_file_that_several_read_is_closed_when_the_last_one_is_done(directory: Path) -> None:
+    paths = sorted(str(path) for path in directory.glob("*.log"))
+    before = open_files()
+    files = HeldFiles(paths)
+    first, second, third = (files.open(paths[0]) for _ in range(3))
+    whole = first.read(0, first.size)
+    assert open_files() == before + len(paths)
+    first.close()
+    first.close()
+    assert second.read(0, second.size) == whole != b""
+    files.passed(paths[0])
+    second.close()
+    assert third.read(0, third.size) == whole
+    assert open_files() == before + len(paths)
+    third.close()
+    assert open_files() == before + len(paths) - 1
     files.close()
     assert open_files() == before
 
