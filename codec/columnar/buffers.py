@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
@@ -15,6 +14,7 @@ from kafkalog.codec.record_shape import SMALLEST_HEADER
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     Int64s = npt.NDArray[np.int64]
 
@@ -39,12 +39,17 @@ _ITEM_BYTES = {
     ArrowBuffer.OFFSET: 8, ArrowBuffer.TIMESTAMP: 8, ArrowBuffer.SEQUENCE: 4,
     ArrowBuffer.KEY_VIEWS: 16, ArrowBuffer.VALUE_VIEWS: 16,
 }  # fmt: skip
-_NOTHING = pa.py_buffer(b"")
 _SHARES = {ArrowBuffer.KEY: 1 / 8, ArrowBuffer.VALUE: 1}
 """How much of a record is thought to be its key or value before any was seen."""
 _A_LITTLE_MORE = 1.05
 _MOST_SLACK = MIB
 """Bytes at most beyond what rows are thought to take: there must be room for a batch whatever it holds."""
+
+
+def _arrow_buffer(memory: bytes | memoryview) -> pa.Buffer:
+    import pyarrow as pa  # who makes no Arrow batch does without
+
+    return pa.py_buffer(memory)
 
 
 class ColumnBuffers:
@@ -90,11 +95,11 @@ class ColumnBuffers:
 
     def arrow(self, buffer: ArrowBuffer) -> pa.Buffer:
         """A buffer as Arrow's."""
-        return pa.py_buffer(self._blocks[buffer].buffer)
+        return _arrow_buffer(self._blocks[buffer].buffer)
 
     def number_of(self, memory: bytes | memoryview) -> int:
         """Which data buffer of columns of views this memory is, of less than 2 GiB."""
-        found = pa.py_buffer(memory)
+        found = _arrow_buffer(memory)
         for number in range(len(self._viewed) - 1, max(len(self._viewed) - 3, -1), -1):
             if (self._viewed[number].address, self._viewed[number].size) == (found.address, found.size):
                 return number
@@ -115,7 +120,8 @@ class ColumnBuffers:
     @property
     def viewed(self) -> list[pa.Buffer]:
         """The data buffers of columns of views; those are empty that no view points into."""
-        return [each if number in self._in_use else _NOTHING for number, each in enumerate(self._viewed)]
+        nothing = _arrow_buffer(b"")
+        return [each if number in self._in_use else nothing for number, each in enumerate(self._viewed)]
 
     def ensure(self, rows: int, record_bytes: int, records: int | None = None) -> None:
         """Room for so many more rows, and for all that so many more record bytes can hold.

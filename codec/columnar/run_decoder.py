@@ -1,4 +1,4 @@
-"""From runs of v2 batches to Arrow batches by kernels; what they cannot take is handed back, batch by batch."""
+"""Runs of v2 batches decoded by kernels into buffers; what they cannot take is handed back, batch by batch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.buffers import MOST_BYTES
-from kafkalog.codec.columnar.builder import RecordBatchBuilder
+from kafkalog.codec.columnar.collector import Collector
 from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches
 from kafkalog.codec.compression.native import gzip, lz4_decompress, zstd
 from kafkalog.codec.handed_back import HandedBack
@@ -70,13 +69,11 @@ class Order:
 class RunDecoder:
     """Collects the records of runs up to a bound of rows and bytes.
 
-    `decode_run` yields None where `build` must be called, and what it hands back.
+    `decode_run` yields None where `drop` must be called, and what it hands back.
     """
 
-    def __init__(
-        self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
-    ) -> None:
-        self.builder = RecordBatchBuilder(schema, topic, partition, rows, most_bytes)
+    def __init__(self, builder: Collector, limits: Limits, rows: int, most_bytes: int) -> None:
+        self.builder = builder
         self._limits = limits
         self._headers: Table = empty_table(HeaderColumn, _BATCHES_AT_ONCE)
         self._scratch: Block | None = None
@@ -98,18 +95,13 @@ class RunDecoder:
         """Nothing was collected."""
         return self._bytes == 0
 
-    def build(self) -> pa.RecordBatch:
-        """What was collected; starts over."""
-        self._bytes = 0
-        return self.builder.build()
-
     def drop(self) -> None:
-        """Start over without what was collected."""
+        """Start over; what was collected is somebody else's by now, or nobody's."""
         self._bytes = 0
         self.builder.reset()
 
     def decode_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
-        """Collect the batches from byte `start` of a window on; where that ends, and whether `build` is due.
+        """Collect the batches from byte `start` of a window on; where that ends, and whether `drop` is due.
 
         `order` goes on to the offset after them.
         """

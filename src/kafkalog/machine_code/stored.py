@@ -12,7 +12,6 @@ import json
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from zlib import crc32
 
-from kafkalog.machine_code.levels import levels_here
+from kafkalog.machine_code.levels import levels_here, processor
 
 __all__ = ["StoredKernel", "fingerprint", "keep", "ship", "shipped", "stored", "where_stored"]
 
@@ -70,13 +69,20 @@ def _stamp(module: str) -> tuple[str, int, int]:
     return str(path), about.st_size, about.st_mtime_ns
 
 
+def _machine() -> object:
+    """What tells one kind of processor from another, for which numba makes other code."""
+    found: object = processor()
+    if not found:
+        from llvmlite import binding
+
+        found = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    return found
+
+
 @lru_cache(maxsize=1)
 def fingerprint() -> str:
     """16 hexadecimal digits that are others for another processor, Python, numba, llvmlite or source of ours."""
-    from llvmlite import binding
-
-    machine = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), sys.implementation.cache_tag)
-    made_from = repr((machine, _stamp("numba"), _stamp("llvmlite"), sorted(_sources()))).encode()
+    made_from = repr((_machine(), sys.implementation.cache_tag, _stamp("numba"), _stamp("llvmlite"), sorted(_sources()))).encode()
     return f"{crc32(made_from):08x}{crc32(made_from[::-1], 1):08x}"
 
 
@@ -208,6 +214,8 @@ def keep(module: str, function: str, kernel: StoredKernel) -> str | None:
 
 def _write(path: Path, data: bytes) -> None:
     """All of it at once, under a name of its own first: other processes may read meanwhile."""
+    import tempfile  # takes longer than all that is imported here
+
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".kernel")
     try:
