@@ -99,18 +99,18 @@ class Entries:
             if piece is None:
                 return
             slot, entries = piece
-            last = self._firsts[-1], self._seconds[-1]
-            count = self._increasing(last, entries)
+            firsts = [self._firsts[-1], *(first for first, _ in entries)]
+            seconds = [self._seconds[-1], *(second for _, second in entries)]
+            count = self._increasing(firsts, seconds)
             self._stops_behind = count < len(entries)
             if count:
-                self._firsts, self._seconds = zip(*entries[:count], strict=True)
+                self._firsts, self._seconds = firsts[1 : count + 1], seconds[1 : count + 1]
                 self._slot, self._at = slot, 0
 
-    def _increasing(self, last: tuple[int, int], entries: Sequence[tuple[int, ...]]) -> int:
-        """How many entries, which come after the entry `last`, increase."""
-        firsts, seconds = zip(last, *entries, strict=True)
+    def _increasing(self, firsts: list[int], seconds: list[int]) -> int:
+        """How many entries after the first one increase from it on."""
         of_second = le if self._order.may_repeat else lt
-        increase = list(map(and_, map(lt, firsts, firsts[1:]), map(of_second, seconds, seconds[1:])))
-        count = increase.index(False) if False in increase else len(entries)
-        never = self._order.never
-        return min(count, entries.index(never)) if never is not None and never in entries else count
+        increase = map(and_, map(lt, firsts, firsts[1:]), map(of_second, seconds, seconds[1:]))
+        if self._order.never is not None:
+            increase = map(and_, increase, map(self._order.never.__ne__, zip(firsts[1:], seconds[1:], strict=True)))
+        return next((number for number, is_larger in enumerate(increase) if not is_larger), len(firsts) - 1)
