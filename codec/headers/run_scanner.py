@@ -56,6 +56,7 @@ class RunScanner:
         position: int = 0,
         end: int | None = None,
         likely_end: int | None = None,
+        window_bytes: int = _SMALLEST_WINDOW,
         check_crc: bool = True,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
@@ -70,7 +71,7 @@ class RunScanner:
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
         self._limits = limits
-        self._window_bytes = _SMALLEST_WINDOW
+        self._window_bytes = window_bytes
         self._headers: Table | None = None
         self.valid_bytes = position
         self.is_large_next = False
