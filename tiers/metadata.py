@@ -15,11 +15,11 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
 from kafkalog.codec.text import LeaderEpoch
+from kafkalog.log.directories.partition import Partition
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState, may_follow
 
 if TYPE_CHECKING:
     from kafkalog.cluster.records.framed_records import FramedRecord
-    from kafkalog.log.directories.partition import Partition
 
 __all__ = ["RemoteMetadata", "is_remote_metadata", "read_remote_metadata"]
 
