@@ -157,7 +157,8 @@ class Bench:
             ).records()]
             for name in ("ours", "by records", "kafka") if (self._scratch / name).exists()
         ]  # fmt: skip
-        return "" if all(each == found[0] for each in found) else f"records are left: {', '.join(map(str, map(len, found)))}"
+        counts = ", ".join(str(len(each)) for each in found)
+        return "" if all(each == found[0] for each in found) else f"not the same records are left: {counts}"
 
 
 def main() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, FileFinder
 from importlib.util import find_spec, module_from_spec
+from typing import cast
 
 __all__ = ["crc32c"]
 
 Buffer = bytes | bytearray | memoryview
-_function: Callable[[Buffer, int], int] | None = None
+Function = Callable[[Buffer, int], int]
+_function: Function | None = None
 
 
 def crc32c(data: Buffer, value: int = 0) -> int:
@@ -17,7 +19,7 @@ def crc32c(data: Buffer, value: int = 0) -> int:
     return (_function or _load())(data, value)
 
 
-def _load() -> Callable[[Buffer, int], int]:
+def _load() -> Function:
     """The library's function, from its extension module alone where that is found.
 
     The package around it reads the versions of what is installed and loads a parser of command lines, 10 ms in all.
@@ -29,8 +31,8 @@ def _load() -> Callable[[Buffer, int], int]:
         if extension is not None and extension.loader is not None:
             module = module_from_spec(extension)
             extension.loader.exec_module(module)
-            _function = module.crc32c
-            return module.crc32c
+            _function = cast("Function", module.crc32c)
+            return _function
     from crc32c import crc32c as found
 
     _function = found

@@ -130,9 +130,10 @@ class TimeIndexCheck(_EntryCheck):
         """The walk has come to a batch."""
         while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:
             self._entries.pass_one()
-        if entry is not None and batch.last_offset <= self._base + entry.second:
-            if batch.header.max_timestamp > entry.first:
-                self._later(entry.slot, entry.first, self._base + entry.second, batch.last_offset)
+        if entry is None or batch.last_offset > self._base + entry.second:
+            return
+        if batch.header.max_timestamp > entry.first:
+            self._later(entry.slot, entry.first, self._base + entry.second, batch.last_offset)
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
         """The walk has come to many batches, their offsets increasing."""

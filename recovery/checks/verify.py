@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.headers.header_tables import HeaderTables
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.directories.directory import LogDir

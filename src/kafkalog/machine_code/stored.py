@@ -81,7 +81,8 @@ def _machine() -> object:
 @lru_cache(maxsize=1)
 def fingerprint() -> str:
     """16 hexadecimal digits that are others for another processor, Python, numba, llvmlite or source of ours."""
-    made_from = repr((_machine(), sys.implementation.cache_tag, _stamp("numba"), _stamp("llvmlite"), sorted(_sources()))).encode()
+    compilers = _stamp("numba"), _stamp("llvmlite")
+    made_from = repr((_machine(), sys.implementation.cache_tag, compilers, sorted(_sources()))).encode()
     return f"{crc32(made_from):08x}{crc32(made_from[::-1], 1):08x}"
 
 
