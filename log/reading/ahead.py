@@ -4,12 +4,12 @@ interpreter's lock, as reading and checking windows of a log by compiled code do
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import TypeVar
 
 from kafkalog.codec.errors import StorageError
+from kafkalog.log.disk.process import processors
 from kafkalog.log.reading.in_order import InOrder
 
 __all__ = ["ahead"]
@@ -26,7 +26,7 @@ def ahead(make: Callable[[], Iterable[T]], *, size_of: Callable[[T], int], room:
     with ExitStack() as stack:
         works = [(None, lambda _await_turn: make())]
         try:
-            under_way = stack.enter_context(InOrder(works, 1, size_of=size_of, room=room)) if _cores() > 1 else None
+            under_way = stack.enter_context(InOrder(works, 1, size_of=size_of, room=room)) if processors() > 1 else None
         except StorageError:  # the system lets no thread begin
             under_way = None
         if under_way is None:
@@ -34,8 +34,3 @@ def ahead(make: Callable[[], Iterable[T]], *, size_of: Callable[[T], int], room:
             return
         for _, items in under_way:
             yield from items
-
-
-def _cores() -> int:
-    """Processors that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

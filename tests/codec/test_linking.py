@@ -1,4 +1,4 @@
-"""Machine code is put into memory as LLVM's linker would put it; what an object file has beyond that is not guessed at."""
+"""Machine code is put into memory as LLVM's linker puts it; what an object file has beyond that is not guessed at."""
 
 from __future__ import annotations
 
