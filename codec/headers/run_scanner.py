@@ -46,7 +46,8 @@ left the others only because that was enough at a time."""
 class RunScanner:
     """Iterates over runs and single batches; afterwards `valid_bytes`, `stop` and `findings` tell the rest.
 
-    Entries of magic 0 and 1 come one by one; `all_runs` gives those as runs too.
+    Entries of magic 0 and 1 come one by one; `all_runs` gives those as runs too.  Windows are `enlarged` so many times
+    for who does much with each run.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class RunScanner:
         position: int = 0,
         end: int | None = None,
         likely_end: int | None = None,
-        window_bytes: int = _SMALLEST_WINDOW,
+        enlarged: int = 1,
         check_crc: bool = True,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
@@ -71,7 +72,7 @@ class RunScanner:
         self._end = source.size if end is None else min(end, source.size)
         self._check_crc = check_crc
         self._limits = limits
-        self._window_bytes = window_bytes
+        self._window_bytes = enlarged * _SMALLEST_WINDOW
         self._headers: Table | None = None
         self.valid_bytes = position
         self.is_large_next = False

@@ -56,9 +56,9 @@ _IndexCheck = OffsetIndexCheck | TimeIndexCheck
 _LARGE_OFFSET = 2**62
 """Segments from here on are examined batch by batch: sums with their offsets may not fit into 64 bits."""
 
-_WINDOW = 4 * MIB
-"""Bytes that are read and checked at a time: each run of batches takes 0.3 ms of Python."""
-_READ_AHEAD = 2 * _WINDOW
+_ENLARGED = 2
+"""How much larger than usual the windows are: for each run of batches 0.3 ms of Python are needed."""
+_READ_AHEAD = 8 * MIB
 """Bytes of batches that were read and checked, and whose records nobody has examined yet."""
 
 
@@ -312,7 +312,7 @@ class _PartitionVerifier:
 
         def scanned() -> Iterator[BatchRun | RecordBatch]:
             with ListedSource(segment.path, segment.size) as own:
-                yield from RunScanner(own, window_bytes=_WINDOW, limits=self.limits)
+                yield from RunScanner(own, enlarged=_ENLARGED, limits=self.limits)
 
         self._records_of_runs = self._records_of_runs or RecordsOfRuns(self.limits)
         return ahead(scanned, size_of=_held, room=_READ_AHEAD)
