@@ -36,7 +36,7 @@ def some(base: int, count: int = 3, **fields: int) -> bytes:
     return batch(payload(records), count, base_offset=base, last_offset_delta=count - 1, **fields)
 
 
-def offsets(of: RunDecoder) -> list[int]:
+def offsets(of: RunsToArrow) -> list[int]:
     found: list[int] = of.build()["offset"].to_pylist()
     return found
 
@@ -191,7 +191,7 @@ def test_buffers_are_never_filled_beyond_their_size(
 # Each window ends where a page begins that must not be touched, and then begins where such a page ends.
 _GUARDED = """
 import ctypes, mmap, sys
-from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
+from kafkalog.codec.columnar.run_decoder import Order
 from kafkalog.codec.columnar.runs_to_arrow import RunsToArrow
 from kafkalog.codec.columnar.schema import COPY, TYPES, VIEW, record_schema
 from kafkalog.codec.limits import DEFAULT_LIMITS

@@ -50,7 +50,7 @@ def test_entries_are_those_of_a_loop(order: Order) -> None:
         found: list[tuple[int, int, int]] = []
         while (entry := entries.next) is not None:
             if source.random() < 0.4:
-                found.append(tuple(entry))
+                found.append((entry.slot, entry.first, entry.second))
                 entries.pass_one()
             elif source.random() < 0.1:
                 break
