@@ -49,7 +49,7 @@ OFFSET_ENTRY = derive.fixed(offset_index.OFFSET_INDEX_ENTRY)
 TIME_ENTRY = derive.fixed(time_index.TIME_INDEX_ENTRY)
 ABORTED_TRANSACTION = derive.fixed(transaction_index.ABORTED_TRANSACTION)
 SNAPSHOT_HEADER = derive.fixed(producer_snapshot.SNAPSHOT_HEADER)
-_PIECE = 1 << 18
+_FIRST_PIECE, _PIECE = 1 << 12, 1 << 18
 """Bytes of a file that are held at a time where its entries are read one after the other."""
 _PRODUCER = derive.fixed(producer_snapshot.PRODUCER_ENTRY)
 PRODUCER_SNAPSHOT_VERSION = 1
@@ -78,9 +78,10 @@ def _slots(layout: derive.FixedLayout, data: Bytes) -> memoryview:
 def each_slot(
     source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Number and fields of every whole slot from byte `start` on, a piece of the file at a time.
+    """Number and fields of every whole slot from byte `start` on, a piece of the file at a time, the first ones small.
 
-    With `pass_holes`, of slots that lie one after the other in a hole only the first is given: all are zeros.
+    Who stops at the first slot that does not increase has little to read of what a broker had reserved.  With
+    `pass_holes`, of slots that lie one after the other in a hole only the first is given: all are zeros.
     """
     for number, piece in slots_by_piece(source, layout, start=start, end=end, pass_holes=pass_holes):
         yield from enumerate(piece, number)
@@ -92,7 +93,7 @@ def slots_by_piece(
     """The same as `each_slot`: the number of the first slot of each piece, and the fields of all slots in it."""
     size = layout.size
     last = ((source.size if end is None else min(end, source.size)) - start) // size
-    number, at_once = 0, _PIECE // size
+    number, at_once = 0, _FIRST_PIECE // size
     while number < last:
         if pass_holes:
             behind = (next_data(source, start + number * size, start + last * size) - start) // size
@@ -101,6 +102,7 @@ def slots_by_piece(
                 number = behind
                 continue
         data = memoryview(source.read(start + number * size, min(at_once, last - number) * size))
+        at_once = min(2 * at_once, _PIECE // size)
         if len(data) < size:
             return
         piece = list(layout.struct.iter_unpack(data[: len(data) - len(data) % size]))

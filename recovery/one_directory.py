@@ -13,8 +13,8 @@ from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
-from kafkalog.recovery.decide.closed_in_order import checks_of, left_by
-from kafkalog.recovery.decide.outcomes import find_out
+from kafkalog.recovery.decide.closed_in_order import Look, checks_of, left_by
+from kafkalog.recovery.decide.outcomes import Outcomes, find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.survey import Survey, survey
@@ -43,17 +43,20 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
 
         begin = beginnings_in(found, options.tier, options.select, rules.facts)
 
-    def plan_with(checks: InOrder, readable: Survey, at_work: Workers) -> Plan:
-        outcomes = find_out(readable, rules, checks, at_work, compare=compare, copies=copies)
-        return plan_of(outcomes, readable, rules, mark_clean=mark_clean, copies=copies)
+    def plan_with(
+        is_in_order: InOrder, readable: Survey, at_work: Workers, look: Look | None = None
+    ) -> tuple[Plan, Outcomes]:
+        outcomes = find_out(readable, rules, is_in_order, at_work, compare=compare, copies=copies, look=look)
+        return plan_of(outcomes, readable, rules, mark_clean=mark_clean, copies=copies), outcomes
 
     def make(readable: Survey, at_work: Workers) -> Plan:
-        checks = no_checks if mark_clean else checks_of(readable, rules.facts.tiering)
-        made = plan_with(checks, readable, at_work)
-        if checks is no_checks or rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
+        is_in_order, look = (no_checks, None) if mark_clean else checks_of(readable, rules.facts.tiering)
+        made, outcomes = plan_with(is_in_order, readable, at_work, look)
+        if is_in_order is no_checks or rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
             return made
-        made = plan_with(no_checks, readable, at_work)
-        left = left_by(made.actions, made.findings, readable, rules.facts.tiering) if compare else ()
+        made, _ = plan_with(no_checks, readable, at_work)
+        tiering = rules.facts.tiering
+        left = left_by(made.actions, made.findings, readable, tiering, outcomes.checked) if compare else ()
         return replace(made, findings=[*made.findings, *left])
 
     whole = around_unreadable(found.without(options.lacking), make, workers)

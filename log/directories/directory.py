@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafkalog.codec.arguments import checked
 from kafkalog.codec.errors import FormatError, StorageError, UsageError
@@ -63,6 +63,7 @@ __all__ = [
     "existing_log_directory",
     "is_log_dir",
     "is_partition_dir",
+    "log_dir_findings",
     "log_directory_around",
     "log_dirs_at",
     "new_directory",
@@ -221,8 +222,31 @@ class _Reader:
 
         return self.small(name, FindingCode.CHECKPOINT_INVALID, decode) or {}
 
+    def beside(self) -> _Beside:
+        """What the files of the log directory itself say."""
+        recovery, starts, replication, cleaner = [self.checkpoint(name) for name in OFFSET_CHECKPOINTS]
+        meta = self.small(
+            META_PROPERTIES,
+            FindingCode.META_PROPERTIES_INVALID,
+            lambda data, source: decode_meta_properties(data, source=source, limits=self.limits),
+        )
+        clean = self.small(
+            CLEAN_SHUTDOWN_FILE, FindingCode.CHECKPOINT_INVALID, lambda data, _: decode_clean_shutdown(data)
+        )
+        return _Beside(recovery, starts, replication, cleaner, meta, clean)
+
     def partitions(self, starts: Offsets) -> list[Partition]:
         found = []
+        for path, name in self.directories():
+            start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
+            try:
+                found.append(read_partition(path, name, start, limits=self.limits))
+            except StorageError as error:
+                self.without(error, path)
+        return found
+
+    def directories(self) -> Iterator[tuple[str, PartitionName]]:
+        """Paths and names of the partition directories."""
         for entry in scan_directory(self.path):
             try:
                 status = entry.stat(follow_symlinks=False)
@@ -231,11 +255,7 @@ class _Reader:
             name = parse_partition_directory(entry.name)
             if stat.S_ISDIR(status.st_mode):
                 if name is not None:
-                    start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
-                    try:
-                        found.append(read_partition(entry.path, name, start, limits=self.limits))
-                    except StorageError as error:
-                        self.without(error, entry.path)
+                    yield entry.path, name
                 elif entry.name not in _TOLERATED:
                     detail = "not a partition directory; a broker refuses to start with it here"
                     self.found(FindingCode.FOREIGN_DIRECTORY, entry.path, detail, Severity.WARNING)
@@ -249,20 +269,39 @@ class _Reader:
                 code = FindingCode.FOREIGN_FILE if name is None else FindingCode.FOREIGN_DIRECTORY
                 detail = f"{what_it_is(status.st_mode)}; left out"
                 self.found(code, entry.path, detail, Severity.WARNING if name is None else Severity.ERROR)
-        return found
 
 
-def _duplicates(partitions: list[Partition]) -> list[Finding]:
+class _Beside(NamedTuple):
+    recovery_points: Offsets
+    log_starts: Offsets
+    high_watermarks: Offsets
+    cleaner_offsets: Offsets
+    meta_properties: MetaProperties | None
+    clean_shutdown: CleanShutdown | None
+
+
+def _duplicates(directories: Iterable[tuple[str, PartitionName]]) -> list[Finding]:
+    """Live directories of one topic-partition, by paths and names in the order of names."""
     first: dict[PartitionName, str] = {}
     found = []
-    for partition in partitions:
-        if partition.name is None or partition.state is not DirectoryState.LIVE:
+    for path, name in directories:
+        if name.state is not DirectoryState.LIVE:
             continue
-        other = first.setdefault(partition.name, partition.path)
-        if other != partition.path:
-            detail = f"{partition.name} is in {other} too"
-            found.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.ERROR, None, None, detail, partition.path))
+        other = first.setdefault(name, path)
+        if other != path:
+            detail = f"{name} is in {other} too"
+            found.append(Finding(FindingCode.DUPLICATE_PARTITION, Severity.ERROR, None, None, detail, path))
     return found
+
+
+def log_dir_findings(path: str) -> list[Finding]:
+    """What is wrong with a log directory itself (`LogDir.findings`), its partitions apart; nothing if it is none."""
+    if is_partition_dir(path) or not is_log_dir(path):
+        return []
+    reader = _Reader(path, DEFAULT_LIMITS, tolerant=True)
+    reader.beside()
+    directories = sorted(reader.directories(), key=lambda each: (each[1], each[0]))
+    return [*reader.findings, *_duplicates(directories)]
 
 
 def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> LogDir:
@@ -285,27 +324,20 @@ def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEF
             raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is not one itself")
         raise UsageError(f"{text} is not a Kafka log directory: it holds no partition and no segment")
     reader = _Reader(text, limits, tolerant)
-    recovery, starts, replication, cleaner = [reader.checkpoint(name) for name in OFFSET_CHECKPOINTS]
-    meta = reader.small(
-        META_PROPERTIES,
-        FindingCode.META_PROPERTIES_INVALID,
-        lambda data, source: decode_meta_properties(data, source=source, limits=limits),
-    )
-    clean = reader.small(
-        CLEAN_SHUTDOWN_FILE, FindingCode.CHECKPOINT_INVALID, lambda data, _: decode_clean_shutdown(data)
-    )
-    partitions = sorted(reader.partitions(starts), key=lambda found: (found.name or PartitionName("", 0), found.path))
-    findings = (*reader.findings, *_duplicates(partitions))
+    beside = reader.beside()
+    found = reader.partitions(beside.log_starts)
+    partitions = sorted(found, key=lambda each: (each.name or PartitionName("", 0), each.path))
+    duplicates = _duplicates((each.path, each.name) for each in partitions if each.name is not None)
     return LogDir(
         path=text,
         partitions=tuple(partitions),
-        recovery_points=recovery,
-        log_start_offsets=starts,
-        high_watermarks=replication,
-        cleaner_offsets=cleaner,
-        meta_properties=meta,
-        clean_shutdown=clean,
-        findings=findings,
+        recovery_points=beside.recovery_points,
+        log_start_offsets=beside.log_starts,
+        high_watermarks=beside.high_watermarks,
+        cleaner_offsets=beside.cleaner_offsets,
+        meta_properties=beside.meta_properties,
+        clean_shutdown=beside.clean_shutdown,
+        findings=(*reader.findings, *duplicates),
     )
 
 

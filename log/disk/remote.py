@@ -97,7 +97,7 @@ def is_mounted(path: str) -> bool:
 
 def storage_of(path: str) -> Storage | None:
     """Who lists and reads a path; None for local ones, `UsageError` if nobody was registered."""
-    found = _URI.match(path)
+    found = _URI.match(path) if "://" in path else None
     if found is None:
         return None
     storage = _MOUNTED.get(found[0])

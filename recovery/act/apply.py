@@ -134,11 +134,11 @@ class _Looker:
         if not state.kept < size <= state.size:
             return False
         fs, path = self._disks.at(place)
-        tail_fs, tail_path = self._disks.at(state.tail)
         for position, data in fs.read(path, state.kept, size):
             saved = bytearray(len(data))
-            for at, piece in tail_fs.read(tail_path, position, position + len(data)):
-                saved[at : at + len(piece)] = piece
+            if state.tail is not None:
+                for at, piece in self._disks.pieces(state.tail, position, position + len(data)):
+                    saved[at : at + len(piece)] = piece
             for start in range(0, len(data), _SECTOR):
                 ours, theirs = data[start : start + _SECTOR], saved[start : start + _SECTOR]
                 if ours != theirs and any(a not in (b, 0) for a, b in zip(ours, theirs, strict=True)):

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
-__all__ = ["BLOCK", "ContentDigest", "Piece", "digest_of", "solid_blocks", "without_zeros"]
+__all__ = ["BLOCK", "ContentDigest", "Piece", "digest_of", "digest_of_zeros", "solid_blocks", "without_zeros"]
 
 BLOCK = 1 << 16
 _ZEROS = bytes(BLOCK)
@@ -56,6 +57,12 @@ def digest_of(pieces: Iterable[Piece], size: int) -> str:
     for position, data in pieces:
         digest.take(position, data)
     return digest.of_size(size)
+
+
+@lru_cache(maxsize=1024)
+def digest_of_zeros(size: int) -> str:
+    """The digest of a content that holds nothing else."""
+    return digest_of((), size)
 
 
 def without_zeros(position: int, data: bytes) -> Iterator[Piece]:

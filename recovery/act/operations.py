@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.recovery.act.digest import Piece
 from kafkalog.recovery.act.fs import Attributes, Facts, FileSystem, Owner
 from kafkalog.recovery.act.journal import FileState
 from kafkalog.recovery.act.states import A_DIRECTORY, ABSENT, Cut, Place, Timeline, Uncut, Whole
@@ -50,6 +51,11 @@ class Disks:
     def at(self, place: Place) -> tuple[FileSystem, str]:
         """The root in which a place is, and its path there."""
         return (self.quarantine, f"{self.run_id}/{place.path}") if place.in_run else (self.root, place.path)
+
+    def pieces(self, place: Place, start: int = 0, end: int | None = None) -> Iterator[Piece]:
+        """The bytes of a file from `start` to `end`, as `FileSystem.read` gives them."""
+        fs, path = self.at(place)
+        return fs.read(path, start, end)
 
     def full(self, place: Place) -> str:
         """The whole path, for people."""
@@ -384,16 +390,16 @@ class MakeDirectory(Operation):
 
 @dataclass(frozen=True, slots=True)
 class CutOff(_OnFiles):
-    """Cut a file whose tail is in `tail`."""
+    """Cut a file whose tail is in `tail`, or is all zeros."""
 
     path: Place
-    tail: Place
+    tail: Place | None
     kept: int
     before: FileState
 
     def describe(self, timeline: Timeline) -> None:
-        state, tail = timeline.state(self.path), timeline.state(self.tail)
-        need(isinstance(state, Uncut) and isinstance(tail, Whole))
+        state = timeline.state(self.path)
+        need(isinstance(state, Uncut) and (self.tail is None or isinstance(timeline.state(self.tail), Whole)))
         if isinstance(state, Uncut):
             timeline.put(self.path, Cut(state.kept, state.kept_crc32c, state.size, self.tail))
 
@@ -402,8 +408,8 @@ class CutOff(_OnFiles):
         disks.root.set_mtime(self.path.path, self.before.attributes.mtime_ns)
 
     def take_back(self, disks: Disks) -> None:
-        fs, path = disks.at(self.tail)
-        disks.root.write_tail(self.path.path, self.kept, fs.read(path), self.before.size - self.kept)
+        pieces = () if self.tail is None else disks.pieces(self.tail)
+        disks.root.write_tail(self.path.path, self.kept, pieces, self.before.size - self.kept)
         disks.root.set_mtime(self.path.path, self.before.attributes.mtime_ns)
 
 

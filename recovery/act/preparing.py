@@ -9,13 +9,14 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER, FileKind
 from kafkalog.codec.source import Source
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.content import Content, ContentSource
-from kafkalog.recovery.act.digest import Piece
+from kafkalog.recovery.act.digest import Piece, digest_of_zeros, solid_blocks
 from kafkalog.recovery.act.fs import PIECE, Attributes, Owner
 from kafkalog.recovery.act.journal import JOURNAL, PREPARING, Bystander, EntryKind, FileState, Journal, Step
 from kafkalog.recovery.act.operations import FILES, STAGED, Disks, owner_of_new, tail_of
@@ -166,7 +167,12 @@ class _Preparation:
             size = file.status.st_size
             if size < kept:
                 raise RecoveryRefused(f"{self.root.root}/{path} changed since the plan was made", reason="changed")
-            digest = self.stage(Place(True, tail_of(path, kept)), file.read(kept), size - kept, None)
+            pieces = (piece for piece in file.read(kept) if any(solid_blocks(*piece)))
+            first = next(pieces, None)
+            if first is None:  # as the rest of an index is that a broker had reserved: nothing to keep but its length
+                digest = digest_of_zeros(size - kept)
+            else:
+                digest = self.stage(Place(True, tail_of(path, kept)), chain([first], pieces), size - kept, None)
             before = FileState(size, digest, file.attributes())
             crc = file.crc32c(kept)
         return Step(ActionKind.TRUNCATE, path, before=before, kept_bytes=kept, kept_crc32c=crc)

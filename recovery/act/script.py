@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.names import READ_BY_A_BROKER
+from kafkalog.recovery.act.digest import digest_of_zeros
 from kafkalog.recovery.act.journal import EntryKind, FileState, Journal, Step
 from kafkalog.recovery.act.operations import (
     FILES,
@@ -121,9 +122,11 @@ class _Writer:
             case Step(
                 kind=ActionKind.TRUNCATE, before=FileState() as before, kept_bytes=int(kept), kept_crc32c=int(crc)
             ):
-                tail = Place(True, tail_of(step.path, kept))
+                tail = None
                 self.begin(path, Uncut(kept, crc, before.size, before.digest))
-                self.new(tail, Whole(before.size - kept, before.digest))
+                if before.digest != digest_of_zeros(before.size - kept):
+                    tail = Place(True, tail_of(step.path, kept))
+                    self.new(tail, Whole(before.size - kept, before.digest))
                 self.add(CutOff(path, tail, kept, before))
             case Step(kind=ActionKind.RENAME, target=str(target)):
                 if whole is not None:

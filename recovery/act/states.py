@@ -59,12 +59,12 @@ class Uncut:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A file without its last bytes; `tail` is where they are kept."""
+    """A file without its last bytes; `tail` is where they are kept, None if they are zeros."""
 
     kept: int
     kept_crc32c: int
     size: int
-    tail: Place
+    tail: Place | None
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,15 @@ index or a snapshot that says the same in other bytes, does not justify changing
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE, FileKind, parse_partition_directory
+from kafkalog.log.directories.directory import log_dir_findings
 from kafkalog.log.directories.partition import Partition, read_partition
 from kafkalog.recovery.decide.counting import are_counted
 from kafkalog.recovery.facts.survey import Survey
@@ -26,7 +28,13 @@ if TYPE_CHECKING:
     from kafkalog.recovery.checks.partition import Beside
     from kafkalog.recovery.decide.actions import RecoveryAction
 
-__all__ = ["checks_of", "left_by", "told_by_checks"]
+__all__ = ["Look", "checks_of", "left_by", "told_by_checks"]
+
+Look = Callable[[str], Sequence[Finding] | None]
+"""What is wrong with a partition directory by the checks, not what is only worth knowing; None if it is unreadable."""
+Checked = Mapping[str, Sequence[Finding]]
+"""the same by partition directory, as far as they have looked"""
+_NOTHING: Checked = MappingProxyType({})
 
 _OF_INDEXES = frozenset({
     FindingCode.INDEX_MISSING, FindingCode.INDEX_SIZE_INVALID, FindingCode.INDEX_NOT_INCREASING,
@@ -48,12 +56,20 @@ class _Checks:
         self._beside: Beside = Beside(self._log_starts, read_high_watermarks(tree), tiering)
         logs = (facts.size for path, facts in found.files.items() if path.endswith(FileKind.LOG.value))
         self.reads_all = are_counted(logs)
+        self._last: tuple[str, list[Finding] | None] | None = None
 
-    def findings(self, directory: str, first: int = 0) -> list[Finding]:
-        """The findings about a partition directory.
+    def findings(self, directory: str, first: int = 0) -> list[Finding] | None:
+        """As a `Look`; where there are more logs than a plan counts, from the segment at `first` on."""
+        if self.reads_all and self._last is not None and self._last[0] == directory:
+            return self._last[1]
+        try:
+            found = self._findings(directory, first)
+        except StorageError:
+            found = None
+        self._last = directory, found
+        return found
 
-        Where there are more logs than a plan counts, from the segment at `first` on.
-        """
+    def _findings(self, directory: str, first: int) -> list[Finding]:
         from kafkalog.recovery.checks.partition import verify_beside
 
         partition = self._partition(directory)
@@ -62,7 +78,8 @@ class _Checks:
         if not self.reads_all:
             examined = tuple(each for each in partition.segments if each.base_offset >= first)
             partition = replace(partition, segments=examined)
-        return verify_beside(partition, self._beside, deep=False, tables=self._found.tables).findings
+        report = verify_beside(partition, self._beside, deep=False, tables=self._found.tables)
+        return [*_worse_than_info(report.findings)]
 
     def _partition(self, directory: str) -> Partition | None:
         name = parse_partition_directory(directory)
@@ -76,32 +93,35 @@ def _worse_than_info(findings: Iterable[Finding]) -> Iterator[Finding]:
     return (each for each in findings if each.severity is not Severity.INFO)
 
 
-def checks_of(found: Survey, tiering: Tiering) -> InOrder:
-    """For safe recovery: whether the checks find nothing in a partition of a log directory that was closed in order."""
+def checks_of(found: Survey, tiering: Tiering) -> tuple[InOrder, Look | None]:
+    """For safe recovery: whether the checks find nothing in a partition of a log directory that was closed in order.
+
+    And how to look into every one of them, where a plan that changes nothing is to tell of all.
+    """
     if CLEAN_SHUTDOWN_FILE not in found.files:
-        return no_checks
+        return no_checks, None
     checks = _Checks(found, tiering)
 
     def finds_nothing(directory: str, first: int) -> bool:
-        try:
-            return not any(_worse_than_info(checks.findings(directory, first)))
-        except StorageError:
-            return False
+        return checks.findings(directory, first) == []
 
-    return finds_nothing
+    return finds_nothing, checks.findings if checks.reads_all else None
 
 
-def told_by_checks(found: Survey, tiering: Tiering) -> Iterator[Finding]:
-    """What is wrong although nothing is to be done; nothing where there are more logs than a plan counts."""
+def told_by_checks(found: Survey, tiering: Tiering, checked: Checked = _NOTHING) -> Iterator[Finding]:
+    """What is wrong although nothing is to be done; nothing where there are more logs than a plan counts.
+
+    `checked` is what the checks have found already.
+    """
     checks = _Checks(found, tiering)
     if not checks.reads_all:
         return
-    for each in _worse_than_info([*_of_directory(found), *_of_partitions(found, checks)]):
+    for each in [*_worse_than_info(_of_directory(found)), *_of_partitions(found, checks, checked)]:
         yield replace(each, file=None if each.file is None else os.path.relpath(each.file, found.root))
 
 
 def left_by(
-    actions: Iterable[RecoveryAction], findings: Iterable[Finding], found: Survey, tiering: Tiering
+    actions: Iterable[RecoveryAction], findings: Iterable[Finding], found: Survey, tiering: Tiering, checked: Checked
 ) -> Iterator[Finding]:
     """What is wrong before a plan and after it, in files that it does not change, and that its findings do not tell.
 
@@ -109,7 +129,7 @@ def left_by(
     """
     changed = {path for action in actions for path in (action.path, action.target) if path is not None}
     told = {_place(each) for each in findings}
-    for each in told_by_checks(found, tiering):
+    for each in told_by_checks(found, tiering, checked):
         if _place(each) in told or (each.file is not None and _is_mended(each, each.file, changed)):
             continue
         yield replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
@@ -134,18 +154,14 @@ def _is_mended(finding: Finding, file: str, changed: Set[str]) -> bool:
 def _of_directory(found: Survey) -> Iterator[Finding]:
     if found.is_partial:
         return
-    from kafkalog.log.directories.directory import open_log_dir
-
     try:
-        yield from open_log_dir(found.root, tolerant=True).findings
+        yield from log_dir_findings(found.root)
     except KafkaLogError:
-        return  # an empty directory is none
+        return
 
 
-def _of_partitions(found: Survey, checks: _Checks) -> Iterator[Finding]:
+def _of_partitions(found: Survey, checks: _Checks, checked: Checked) -> Iterator[Finding]:
     for directory in found.directories:
         if "/" not in directory:
-            try:
-                yield from checks.findings(directory)
-            except StorageError:
-                continue  # what cannot be read is told by whoever needs it
+            known = checked.get(directory)  # what cannot be read is told by whoever needs it
+            yield from (checks.findings(directory) or ()) if known is None else known

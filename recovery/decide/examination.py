@@ -7,13 +7,15 @@ is different from the survey.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import FileKind
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import Forecast, Started
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.decide.closed_in_order import Look
 from kafkalog.recovery.decide.counting import Counted, Units, are_counted, count_apart
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.workers import Group, Workers
@@ -31,6 +33,8 @@ class Examination:
     own: SafeResult
     counted: list[Counted] | None
     """of every topic-partition; None if that is still to be done"""
+    checked: dict[str, Sequence[Finding]]
+    """partition directory -> what checks found, where they looked"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,7 @@ class _Examined:
     started: Started | None
     recovered: list[Recovered]
     counted: list[Counted]
+    checked: dict[str, Sequence[Finding] | None]
 
 
 def examine(
@@ -51,10 +56,12 @@ def examine(
     sizes: Mapping[str, int],
     *,
     counts: bool,
+    look: Look | None = None,
 ) -> Examination | None:
     """Examine each topic-partition by itself; None where the log directory has to be started as a whole.
 
-    The arguments are those of `recover_safely`; `sizes` are of the files by path; `counts`: count as `compare_ways`.
+    The arguments are those of `recover_safely`; `sizes` are of the files by path; `counts`: count as `compare_ways`;
+    `look`: what checks find in a partition directory, None if nobody wants to know.
     """
     workers.begin("what Kafka and recovery would do", sizes)
     forecast = Forecast(tree.copy(), rules)
@@ -75,7 +82,8 @@ def examine(
         if units is not None and has_started:
             before, own = tree.part(*group), recovery.part(recovered)
             counted = [count_apart(unit, before, kafka, own, rules.facts) for unit in units.among(before, group)]
-        return _Examined(forecast.started(group, kafka), recovered, counted)
+        checked = {} if look is None or not counts else {each: look(each) for each in group}
+        return _Examined(forecast.started(group, kafka), recovered, counted, checked)
 
     found = list(workers.each(forecast.groups, examine_one))
     counted = [each for one in found for each in one.counted]
@@ -84,4 +92,5 @@ def examine(
         forecast.whole([one.started for one in found]),
         recovery.whole(one.recovered for one in found),
         counted if is_counted else None,
+        {each: told for one in found for each, told in one.checked.items() if told is not None},
     )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
-from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
@@ -14,6 +14,7 @@ from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.choosing import compare_ways
+from kafkalog.recovery.decide.closed_in_order import Look
 from kafkalog.recovery.decide.examination import Examination, examine
 from kafkalog.recovery.decide.remote_part import without_uploaded_damage
 from kafkalog.recovery.decide.set_aside import set_aside
@@ -39,6 +40,8 @@ class Outcomes:
     choice: RecoveryChoice
     is_compared: bool
     """the ways are counted and side by side; else there is nothing in `choice`"""
+    checked: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
+    """partition directory -> what checks found, where they looked"""
 
 
 def find_out(
@@ -49,14 +52,15 @@ def find_out(
     *,
     compare: bool = True,
     copies: Sequence[str] = (),
+    look: Look | None = None,
 ) -> Outcomes:
     """Let the rules, which are settled, run over virtual copies.
 
     `is_in_order` is that of `SafeRecovery`; `compare`: count too what this and every other way would keep; `copies` are
-    directories that hold other copies.
+    directories that hold other copies; `look`: what checks find in a partition directory, where that is to be told.
     """
     examining = _Examining(found, rules, is_in_order, copies)
-    examined = examining.apart(workers, counts=compare)
+    examined = examining.apart(workers, counts=compare, look=look)
     if examined is None:
         workers.begin("what Kafka would do", examining.sizes)
     loaded = load_directory(found.tree(), rules, workers) if examined is None else examined.kafka
@@ -75,7 +79,7 @@ def find_out(
         return Outcomes(kafka, own, RecoveryChoice(), is_compared=False)
     counted = None if examined is None else examined.counted
     choice = compare_ways(found.tree(), rules, kafka, own, examining.recovered, examining.copies_of, counted)
-    return Outcomes(kafka, own, choice, is_compared=True)
+    return Outcomes(kafka, own, choice, is_compared=True, checked={} if examined is None else examined.checked)
 
 
 class _Examining:
@@ -102,12 +106,14 @@ class _Examining:
 
         return copies_of(unit.topic, unit.partition, self._found.root, self._copies)
 
-    def apart(self, workers: Workers, *, counts: bool) -> Examination | None:
+    def apart(self, workers: Workers, *, counts: bool, look: Look | None) -> Examination | None:
         """Everything in one go, a topic-partition at a time, where that is possible."""
         if self._rules.mode in (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE, Mode.REMOTE):
             return None
         tree = self._found.tree()
-        return examine(tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts)
+        return examine(
+            tree, self._rules, self.topic_id, self._is_in_order, workers, self.sizes, counts=counts, look=look
+        )
 
     def recovered(
         self, tree: Tree, rules: Rules, workers: Workers | None = None, forecast: BrokerResult | None = None

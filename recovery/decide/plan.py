@@ -261,7 +261,7 @@ def plan_of(
         deleted=note_of_deleted(found, rules.facts.tiering) if outcomes.is_compared else None,
     )
     if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
-        return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering)])
+        return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering, outcomes.checked)])
     return plan
 
 

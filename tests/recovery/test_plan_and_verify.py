@@ -235,3 +235,18 @@ def test_an_index_that_a_check_finds_fault_with_is_a_reason_to_act(tmp_path: Pat
     made = plan(root)
     assert not verify(root).is_clean
     assert f"{log.parent.name}/{index.name}" in {action.path for action in made.actions}
+
+
+@pytest.mark.parametrize("case", ["attr-transactional-idem", "attr-control-idem", "legacy-v0-says-gzip-last-unclean"])
+def test_a_start_after_the_next_crash_is_thought_of(case: str, tmp_path: Path) -> None:
+    """A marker lets a broker start on a batch that it could not load after a crash: that is told all the same."""
+    found = next(each for each in recovery_cases() if each.name == case)
+    root = found.unpack_before(tmp_path / "logs")
+    (root / MARKER).unlink(missing_ok=True)
+    without = plan(root, **given(found))
+    (root / MARKER).write_text('{"version":0,"brokerEpoch":1}')
+    assert plan(root, **given(found)).broker.outcome == "loaded"
+    refused = [each for each in without.findings if each.code is FindingCode.BROKER_REFUSES]
+    assert refused != []
+    told = plan(root, **given(found)).findings
+    assert [each for each in told if each.code is FindingCode.BROKER_REFUSES] == refused

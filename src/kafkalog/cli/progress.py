@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable, Iterable
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from kafkalog.codec.names import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.progress import Progress, TaskID
 
     from kafkalog.recovery.facts.workers import ProgressState
@@ -78,12 +78,12 @@ class _Bar:
 
 
 class ByteProgress(_Bar):
-    """Counts bytes, and tells the time that is left."""
+    """Counts bytes, and tells the time that is left; `total` may have to be found out first, for who sees it."""
 
-    def __init__(self, what: str, total: int, *, quiet: bool = False) -> None:
+    def __init__(self, what: str, total: int | Callable[[], int], *, quiet: bool = False) -> None:
         super().__init__(what)
         self._visible = self._visible and not quiet
-        self._total = total
+        self._total = total if isinstance(total, int) else total() if self._visible else 0
         self._done = 0
 
     def advance(self, count: int) -> None:
@@ -126,10 +126,10 @@ class RecoveryProgress(_Bar):
         self._show(state.bytes_done, state.bytes, phase=f": {state.phase}", counts=counts)
 
 
-def total_bytes(path: str) -> int:
-    """Bytes of all segments below a path: what a progress bar counts to."""
+def total_bytes(paths: Iterable[str]) -> int:
+    """Bytes of all segments below some paths: what a progress bar counts to."""
     total = 0
-    for directory, _, names in os.walk(path):
+    for directory, _, names in chain.from_iterable(map(os.walk, paths)):
         for name in names:
             if name.endswith(FileKind.LOG):
                 try:

@@ -48,7 +48,7 @@ def command(
 
     Exit code 0 if all copies are equal and complete, 1 if not, 4 if something could not be read.
     """
-    with ByteProgress("comparing", sum(total_bytes(path) for path in paths)) as progress:
+    with ByteProgress("comparing", lambda: total_bytes(paths)) as progress:
         found = compare(
             *paths, select=chosen, jobs=jobs, on_read=progress.advance
         )

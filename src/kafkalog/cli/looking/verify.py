@@ -125,7 +125,7 @@ def command(
     tier = remote.tier()
     report = VerifyReport((), [])
     if paths:
-        with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
+        with ByteProgress("verifying", lambda: total_bytes(paths)) as progress:
             report = verify(*paths, deep=not shallow, select=chosen, jobs=jobs, on_read=progress.advance)
     if tier is not None:
         from kafkalog.recovery.checks.remote import verify_remote

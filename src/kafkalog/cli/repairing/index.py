@@ -58,7 +58,7 @@ def verify_command(paths: tuple[str, ...], chosen: Selection, as_json: bool) -> 
 
     Exit code 0 if they do, 1 if not, 4 if something could not be read.  Nothing is changed.
     """
-    with ByteProgress("verifying", sum(total_bytes(path) for path in paths)) as progress:
+    with ByteProgress("verifying", lambda: total_bytes(paths)) as progress:
         report = verify(*paths, deep=False, select=chosen, on_read=progress.advance)
     if as_json:
         for directory in report.directories:

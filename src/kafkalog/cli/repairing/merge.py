@@ -66,7 +66,7 @@ def command(
             print_partition(result)
         is_unread = any(copy.error is not None or copy.unread for copy in result.copies)
         return Outcome.IO_ERROR if is_unread else Outcome.CLEAN
-    with ByteProgress("merging", sum(total_bytes(path) for path in copies if os.path.isdir(path))) as progress:
+    with ByteProgress("merging", lambda: total_bytes(filter(os.path.isdir, copies))) as progress:
         merged = merge_directories(
             *copies,
             into=target,

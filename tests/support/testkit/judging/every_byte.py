@@ -21,7 +21,10 @@ class Originals:
         }
 
     def missing(self, *places: Path | None) -> list[str]:
-        """Paths whose content is nowhere below these directories: neither whole, nor as a cut file and its tail."""
+        """Paths whose content is nowhere below these directories: neither whole, nor as a cut file and its tail.
+
+        What goes may be zeros, which nobody needs to keep.
+        """
         found: set[bytes] = set()
         tails: set[tuple[int, bytes]] = set()
         for place in places:
@@ -41,4 +44,5 @@ class Originals:
                 for kept, tail in tails
                 if kept <= len(content)
             )
+            and not any(content.startswith(each) and not any(content[len(each) :]) for each in found)
         ]
