@@ -4,7 +4,8 @@ The keys come at random, so that most batches lose some of their records and are
 Whole processes, from their start to their end, each on a fresh copy: `kafkalog compact --yes`, and a JVM in which Kafka
 loads the log directory, cleans it and closes it.  Beside them what somebody would write in Python: aiokafka decodes
 every record, and a dictionary keeps the latest of each key; it writes nothing.  kafkalog moves the old segments to
-quarantine and flushes everything, which Kafka does later or not at all.  What both leave is compared.
+quarantine and flushes everything, which Kafka does later or not at all.  What they leave is compared.  "Record by
+record" is the same command with its readable cleaner, which compiled code took the place of.
 
 What bounds kafkalog's pass: each key is hashed twice (MD5, as in Kafka's map), the map is larger than a processor's
 cache, and kept records of compressed batches are compressed again by the codec's own library.
@@ -16,6 +17,7 @@ import argparse
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +37,18 @@ CONFIG = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"}
 NOW_MS = START_MS + 10**9
 ROWS = 20_000
 TOMBSTONES = 0.01
+WITH_PEAK = """
+import atexit
+from kafkalog.__main__ import main
+atexit.register(lambda: print(*(line for line in open("/proc/self/status") if line.startswith("VmHWM"))))
+main()
+"""
+BY_RECORDS = """
+from kafkalog.log.storage.cleaning import cleaner
+from kafkalog.__main__ import main
+cleaner.kernel_is_worth_it = lambda _: False
+main()
+"""
 
 
 def partition(codec: Codec, size: int, keys: int, batch_bytes: int, segments: int = 8) -> Path:
@@ -89,6 +103,12 @@ def by_hand(directory: Path) -> int:
     return len(latest)
 
 
+def _words(root: Path) -> list[str]:
+    """Arguments of the command."""
+    words = [word for name, value in CONFIG.items() for word in ("--config", f"{name}={value}")]
+    return ["compact", "--yes", *words, "--at", str(NOW_MS), str(root)]
+
+
 class Bench:
     """One corpus, and what works on fresh copies of it."""
 
@@ -108,9 +128,18 @@ class Bench:
 
     def ours(self) -> float:
         """The command."""
-        words = [word for name, value in CONFIG.items() for word in ("--config", f"{name}={value}")]
-        command = [sys.executable, "-m", "kafkalog", "compact", "--yes", *words, "--at", str(NOW_MS)]
-        return timing.process([*command, str(self._copy("ours"))], self._scratch / "out")
+        return timing.process([sys.executable, "-m", "kafkalog", *_words(self._copy("ours"))], self._scratch / "out")
+
+    def by_records(self) -> float:
+        """The command without compiled code in the cleaner."""
+        command = [sys.executable, "-c", BY_RECORDS, *_words(self._copy("by records"))]
+        return timing.process(command, self._scratch / "out")
+
+    def peak(self) -> int:
+        """KiB of memory that the command has at most; what `wait4` tells begins with that of this process."""
+        command = [sys.executable, "-c", WITH_PEAK, *_words(self._copy("ours"))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return int(done.stdout.split()[-2])
 
     def kafka(self) -> float:
         """Kafka's own cleaner."""
@@ -126,9 +155,10 @@ class Bench:
             [(record.offset, record.timestamp, record.key, record.value) for record in kafkalog.open_partition(
                 self._scratch / name / self._directory.name
             ).records()]
-            for name in ("ours", "kafka")
+            for name in ("ours", "by records", "kafka") if (self._scratch / name).exists()
         ]  # fmt: skip
-        return "" if found[0] == found[1] else f"kafkalog left {len(found[0])} records, Kafka {len(found[1])}"
+        counts = ", ".join(str(len(each)) for each in found)
+        return "" if all(each == found[0] for each in found) else f"not the same records are left: {counts}"
 
 
 def main() -> None:
@@ -152,6 +182,7 @@ def main() -> None:
             bench = Bench(directory, Path(scratch))
             ways: dict[str, Callable[[], float]] = {
                 "kafkalog compact": bench.ours,
+                "record by record": bench.by_records,
                 "aiokafka and a dict": bench.by_hand,
             }
             if why_not is None:
@@ -160,13 +191,15 @@ def main() -> None:
             for _ in range(arguments.rounds):
                 for name, way in ways.items():
                     taken[name].append(way())
-            if why_not is None and (found := bench.difference()):
+            if found := bench.difference():
                 raise SystemExit(found)
             print(f"{codec.label}, {bench.bytes / 1e6:.0f} MB, {bench.records} records, {arguments.keys} keys")
             for name, each in taken.items():
                 middle = statistics.median(each)
                 rates = f"{bench.bytes / middle / 1e6:7.1f} MB/s  {bench.records / middle / 1e6:6.2f} million records/s"
                 print(f"  {name:20} {middle:7.2f} s  {rates}", flush=True)
+            before, now = (statistics.median(taken[name]) for name in ("record by record", "kafkalog compact"))
+            print(f"  {before / now:.2f} x as fast as record by record; at most {bench.peak() >> 10} MiB of memory")
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ __all__ = [
     "encode_time_index",
     "encode_transaction_index",
     "read_producer_snapshot",
+    "slots_by_piece",
     "used_offset_entries",
     "used_time_entries",
 ]
@@ -82,6 +83,14 @@ def each_slot(
     Who stops at the first slot that does not increase has little to read of what a broker had reserved.  With
     `pass_holes`, of slots that lie one after the other in a hole only the first is given: all are zeros.
     """
+    for number, piece in slots_by_piece(source, layout, start=start, end=end, pass_holes=pass_holes):
+        yield from enumerate(piece, number)
+
+
+def slots_by_piece(
+    source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
+) -> Iterator[tuple[int, Sequence[tuple[Any, ...]]]]:
+    """The same as `each_slot`: the number of the first slot of each piece, and the fields of all slots in it."""
     size = layout.size
     last = ((source.size if end is None else min(end, source.size)) - start) // size
     number, at_once = 0, _FIRST_PIECE // size
@@ -89,16 +98,16 @@ def each_slot(
         if pass_holes:
             behind = (next_data(source, start + number * size, start + last * size) - start) // size
             if behind > number:
-                yield number, layout.struct.unpack(bytes(size))
+                yield number, [layout.struct.unpack(bytes(size))]
                 number = behind
                 continue
         data = memoryview(source.read(start + number * size, min(at_once, last - number) * size))
         at_once = min(2 * at_once, _PIECE // size)
         if len(data) < size:
             return
-        for fields in layout.struct.iter_unpack(data[: len(data) - len(data) % size]):
-            yield number, fields
-            number += 1
+        piece = list(layout.struct.iter_unpack(data[: len(data) - len(data) % size]))
+        yield number, piece
+        number += len(piece)
 
 
 def decode_offset_index(data: Bytes) -> list[OffsetEntry]:

@@ -18,7 +18,8 @@ def quickly(kind: type[Kind]) -> Callable[..., Kind]:
     it has made then changes its class.
     """
     frozen: Any = kind
-    open_kind = make_dataclass(kind.__name__, [(each.name, object) for each in fields(frozen)], slots=True)
+    names = [(each.name, object) for each in fields(frozen)]
+    open_kind = make_dataclass(kind.__name__, names, slots=True, repr=False, eq=False)
 
     def make(*values: object) -> Kind:
         made: Any = open_kind(*values)

@@ -50,7 +50,7 @@ def make(folder: Path, level: str) -> None:
         foreign = undefined(made.code) - ASKED_FOR
         if foreign:
             raise SystemExit(f"kernels.py: {module}.{name} asks for {', '.join(sorted(foreign))}")
-        ship(folder, level, module, name, made)
+        ship(str(folder), level, module, name, made)
     print(f"{len(with_signature)} kernels for {level}")
 
 

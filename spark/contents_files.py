@@ -22,9 +22,9 @@ from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import is_directory, is_file
 from kafkalog.log.walk.summary import SegmentSummary, summarize
+from kafkalog.recovery.checks.broker_start import broker_start
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.partition import verify_partition
-from kafkalog.recovery.checks.verify import broker_start
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_rows import Row
 

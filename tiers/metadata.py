@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kafkalog.cluster.records.framed_records import FramedRecord, decode_remote_log_metadata
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.partition import Partition
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState, may_follow
+
+if TYPE_CHECKING:
+    from kafkalog.cluster.records.framed_records import FramedRecord
 
 __all__ = ["RemoteMetadata", "is_remote_metadata", "read_remote_metadata"]
 
@@ -95,6 +97,9 @@ class _Events:
     """The segments as the events make them, one partition of the topic after the other."""
 
     def __init__(self) -> None:
+        from kafkalog.cluster.records.framed_records import decode_remote_log_metadata  # Kafka's schemas, for few logs
+
+        self._decode = decode_remote_log_metadata
         self._segments: dict[str, RemoteSegment] = {}
         self._early: dict[str, list[RemoteSegmentEvent]] = defaultdict(list)
         """of segments whose first event is not there, or comes later in another copy"""
@@ -102,7 +107,7 @@ class _Events:
         self.findings: list[Finding] = []
 
     def take(self, number: int, offset: int, value: bytes | None, path: str) -> None:
-        record = decode_remote_log_metadata(value)
+        record = self._decode(value)
         self.findings += [replace(each, file=path, offset=offset) for each in record.findings]
         fields = {} if record.decoded is None else record.decoded.fields
         try:

@@ -17,7 +17,6 @@ from typing import Any
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import REMOTE_INDEX_CACHE, REMOTE_LOG_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.directories.lost_start import lost_start
-from kafkalog.tiers.lineage import reaches
 from kafkalog.tiers.metadata import RemoteMetadata
 
 __all__ = ["NO_TIERING", "REMOTE_STORAGE_ENABLE", "SETTINGS_OF_TOPICS", "LocalStart", "Tiering", "tier_gap"]
@@ -149,6 +148,8 @@ class Tiering:
         segments = self.remote.of(*key)
         if not segments:
             return gone, False
+        from kafkalog.tiers.lineage import reaches  # few logs are tiered
+
         reached = reaches([each for each in segments if each.is_readable], start)
         if reached >= begins or self.remote.findings:
             return gone, reached >= begins

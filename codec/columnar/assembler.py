@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from kafkalog.codec.columnar.batch_decoder import BatchDecoder
     from kafkalog.codec.columnar.message_decoder import MessageDecoder
-    from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
+    from kafkalog.codec.columnar.run_decoder import Order
+    from kafkalog.codec.columnar.runs_to_arrow import RunsToArrow
     from kafkalog.codec.headers.message_runs import MessageRun
     from kafkalog.codec.headers.runs import BatchRun
 
@@ -86,10 +87,10 @@ class ArrowAssembler:
         self._parts: list[Part] = []
         self._rows = self._bytes = 0
         self._to_decode = (schema, topic, partition, limits, bounds.rows, bounds.collected)
-        self._runs: RunDecoder | None = None
+        self._runs: RunsToArrow | None = None
         self._messages: MessageDecoder | None = None
         self._batches: BatchDecoder | None = None
-        self._collecting: RunDecoder | MessageDecoder | None = None
+        self._collecting: RunsToArrow | MessageDecoder | None = None
         """the one of them that may hold something"""
         self._views = [number for number, kind in enumerate(schema.types) if pa.types.is_binary_view(kind)]
         self._others = [number for number in range(len(schema)) if number not in self._views]
@@ -105,7 +106,7 @@ class ArrowAssembler:
         from kafkalog.codec.headers.runs import BatchRun
 
         handed_back: Iterator[HandedBack | None]
-        decoder: RunDecoder | MessageDecoder
+        decoder: RunsToArrow | MessageDecoder
         if isinstance(run, BatchRun):
             decoder = self._decoder_of_runs()
             handed_back = decoder.decode_run(run, low, high)
@@ -145,11 +146,11 @@ class ArrowAssembler:
                 done += self.flush()
         return position, held >= _MOST_HELD, done
 
-    def _decoder_of_runs(self) -> RunDecoder:
+    def _decoder_of_runs(self) -> RunsToArrow:
         if self._runs is None:
-            from kafkalog.codec.columnar.run_decoder import RunDecoder
+            from kafkalog.codec.columnar.runs_to_arrow import RunsToArrow
 
-            self._runs = RunDecoder(*self._to_decode)
+            self._runs = RunsToArrow(*self._to_decode)
         return self._runs
 
     def _decoder_of_messages(self) -> MessageDecoder:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
@@ -15,10 +14,11 @@ from kafkalog.codec.record_shape import SMALLEST_HEADER
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     Int64s = npt.NDArray[np.int64]
 
-__all__ = ["MOST_BYTES", "ColumnBuffers"]
+__all__ = ["MOST_BYTES", "ColumnBuffers", "arrow_buffer"]
 
 MOST_BYTES = 2**30
 """Record bytes that are put together at most; Arrow's offsets are signed 32-bit numbers."""
@@ -43,12 +43,18 @@ _ITEM_BYTES = {
     ArrowBuffer.OFFSET: 8, ArrowBuffer.TIMESTAMP: 8, ArrowBuffer.SEQUENCE: 4,
     ArrowBuffer.KEY_VIEWS: 16, ArrowBuffer.VALUE_VIEWS: 16,
 }  # fmt: skip
-_NOTHING = pa.py_buffer(b"")
 _SHARES = {ArrowBuffer.KEY: 1 / 8, ArrowBuffer.VALUE: 1}
 """How much of a record is thought to be its key or value before any was seen."""
 _A_LITTLE_MORE = 1.05
 _MOST_SLACK = MIB
 """Bytes at most beyond what rows are thought to take: there must be room for a batch whatever it holds."""
+
+
+def arrow_buffer(memory: bytes | memoryview) -> pa.Buffer:
+    """The same memory, as Arrow's."""
+    import pyarrow as pa  # who makes no Arrow batch does without
+
+    return pa.py_buffer(memory)
 
 
 class ColumnBuffers:
@@ -88,7 +94,7 @@ class ColumnBuffers:
 
     def arrow(self, buffer: ArrowBuffer) -> pa.Buffer:
         """A buffer as Arrow's."""
-        return pa.py_buffer(self._blocks[buffer].buffer)
+        return arrow_buffer(self._blocks[buffer].buffer)
 
     def number_of(self, memory: pa.Buffer) -> int:
         """Which data buffer of columns of views this memory is, of less than 2 GiB."""
@@ -105,7 +111,7 @@ class ColumnBuffers:
 
     def point_into(self, memory: bytes | memoryview) -> None:
         """The fields that come next lie in this memory."""
-        number = self.number_of(pa.py_buffer(memory))
+        number = self.number_of(arrow_buffer(memory))
         self.keep(number)
         self.addresses[ArrowBuffer.VIEWED] = self._viewed[number].address
         self.addresses[ArrowBuffer.VIEWED_NUMBER] = number
@@ -113,7 +119,8 @@ class ColumnBuffers:
     @property
     def viewed(self) -> list[pa.Buffer]:
         """The data buffers of columns of views; those are empty that no view points into."""
-        return [each if number in self._in_use else _NOTHING for number, each in enumerate(self._viewed)]
+        nothing = arrow_buffer(b"")
+        return [each if number in self._in_use else nothing for number, each in enumerate(self._viewed)]
 
     def ensure(self, rows: int, record_bytes: int, records: int | None = None) -> None:
         """Room for so many more rows, and for all that so many more record bytes can hold.

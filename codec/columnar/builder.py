@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalog.codec.columnar.buffers import ColumnBuffers
+from kafkalog.codec.columnar.collector import Collector
 from kafkalog.codec.columnar.schema import COLUMNS, TYPES, Column
 from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
 
@@ -23,7 +24,7 @@ __all__ = ["RecordBatchBuilder"]
 _LAST_ASCII = 0x7F
 
 
-class RecordBatchBuilder:
+class RecordBatchBuilder(Collector):
     """Has the buffers that kernels fill, is told the headers of the batches, gives one Arrow batch."""
 
     def __init__(self, schema: pa.Schema, topic: str | None, partition: int | None, rows: int, most_bytes: int) -> None:
@@ -31,9 +32,7 @@ class RecordBatchBuilder:
         self._constants = {"topic": topic, "partition": partition}
         self._repeated: dict[str, pa.Array] = {}
         self._viewed = {field.name for field in schema if pa.types.is_binary_view(field.type)}
-        self.buffers = ColumnBuffers(
-            (each for name in schema.names for each in self.buffers_of(name)), rows, most_bytes
-        )
+        super().__init__((each for name in schema.names for each in self.buffers_of(name)), rows, most_bytes)
         self._rows_of_batch: list[Int64s] = []
         self._of_batch: dict[str, list[Int64s]] = {name: [] for name in schema.names if self.value_of_batch(name)}
 
@@ -44,11 +43,6 @@ class RecordBatchBuilder:
     def value_of_batch(self, name: str) -> Any:
         """What gives the value of each batch from a table of headers, where a column follows from them; else None."""
         return COLUMNS[name].of_batch
-
-    @property
-    def rows(self) -> int:
-        """Rows so far."""
-        return self.buffers.count(Filled.ROWS)
 
     def add_headers(self, headers: Table, rows: Int64s, window_start: int = 0) -> None:
         """Note what columns need of the headers of batches that were decoded, and how many rows each has.
@@ -72,7 +66,7 @@ class RecordBatchBuilder:
         self._rows_of_batch = []
         for values in self._of_batch.values():
             values.clear()
-        self.buffers.reset()
+        super().reset()
 
     def of_rows(self, name: str) -> npt.NDArray[Any]:
         """A column that follows from the headers of the batches."""

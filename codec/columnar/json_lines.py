@@ -42,7 +42,7 @@ class JsonLines(OfRuns[memoryview]):
         return None if size < 0 else memoryview(self._target.data)[:size]
 
     def _write(self) -> int:
-        builder = self.decoder.builder
+        builder = self.builder
         buffers, rows = builder.buffers, builder.rows
         data = sum(buffers.count(each) for each in _DATA)
         line = len(self._prefix) + _OF_A_ROW

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from kafkalog.codec.columnar.builder import RecordBatchBuilder
 from kafkalog.codec.columnar.run_decoder import RunDecoder
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.handed_back import HandedBack
@@ -33,7 +34,8 @@ class OfRuns(ABC, Generic[Piece]):
     """that `make` needs"""
 
     def __init__(self, limits: Limits) -> None:
-        self.decoder = RunDecoder(record_schema(self.columns), None, None, limits, _ROWS, _BYTES)
+        self.builder = RecordBatchBuilder(record_schema(self.columns), None, None, _ROWS, _BYTES)
+        self.decoder = RunDecoder(self.builder, limits, _ROWS, _BYTES)
 
     @abstractmethod
     def make(self) -> Piece | None:
@@ -56,7 +58,7 @@ class OfRuns(ABC, Generic[Piece]):
         if self.decoder.is_empty:
             return
         # a null timestamp is a number that Arrow cannot hold
-        made = self.make() if self.decoder.builder.buffers.count(Filled.TIMESTAMP_NULLS) == 0 else None
+        made = self.make() if self.builder.buffers.count(Filled.TIMESTAMP_NULLS) == 0 else None
         self.decoder.drop()
         yield HandedBack(begin, end) if made is None else made
 
@@ -64,17 +66,17 @@ class OfRuns(ABC, Generic[Piece]):
 
     def data_of(self, name: str) -> bytes:
         """All bytes of a field: `KEY`, `VALUE`, `HEADER_KEY` or `HEADER_VALUE`."""
-        buffers = self.decoder.builder.buffers
+        buffers = self.builder.buffers
         return buffers.view(ArrowBuffer[name], np.uint8, buffers.count(Filled[name])).tobytes()
 
     def ends_of(self, name: str, rows: int) -> list[int]:
         """Where the bytes of each row end, behind where those of the first begin."""
-        ends: list[int] = self.decoder.builder.buffers.view(ArrowBuffer[f"{name}_ENDS"], np.int32, rows + 1).tolist()
+        ends: list[int] = self.builder.buffers.view(ArrowBuffer[f"{name}_ENDS"], np.int32, rows + 1).tolist()
         return ends
 
     def nulls_of(self, name: str, rows: int) -> list[int]:
         """Rows in which a field is null."""
-        buffers, nulls = self.decoder.builder.buffers, f"{name}_NULLS"
+        buffers, nulls = self.builder.buffers, f"{name}_NULLS"
         if nulls not in Filled.__members__ or buffers.count(Filled[nulls]) == 0:
             return []
         found: list[int] = np.flatnonzero(buffers.view(ArrowBuffer[f"{name}_VALID"], np.uint8, rows) == 0).tolist()

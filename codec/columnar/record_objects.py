@@ -28,7 +28,7 @@ class RecordObjects(OfRuns[Iterator[Record]]):
 
     def make(self) -> Iterator[Record]:
         """The records, out of lists of their fields."""
-        builder = self.decoder.builder
+        builder = self.builder
         buffers, rows = builder.buffers, builder.rows
         fields: dict[str, Iterable[Any]] = {
             "offset": buffers.view(ArrowBuffer.OFFSET, np.int64, rows).tolist(),
@@ -43,12 +43,12 @@ class RecordObjects(OfRuns[Iterator[Record]]):
         return _records({name: iter(values) for name, values in fields.items()}, rows)
 
     def _headers(self, rows: int) -> Iterable[tuple[Header, ...]]:
-        count = self.decoder.builder.buffers.count(Filled.HEADERS)
+        count = self.builder.buffers.count(Filled.HEADERS)
         if count == 0:
             return repeat((), rows)
         keys = [(key or b"").decode("utf-8", "surrogateescape") for key in self.bytes_of("HEADER_KEY", count)]
         pairs = list(map(Header, keys, self.bytes_of("HEADER_VALUE", count)))
-        ends = self.decoder.builder.buffers.view(ArrowBuffer.HEADER_ENDS, np.int32, rows + 1).tolist()
+        ends = self.builder.buffers.view(ArrowBuffer.HEADER_ENDS, np.int32, rows + 1).tolist()
         return [tuple(pairs[start:end]) for start, end in pairwise(ends)]
 
 

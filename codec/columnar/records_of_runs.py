@@ -1,6 +1,6 @@
 """The records of many batches examined by compiled code, which tells only which batches somebody has to open.
 
-Needs numba, numpy and pyarrow; see `codec.thresholds`.
+Needs numba and numpy; see `codec.thresholds`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kafkalog.codec.columnar.collector import Collector
 from kafkalog.codec.columnar.run_decoder import RunDecoder
-from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.kernels.tables import ArrowBuffer, Filled
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import MICROSECONDS, TIMESTAMP_TYPE_FLAG
@@ -29,7 +29,8 @@ class RecordsOfRuns:
     """Decodes the records of runs, of which it keeps nothing."""
 
     def __init__(self, limits: Limits) -> None:
-        self._decoder = RunDecoder(record_schema(["timestamp"]), None, None, limits, _ROWS, _BYTES)
+        collector = Collector((ArrowBuffer.TIMESTAMP, ArrowBuffer.TIMESTAMP_VALID), _ROWS, _BYTES)
+        self._decoder = RunDecoder(collector, limits, _ROWS, _BYTES)
 
     def doubtful(self, run: BatchRun) -> Iterator[int]:
         """Numbers of the batches, in order, that have a fault in a record or whose records are not as new as it says.

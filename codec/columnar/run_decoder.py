@@ -1,4 +1,4 @@
-"""From runs of v2 batches to Arrow batches by kernels; what they cannot take is handed back, batch by batch."""
+"""Runs of v2 batches decoded by kernels into buffers; what they cannot take is handed back, batch by batch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from kafkalog.codec.buffer_pool import Block
-from kafkalog.codec.columnar.buffers import MOST_BYTES
-from kafkalog.codec.columnar.builder import RecordBatchBuilder
+from kafkalog.codec.columnar.buffers import MOST_BYTES, arrow_buffer
+from kafkalog.codec.columnar.collector import Collector
 from kafkalog.codec.columnar.decompressed import Decompressed, decompress_batches
 from kafkalog.codec.compression.native import functions
 from kafkalog.codec.handed_back import HandedBack
@@ -70,13 +69,11 @@ class Order:
 class RunDecoder:
     """Collects the records of runs up to a bound of rows and bytes.
 
-    `decode_run` yields None where `build` must be called, and what it hands back.
+    `decode_run` yields None where `drop` must be called, and what it hands back.
     """
 
-    def __init__(
-        self, schema: pa.Schema, topic: str | None, partition: int | None, limits: Limits, rows: int, most_bytes: int
-    ) -> None:
-        self.builder = RecordBatchBuilder(schema, topic, partition, rows, most_bytes)
+    def __init__(self, builder: Collector, limits: Limits, rows: int, most_bytes: int) -> None:
+        self.builder = builder
         self._limits = limits
         self._headers: Table = empty_table(HeaderColumn, _BATCHES_AT_ONCE)
         self._rows = np.empty(_BATCHES_AT_ONCE, np.int64)
@@ -100,24 +97,19 @@ class RunDecoder:
         """Nothing was collected."""
         return self._bytes == 0
 
-    def build(self) -> pa.RecordBatch:
-        """What was collected; starts over."""
-        self._bytes = 0
-        return self.builder.build()
-
     def drop(self) -> None:
-        """Start over without what was collected."""
+        """Start over; what was collected is somebody else's by now, or nobody's."""
         self._bytes = 0
         self.builder.reset()
 
     def decode_window(self, window: bytes | memoryview, start: int, order: Order) -> tuple[int, bool]:
-        """Collect the batches from byte `start` of a window on; where that ends, and whether `build` is due.
+        """Collect the batches from byte `start` of a window on; where that ends, and whether `drop` is due.
 
         `order` goes on to the offset after them.
         """
-        held = pa.py_buffer(window)
-        address, headers, builder = held.address, self._headers, self.builder
-        decompressor, viewed = self._decompressor(), self._viewed(held)
+        address = np.frombuffer(window, np.uint8).__array_interface__["data"][0]
+        headers, builder = self._headers, self.builder
+        decompressor, viewed = self._decompressor(), self._viewed(window, address)
         while True:
             count, total, lacking = self._decode_more(
                 address + start, len(window) - start, order, start, decompressor, viewed
@@ -129,7 +121,7 @@ class RunDecoder:
                 order.next_offset = int(last[HeaderColumn.BASE_OFFSET] + last[HeaderColumn.LAST_OFFSET_DELTA]) + 1
             if lacking == MEMORY_IS_FULL:
                 self._take_scratch()
-                decompressor, viewed = self._decompressor(), self._viewed(held)
+                decompressor, viewed = self._decompressor(), self._viewed(window, address)
             elif lacking:
                 records = int(headers[HeaderColumn.RECORDS_COUNT, count])
                 if builder.rows + records > self.rows_bound or self._bytes + lacking > self.bytes_bound:
@@ -173,15 +165,15 @@ class RunDecoder:
         place = self._scratch.address + self._scratch_used
         return np.array([*functions(), limits.zstd_window_bytes, place, left], np.int64)
 
-    def _viewed(self, window: pa.Buffer) -> Int64s:
+    def _viewed(self, window: bytes | memoryview, address: int) -> Int64s:
         """What views may point to."""
         found = np.zeros(len(Viewed), np.int64)
         buffers = self.builder.buffers
         if buffers.has_views:
-            found[Viewed.WINDOW], found[Viewed.WINDOW_NUMBER] = window.address, buffers.number_of(window)
+            found[Viewed.WINDOW], found[Viewed.WINDOW_NUMBER] = address, buffers.number_of(arrow_buffer(window))
             if self._scratch is not None:
                 found[Viewed.MEMORY] = self._scratch.address
-                found[Viewed.MEMORY_NUMBER] = buffers.number_of(pa.py_buffer(self._scratch.buffer))
+                found[Viewed.MEMORY_NUMBER] = buffers.number_of(arrow_buffer(self._scratch.buffer))
         return found
 
     def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:

@@ -30,7 +30,7 @@ class TextLines(OfRuns[str]):
 
     def make(self) -> str:
         """The lines, joined."""
-        builder = self.decoder.builder
+        builder = self.builder
         buffers, rows = builder.buffers, builder.rows
         lines = zip(
             buffers.view(ArrowBuffer.OFFSET, np.int64, rows).tolist(),
@@ -66,7 +66,7 @@ class TextLines(OfRuns[str]):
         return [label + self._text_of(data[start:end]) for start, end in pairwise(ends)]
 
     def _header_keys(self, rows: int) -> Iterable[str]:
-        buffers = self.decoder.builder.buffers
+        buffers = self.builder.buffers
         count = buffers.count(Filled.HEADERS)
         if count == 0:
             return repeat("", rows)

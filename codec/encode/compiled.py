@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.batch import ProducerState, build_raw_batch, check_producer
+from kafkalog.codec.encode.put_headers import put_headers
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.kernels.tables import LARGEST_RECORD_OVERHEAD, ArrowBuffer, Encoded, empty_table
 from kafkalog.codec.limits import MIB
@@ -24,10 +25,9 @@ from kafkalog.codec.model import (
     increment_sequence,
 )
 
-__all__ = ["encode_columns", "put_headers"]
+__all__ = ["encode_columns"]
 
 _encode = Kernel("encode", "encode")
-_put_checksums = Kernel("encode", "put_checksums")
 
 _MAGIC = 2
 _HEADER_OVERHEAD = 10
@@ -158,12 +158,6 @@ class _Part:
         for start, size, fields in zip(self._starts.tolist(), self._sizes.tolist(), table.tolist(), strict=False):
             payload = compress(codec, view[start : start + size], level=level, magic=_MAGIC)
             yield build_raw_batch(BatchHeader(*fields), payload)
-
-
-def put_headers(target: Any, table: Any, starts: Any, sizes: Any) -> None:
-    """Write the headers of whole batches that lie in `target`, from a table of `BATCH.dtype()`, with checksums."""
-    target[starts[:, None] + np.arange(BATCH.size)] = table.view(np.uint8).reshape(len(table), BATCH.size)
-    _put_checksums(starts + target.ctypes.data, sizes)
 
 
 def _sequences(base: int, start_rows: Any) -> Any:

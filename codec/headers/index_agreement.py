@@ -1,6 +1,7 @@
 """Whether index entries describe a run of batches, in one go: for the checks of `recovery.checks.indexes`.
 
-Batches come in order, their offsets increasing; `before` is the largest offset that is before the first of them.
+Batches come in order, their offsets increasing; `before` is the largest offset that is before the first of them.  Keys
+and offsets of entries count from `base`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def _offsets_before(run: HeaderRun, before: int) -> npt.NDArray[np.int64]:
 
 
 def first_wrong_position(
-    run: HeaderRun, before: int, keys: Sequence[int], positions: Sequence[int]
+    run: HeaderRun, before: int, keys: Sequence[int], positions: Sequence[int], *, base: int
 ) -> tuple[int, int | None] | None:
     """The first entry that does not name the start of a batch, or one whose key is at or below the offsets before it.
 
@@ -37,7 +38,7 @@ def first_wrong_position(
     batches = run.positions.searchsorted(wanted)
     offsets = _offsets_before(run, before)[batches]
     begins = run.positions[batches] == wanted
-    wrong = ~begins | (np.array(keys, np.int64) <= offsets)
+    wrong = ~begins | (np.array(keys, np.int64) + base <= offsets)
     if not wrong.any():
         return None
     number = int(wrong.argmax())
@@ -45,13 +46,13 @@ def first_wrong_position(
 
 
 def first_later_batch(
-    run: HeaderRun, before: int, timestamps: Sequence[int], offsets: Sequence[int]
+    run: HeaderRun, before: int, timestamps: Sequence[int], offsets: Sequence[int], *, base: int
 ) -> tuple[int, int] | None:
     """The first batch at or before the offset of an entry that is later than the entry's timestamp says.
 
     Entries after the first have increasing offsets.  Gives the entry's number and that of the batch.
     """
-    at = np.array(offsets, np.int64)
+    at = np.array(offsets, np.int64) + base
     entries = at.searchsorted(_offsets_before(run, before), "right")
     is_there = entries < len(at)
     entries = np.minimum(entries, len(at) - 1)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from dataclasses import dataclass, replace
 
 from kafkalog.codec.advice import Advice, Ask, Sentence
@@ -57,7 +56,7 @@ def is_run_id(text: str) -> bool:
 
 def new_owner() -> str:
     """An id for a log directory."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 def ends_of(run_id: str, *, is_foreign: bool = False) -> tuple[Advice, Advice]:

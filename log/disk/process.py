@@ -12,7 +12,12 @@ from types import TracebackType
 
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["OwnLock", "OwnProcess"]
+__all__ = ["OwnLock", "OwnProcess", "processors"]
+
+
+def processors() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Generation:

@@ -65,6 +65,11 @@ class CleanedOutput:
         """Batches that follow each other in memory, which is theirs alone."""
         self._check_run(run)
         self._end_stretch()
+        if len(run.window) >= _PIECE:  # which need not be put together with others
+            self._end_piece()
+            self._target.open_indexes()
+            self._target.append_rewritten(bytes(run.window), [run])
+            return
         self._piece += run.window
         self._batches.append(run)
         if len(self._piece) >= _PIECE:

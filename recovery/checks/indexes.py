@@ -6,15 +6,14 @@ here, in step with a walk over the batches (`OffsetIndex`, `TimeIndex`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, each_slot
+from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, slots_by_piece
 from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.source import Source, zeros_end
+from kafkalog.recovery.checks.index_entries import Entries, Order
 
 if TYPE_CHECKING:
     from kafkalog.codec.headers.table import HeaderRun
@@ -25,7 +24,7 @@ __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 class _EntryCheck:
     """Entries of one index, read in order as the walk passes them; `index` stays open as long."""
 
-    def __init__(self, file: str, base_offset: int, index: Source, layout: FixedLayout) -> None:
+    def __init__(self, file: str, base_offset: int, index: Source, layout: FixedLayout, order: Order) -> None:
         self.file = file
         self._base = base_offset
         self._of_entries: list[Finding] = []
@@ -36,9 +35,9 @@ class _EntryCheck:
             detail = f"{size} bytes, not a multiple of {layout.size}"
             self._of_entries.append(self._finding(FindingCode.INDEX_SIZE_INVALID, size, detail))
         self._index = index
-        self._layout = layout
         self._size = layout.size
         self._end = size - size % layout.size
+        self._entries = Entries(slots_by_piece(index, layout, end=self._end), order, self._end_of_entries)
 
     @property
     def findings(self) -> list[Finding]:
@@ -54,9 +53,6 @@ class _EntryCheck:
         severity: Severity = Severity.WARNING,
     ) -> Finding:
         return Finding(code, severity, position, offset, detail, self.file)
-
-    def _slots(self) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        return each_slot(self._index, self._layout, end=self._end)
 
     def _end_of_entries(self, slot: int) -> None:
         """Entry `slot` does not increase: zeros of a preallocated file, or nonsense."""
@@ -80,47 +76,33 @@ class OffsetIndexCheck(_EntryCheck):
     """Every entry's position is the start of a batch, and all offsets before it are smaller than its key."""
 
     def __init__(self, file: str, base_offset: int, index: Source) -> None:
-        super().__init__(file, base_offset, index, OFFSET_ENTRY)
-        self._entries = self._increasing()
-        self._next = next(self._entries, None)
-
-    def _increasing(self) -> Iterator[tuple[int, int, int]]:
-        last = (-1, 0)
-        for slot, (relative, position) in self._slots():
-            if relative <= last[0] or position <= last[1]:
-                self._end_of_entries(slot)
-                return
-            last = (relative, position)
-            yield slot, self._base + relative, position
+        super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False))
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """The walk has come to a batch."""
-        while self._next is not None and self._next[2] <= batch.position:
-            if self._next[2] < batch.position:
-                self._no_batch(*self._next)
-            elif self._next[1] <= last_offset_before:
-                self._wrong_key(*self._next, last_offset_before)
-            self._next = next(self._entries, None)
+        while (entry := self._entries.next) is not None and entry.second <= batch.position:
+            key = self._base + entry.first
+            if entry.second < batch.position:
+                self._no_batch(entry.slot, key, entry.second)
+            elif key <= last_offset_before:
+                self._wrong_key(entry.slot, key, entry.second, last_offset_before)
+            self._entries.pass_one()
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
         """The walk has come to many batches, their offsets increasing."""
         from kafkalog.codec.headers.index_agreement import first_wrong_position
 
-        entries: list[tuple[int, int, int]] = []
-        last_position = int(run.positions[-1])
-        while self._next is not None and self._next[2] <= last_position:
-            entries.append(self._next)
-            self._next = next(self._entries, None)
-        if not entries:
+        passed = self._entries.pass_up_to(int(run.positions[-1]))
+        if not passed.seconds:
             return
-        keys, positions = [entry[1] for entry in entries], [entry[2] for entry in entries]
-        wrong = first_wrong_position(run, last_offset_before, keys, positions)
+        wrong = first_wrong_position(run, last_offset_before, passed.firsts, passed.seconds, base=self._base)
         if wrong is not None:
             number, before = wrong
+            slot, key, position = passed.slot + number, self._base + passed.firsts[number], passed.seconds[number]
             if before is None:
-                self._no_batch(*entries[number])
+                self._no_batch(slot, key, position)
             else:
-                self._wrong_key(*entries[number], before)
+                self._wrong_key(slot, key, position, before)
 
     def _no_batch(self, slot: int, key: int, position: int) -> None:
         self._mismatch(slot, key, f"offset {key} at position {position}, where no batch begins")
@@ -130,57 +112,45 @@ class OffsetIndexCheck(_EntryCheck):
 
     def end(self, last_offset: int) -> None:
         """The walk has come to the end of the valid batches."""
-        if self._next is not None:
-            slot, key, position = self._next
-            self._mismatch(slot, key, f"offset {key} at position {position}, after the last batch ({last_offset})")
-        for _ in self._entries:
-            pass
+        if (entry := self._entries.next) is not None:
+            key = self._base + entry.first
+            detail = f"offset {key} at position {entry.second}, after the last batch ({last_offset})"
+            self._mismatch(entry.slot, key, detail)
+        self._entries.pass_all()
 
 
 class TimeIndexCheck(_EntryCheck):
     """No batch at or before an entry's offset has a larger timestamp than the entry."""
 
     def __init__(self, file: str, base_offset: int, index: Source) -> None:
-        super().__init__(file, base_offset, index, TIME_ENTRY)
-        self._entries = self._increasing()
-        self._next = next(self._entries, None)
-
-    def _increasing(self) -> Iterator[tuple[int, int, int]]:
-        last = (-(2**63), 0)
-        for slot, (timestamp, relative) in self._slots():
-            if timestamp <= last[0] or relative < last[1] or (timestamp == 0 and relative == 0):
-                self._end_of_entries(slot)
-                return
-            last = (timestamp, relative)
-            yield slot, timestamp, self._base + relative
+        order = Order((-(2**63), 0), may_repeat=True, never=(0, 0))
+        super().__init__(file, base_offset, index, TIME_ENTRY, order)
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """The walk has come to a batch."""
-        while self._next is not None and self._next[2] <= last_offset_before:
-            self._next = next(self._entries, None)
-        if self._next is None or batch.last_offset > self._next[2]:
+        while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:
+            self._entries.pass_one()
+        if entry is None or batch.last_offset > self._base + entry.second:
             return
-        if batch.header.max_timestamp > self._next[1]:
-            self._later(*self._next, batch.last_offset)
+        if batch.header.max_timestamp > entry.first:
+            self._later(entry.slot, entry.first, self._base + entry.second, batch.last_offset)
 
     def run(self, run: HeaderRun, last_offset_before: int) -> None:
         """The walk has come to many batches, their offsets increasing."""
         from kafkalog.codec.headers.index_agreement import first_later_batch
 
-        entries: list[tuple[int, int, int]] = []
         before_last = max(last_offset_before, int(run.last_offsets[-2]) if len(run) > 1 else last_offset_before)
-        while self._next is not None and self._next[2] <= before_last:
-            entries.append(self._next)
-            self._next = next(self._entries, None)
-        if self._next is not None:
-            entries.append(self._next)
-        if not entries:
+        passed, following = self._entries.pass_up_to(before_last - self._base), self._entries.next
+        timestamps, offsets = passed.firsts, passed.seconds
+        if following is not None:
+            timestamps, offsets = [*timestamps, following.first], [*offsets, following.second]
+        if not timestamps:
             return
-        timestamps, offsets = [entry[1] for entry in entries], [entry[2] for entry in entries]
-        later = first_later_batch(run, last_offset_before, timestamps, offsets)
+        later = first_later_batch(run, last_offset_before, timestamps, offsets, base=self._base)
         if later is not None:
             number, batch = later
-            self._later(*entries[number], int(run.last_offsets[batch]))
+            offset = self._base + offsets[number]
+            self._later(passed.slot + number, timestamps[number], offset, int(run.last_offsets[batch]))
 
     def _later(self, slot: int, timestamp: int, offset: int, last_offset: int) -> None:
         detail = f"timestamp {timestamp} up to offset {offset}, but offset {last_offset} is later"
@@ -188,9 +158,9 @@ class TimeIndexCheck(_EntryCheck):
 
     def end(self, last_offset: int) -> None:
         """The walk has come to the end of the valid batches."""
-        for slot, timestamp, offset in chain(() if self._next is None else (self._next,), self._entries):
-            if offset > last_offset:
-                self._mismatch(
-                    slot, offset, f"timestamp {timestamp} for offset {offset}, after the last ({last_offset})"
-                )
-                return
+        self._entries.pass_up_to(last_offset - self._base)
+        if (entry := self._entries.next) is not None:
+            offset = self._base + entry.second
+            self._mismatch(
+                entry.slot, offset, f"timestamp {entry.first} for offset {offset}, after the last ({last_offset})"
+            )

@@ -18,7 +18,7 @@ from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.insides import Insides, insides_of
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import CONTROL_FLAG, AbortedTransaction, BatchHeader, RecordBatch, TimestampType
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
 from kafkalog.codec.records import decode_batch, stored_records
@@ -32,6 +32,7 @@ from kafkalog.log.directories.directory import Offsets
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, ListedSource, real, scan_directory, unreadable
+from kafkalog.log.reading.ahead import ahead
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
 from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
@@ -54,6 +55,14 @@ _IndexCheck = OffsetIndexCheck | TimeIndexCheck
 
 _LARGE_OFFSET = 2**62
 """Segments from here on are examined batch by batch: sums with their offsets may not fit into 64 bits."""
+
+_READ_AHEAD = 8 * MIB
+"""Bytes of batches that were read and checked, and whose records nobody has examined yet."""
+
+
+def _held(found: BatchRun | RecordBatch) -> int:
+    """The bytes of the log that this keeps in memory."""
+    return found.size if isinstance(found, RecordBatch) else len(found.window)
 
 
 def verify_partition(
@@ -299,8 +308,12 @@ class _PartitionVerifier:
         from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
         from kafkalog.codec.headers.run_scanner import RunScanner
 
+        def scanned() -> Iterator[BatchRun | RecordBatch]:
+            with ListedSource(segment.path, segment.size) as own:
+                yield from RunScanner(own, limits=self.limits)
+
         self._records_of_runs = self._records_of_runs or RecordsOfRuns(self.limits)
-        return RunScanner(source, limits=self.limits)
+        return ahead(scanned, size_of=_held, room=_READ_AHEAD)
 
     def _walked_run(self, found: BatchRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
         """The walk has come to batches that continue each other; gives the largest offset up to there."""

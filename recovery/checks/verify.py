@@ -6,13 +6,11 @@ What is found are `Finding`s with stable codes; nothing here raises for bad data
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.headers.header_tables import HeaderTables
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.directories.directory import LogDir
@@ -21,9 +19,6 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import real, scan_directory, unreadable
 from kafkalog.log.disk.pointer import findings_of_half_done
-from kafkalog.recovery.broker.forecast import load_directory
-from kafkalog.recovery.broker.identity import with_identity
-from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.checks.lost_and_found import batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
@@ -31,13 +26,11 @@ from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
 from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import brothers_of, facts_of_each
-from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, read_topic_facts
-from kafkalog.recovery.facts.workers import OnRead, Workers, in_order
+from kafkalog.recovery.facts.workers import OnRead, in_order
 from kafkalog.tiers.tiering import NO_TIERING
 
-__all__ = ["beside_of", "broker_start", "verify"]
+__all__ = ["beside_of", "verify"]
 
 PathLike = str | os.PathLike[str]
 
@@ -54,34 +47,6 @@ def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFact
     tiering = facts.tiering if begin_late and facts is not None else NO_TIERING
     tiering = tiering.with_checkpoint(names, log_dir.log_start_offsets)
     return Beside(log_dir.log_start_offsets, log_dir.high_watermarks, tiering)
-
-
-def broker_start(
-    log_dir: LogDir, tables: HeaderTables | None = None, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
-) -> tuple[BrokerStart, list[Finding]]:
-    """Whether a broker would start on the directory, with default settings; `tables` of logs that were just read.
-
-    `jobs` partitions are loaded at a time; `facts` are what the broker's metadata log says.
-    """
-    rules = Rules(at=time.time_ns() // 1_000_000)
-    workers = Workers(jobs)
-    try:
-        with survey(log_dir.path, tables=tables) as found:
-            workers.begin("", {path: facts.size for path, facts in found.files.items()})
-            loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
-            result = with_identity(loaded, found.tree(), found.root, facts)
-    except StorageError as error:
-        if error.errno is None:
-            raise
-        detail = f"the broker's start could not be predicted: {error.strerror}"
-        finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path)
-        return BrokerStart(None, None, detail), [finding]
-    start = BrokerStart(str(result.outcome), result.exception, result.message)
-    if result.outcome == Outcome.LOADED:
-        return start, []
-    end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
-    detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
-    return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, log_dir.path)]
 
 
 def verify(
@@ -140,6 +105,8 @@ def verify(
         start: BrokerStart | None = None
         refused: list[Finding] = []
         if select == ALL:
+            from kafkalog.recovery.checks.broker_start import broker_start  # the whole model of the broker
+
             start, refused = broker_start(log_dir, tables, jobs=jobs, facts=facts or NO_FACTS)
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
     for partition in meant(_apart(inventory)):

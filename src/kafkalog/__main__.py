@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 from contextlib import suppress
@@ -17,6 +18,7 @@ def main() -> None:
     with suppress(ValueError):  # where this is not the main thread
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # while modules are imported, Ctrl-C ends it without a traceback
     gc.set_threshold(_OBJECTS)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, for matrices: of threads the first 0.1 s is spinning
     from kafkalog.cli.main import run
 
     with suppress(ValueError):

@@ -9,6 +9,7 @@ import pytest
 
 from kafkalog.codec.columnar.assembler import NO_END, ArrowAssembler, Bounds, Fault, Piece
 from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
+from kafkalog.codec.columnar.runs_to_arrow import RunsToArrow
 from kafkalog.codec.columnar.schema import TYPES, record_schema
 from kafkalog.codec.compression import compress
 from kafkalog.codec.kernels.tables import Filled
@@ -24,8 +25,8 @@ SCHEMA = record_schema(TYPES)
 ONE: list[Fields] = [(0, 0, 0, b"k", b"v", [])]
 
 
-def decoder(rows: int = 10_000, size: int = 1 << 20) -> RunDecoder:
-    return RunDecoder(SCHEMA, "t", 0, DEFAULT_LIMITS, rows, size)
+def decoder(rows: int = 10_000, size: int = 1 << 20) -> RunsToArrow:
+    return RunsToArrow(SCHEMA, "t", 0, DEFAULT_LIMITS, rows, size)
 
 
 def some(base: int, count: int = 3, **fields: int) -> bytes:
@@ -35,7 +36,7 @@ def some(base: int, count: int = 3, **fields: int) -> bytes:
     return batch(payload(records), count, base_offset=base, last_offset_delta=count - 1, **fields)
 
 
-def offsets(of: RunDecoder) -> list[int]:
+def offsets(of: RunsToArrow) -> list[int]:
     found: list[int] = of.build()["offset"].to_pylist()
     return found
 
@@ -190,7 +191,8 @@ def test_buffers_are_never_filled_beyond_their_size(
 # Each window ends where a page begins that must not be touched, and then begins where such a page ends.
 _GUARDED = """
 import ctypes, mmap, sys
-from kafkalog.codec.columnar.run_decoder import Order, RunDecoder
+from kafkalog.codec.columnar.run_decoder import Order
+from kafkalog.codec.columnar.runs_to_arrow import RunsToArrow
 from kafkalog.codec.columnar.schema import COPY, TYPES, VIEW, record_schema
 from kafkalog.codec.limits import DEFAULT_LIMITS
 PAGE = mmap.PAGESIZE
@@ -199,7 +201,7 @@ address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 libc = ctypes.CDLL(None, use_errno=True)
 for guard in (0, 3 * PAGE):
     assert libc.mprotect(ctypes.c_void_p(address + guard), PAGE, 0) == 0
-decoders = [RunDecoder(record_schema(TYPES, each), "t", 0, DEFAULT_LIMITS, 100, 1 << 20) for each in (COPY, VIEW)]
+decoders = [RunsToArrow(record_schema(TYPES, each), "t", 0, DEFAULT_LIMITS, 100, 1 << 20) for each in (COPY, VIEW)]
 rows = 0
 for line in open(sys.argv[1]):
     data = bytes.fromhex(line)

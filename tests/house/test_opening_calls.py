@@ -21,6 +21,7 @@ ALLOWED = {
     "recovery/act/lock.py": "the broker's lock, which is locked; of it a note of ours is read, of 64 bytes at most",
     "recovery/act/machine_id.py": "the name of the machine, which the kernel tells",
     "log/disk/holders.py": "the broker's lock, which is examined and never read, and the kernel's list of locks",
+    "src/kafkalog/machine_code/levels.py": "what the kernel tells of processors",
     "src/kafkalog/machine_code/stored.py": "the program's own compiled code; a regular file of whom it may trust",
     "src/kafkalog/cli/main.py": "the null device, to write to where the reader of a pipe went away",
     "log/writing/record_files.py": "records that a user gives `build` to write, not a directory under examination",

@@ -15,7 +15,7 @@ import numpy as np
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.decompressed import OpenedBatches, opened_batches
 from kafkalog.codec.compression import compress
-from kafkalog.codec.encode.compiled import put_headers
+from kafkalog.codec.encode.put_headers import put_headers
 from kafkalog.codec.framing import BATCH_MAGIC
 from kafkalog.codec.headers.run_scanner import RunScanner
 from kafkalog.codec.headers.runs import BatchRun

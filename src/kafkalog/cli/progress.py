@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
+
+from kafkalog.codec.names import FileKind
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
     from kafkalog.recovery.facts.workers import ProgressState
 
-__all__ = ["ByteProgress", "RecoveryProgress"]
+__all__ = ["ByteProgress", "RecoveryProgress", "total_bytes"]
 
 Made = TypeVar("Made")
 
@@ -120,3 +124,16 @@ class RecoveryProgress(_Bar):
             partitions = f"partitions {state.partitions_done}/{state.partitions}"
             counts = f"segments {state.segments_done}/{state.segments}, {partitions}"
         self._show(state.bytes_done, state.bytes, phase=f": {state.phase}", counts=counts)
+
+
+def total_bytes(paths: Iterable[str]) -> int:
+    """Bytes of all segments below some paths: what a progress bar counts to."""
+    total = 0
+    for directory, _, names in chain.from_iterable(map(os.walk, paths)):
+        for name in names:
+            if name.endswith(FileKind.LOG):
+                try:
+                    total += os.lstat(os.path.join(directory, name)).st_size
+                except OSError:  # whoever reads it will say so
+                    continue
+    return total

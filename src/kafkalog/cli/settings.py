@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -15,7 +14,6 @@ from kafkalog.cli.options.remote import Remote
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.names import FileKind
 from kafkalog.codec.shell import shell_option
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.damage.bit_repair import Proof
@@ -25,10 +23,7 @@ from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.words.commands import Given
 
-__all__ = [
-    "CLUSTER_METADATA", "command_words", "given_words", "options_of", "parse_settings", "planning_options",
-    "total_bytes",
-]  # fmt: skip
+__all__ = ["CLUSTER_METADATA", "command_words", "given_words", "options_of", "parse_settings", "planning_options"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -141,16 +136,3 @@ def parse_settings(values: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"--config needs NAME=VALUE, not {text!r}")
         settings[name.strip()] = value
     return settings
-
-
-def total_bytes(paths: Iterable[str]) -> int:
-    """Bytes of all segments below some paths: what a progress bar counts to."""
-    total = 0
-    for directory, _, names in chain.from_iterable(map(os.walk, paths)):
-        for name in names:
-            if name.endswith(FileKind.LOG):
-                try:
-                    total += os.lstat(os.path.join(directory, name)).st_size
-                except OSError:  # whoever reads it will say so
-                    continue
-    return total

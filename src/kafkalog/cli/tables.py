@@ -14,7 +14,6 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from shutil import get_terminal_size
 
 import click
 
@@ -127,6 +126,8 @@ def _is_another() -> bool:
 def _width() -> int | None:
     """The width of the terminal, or what COLUMNS says; None where nothing limits a line."""
     if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdigit():
+        from shutil import get_terminal_size  # with all archives that Python knows
+
         return get_terminal_size().columns
     return None
 

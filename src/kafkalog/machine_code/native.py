@@ -15,6 +15,8 @@ from functools import lru_cache
 from operator import index
 from typing import TYPE_CHECKING, Any
 
+from kafkalog.machine_code.linking import Image, NotLinkableError
+
 if TYPE_CHECKING:
     from kafkalog.machine_code.stored import StoredKernel
 
@@ -78,29 +80,46 @@ def _arguments(words: str) -> tuple[list[_Words], int]:
 
 
 @lru_cache(maxsize=1)
+def _elsewhere() -> dict[str, int]:
+    """Name -> address of what numba's wrappers ask for, if numba is not there: a function that ends the process."""
+    nowhere = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value or 0
+    return dict.fromkeys(NEVER_CALLED, nowhere)
+
+
+_running: list[Any] = []
+"""What machine code lives as long as."""
+
+
+def _address(symbol: str, code: bytes) -> int:
+    try:
+        image = Image(code, _elsewhere())
+        address = image.address(symbol)
+    except NotLinkableError:
+        return _address_by_llvm(symbol, code)
+    _running.append(image)
+    return address
+
+
+@lru_cache(maxsize=1)
 def _target() -> Any:
     from llvmlite import binding
 
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     if "numba" not in sys.modules:  # which knows its own functions
-        nowhere = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
-        for name in NEVER_CALLED:
-            binding.add_symbol(name, nowhere)
+        for name, address in _elsewhere().items():
+            binding.add_symbol(name, address)
     return binding.Target.from_default_triple().create_target_machine()
 
 
-_engines: list[Any] = []
-"""Machine code lives as long as its engine."""
-
-
-def _address(symbol: str, code: bytes) -> int:
+def _address_by_llvm(symbol: str, code: bytes) -> int:
+    """The same, on other machines and systems."""
     from llvmlite import binding
 
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _target())
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    _engines.append(engine)
+    _running.append(engine)
     address = engine.get_function_address(symbol)
     if not address:
         raise ValueError(f"no function {symbol}")

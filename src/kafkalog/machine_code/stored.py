@@ -12,24 +12,22 @@ import json
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
-from pathlib import Path
 from zlib import crc32
 
-from kafkalog.machine_code.levels import levels_here
+from kafkalog.machine_code.levels import levels_here, processor
 
 __all__ = ["StoredKernel", "fingerprint", "keep", "ship", "shipped", "stored", "where_stored"]
 
-_HERE = Path(__file__).resolve().parent
+_HERE = os.path.dirname(os.path.realpath(__file__))
 _SHIPPED = _HERE
 """What came with the installation: a folder for each level that a wheel has, nothing in a checkout"""
-_CODEC = _HERE.parent / "codec"
-_BESIDE = _CODEC / "kernels" / "__pycache__"
+_CODEC = os.path.join(os.path.dirname(_HERE), "codec")
+_BESIDE = os.path.join(_CODEC, "kernels", "__pycache__")
 _MAGIC = b"kafkalog kernel 2\n"
 _CHECKSUM_DIGITS = 8
 _MOST_BYTES = 16 << 20
@@ -49,7 +47,7 @@ class StoredKernel:
 
 def _sources() -> Iterator[tuple[str, int, int]]:
     """Path, size and time of all that kernels are made from: they freeze layouts and limits into their code."""
-    waiting = [str(_CODEC), str(_HERE)]
+    waiting = [_CODEC, _HERE]
     while waiting:
         with os.scandir(waiting.pop()) as found:
             for each in found:
@@ -65,30 +63,39 @@ def _stamp(module: str) -> tuple[str, int, int]:
     found = find_spec(module)
     if found is None or found.origin is None:
         return module, 0, 0
-    path = Path(found.origin).parent / "_version.py"
-    about = path.stat()
-    return str(path), about.st_size, about.st_mtime_ns
+    path = os.path.join(os.path.dirname(found.origin), "_version.py")
+    about = os.stat(path)
+    return path, about.st_size, about.st_mtime_ns
+
+
+def _machine() -> object:
+    """What tells one kind of processor from another, for which numba makes other code."""
+    found: object = processor()
+    if not found:
+        from llvmlite import binding
+
+        found = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    return found
 
 
 @lru_cache(maxsize=1)
 def fingerprint() -> str:
     """16 hexadecimal digits that are others for another processor, Python, numba, llvmlite or source of ours."""
-    from llvmlite import binding
-
-    machine = (binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten(), sys.implementation.cache_tag)
-    made_from = repr((machine, _stamp("numba"), _stamp("llvmlite"), sorted(_sources()))).encode()
+    compilers = _stamp("numba"), _stamp("llvmlite")
+    made_from = repr((_machine(), sys.implementation.cache_tag, compilers, sorted(_sources()))).encode()
     return f"{crc32(made_from):08x}{crc32(made_from[::-1], 1):08x}"
 
 
-def _places() -> Iterator[Path]:
+def _places() -> Iterator[str]:
     """Where files may be, the best place first: numba's choice if it is given, beside the sources, the user's cache."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     if given:
-        yield Path(given) / "kafkalog"
+        yield os.path.join(given, "kafkalog")
         return
     yield _BESIDE
-    with suppress(RuntimeError):  # there is no home
-        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkalog"
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if os.path.isabs(cache):  # else there is no home
+        yield os.path.join(cache, "kafkalog")
 
 
 def _name(module: str, function: str, digits: str) -> str:
@@ -97,7 +104,7 @@ def _name(module: str, function: str, digits: str) -> str:
 
 def _is_ours(about: os.stat_result) -> bool:
     """Whether only the user, root or the owner of this package can have written a file: it will be run."""
-    owners = {0, os.geteuid(), Path(__file__).stat().st_uid}
+    owners = {0, os.geteuid(), os.stat(__file__).st_uid}
     others_write = about.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     return stat.S_ISREG(about.st_mode) and about.st_uid in owners and not others_write
 
@@ -119,30 +126,32 @@ def _found(module: str, function: str) -> tuple[str, StoredKernel] | None:
         for level in levels_here():
             with suppress(OSError, ValueError, RecursionError):
                 path = _shipped_path(_SHIPPED, level, module, function)
-                return str(path), _read(path.read_bytes(), _shipped_name(level, module, function))
+                with open(path, "rb") as file:
+                    return path, _read(file.read(), _shipped_name(level, module, function))
         name = _name(module, function, fingerprint())
         for place in _places():
             with suppress(OSError, ValueError, RecursionError):
-                return str(place / name), _read(_bytes_of_ours(place / name), name)
+                path = os.path.join(place, name)
+                return path, _read(_bytes_of_ours(path), name)
     return None
 
 
 @lru_cache(maxsize=1)
 def _kind_of_sources() -> str:
     """8 hexadecimal digits that are the same wherever the same sources are installed."""
-    found = sorted((os.path.relpath(path, _HERE.parent), size) for path, size, _time in _sources())
+    found = sorted((os.path.relpath(path, os.path.dirname(_HERE)), size) for path, size, _time in _sources())
     return f"{crc32(repr(found).encode()):08x}"
 
 
-def _shipped_path(folder: Path, level: str, module: str, function: str) -> Path:
-    return folder / level / f"{module}.{function}{_SUFFIX}"
+def _shipped_path(folder: str, level: str, module: str, function: str) -> str:
+    return os.path.join(folder, level, f"{module}.{function}{_SUFFIX}")
 
 
 def _shipped_name(level: str, module: str, function: str) -> str:
     return f"{module}.{function}.{level}.{_kind_of_sources()}"
 
 
-def ship(folder: Path, level: str, module: str, function: str, kernel: StoredKernel) -> None:
+def ship(folder: str, level: str, module: str, function: str, kernel: StoredKernel) -> None:
     """Write a kernel that was compiled for a level to where a wheel has it below `folder`."""
     _write(_shipped_path(folder, level, module, function), _encoded(_shipped_name(level, module, function), kernel))
 
@@ -151,16 +160,17 @@ def shipped() -> dict[tuple[str, str], str]:
     """Module and name -> the file of each kernel that came with this installation and that this machine can run."""
     for level in levels_here():
         found = {}
-        for path in sorted((_SHIPPED / level).glob(f"*{_SUFFIX}")):
-            module, _, name = path.name.removesuffix(_SUFFIX).partition(".")
-            if where_stored(module, name) == str(path):
-                found[module, name] = str(path)
+        folder = os.path.join(_SHIPPED, level)
+        for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+            module, _, name = file.removesuffix(_SUFFIX).partition(".")
+            if where_stored(module, name) == os.path.join(folder, file):
+                found[module, name] = os.path.join(folder, file)
         if found:
             return found
     return {}
 
 
-def _bytes_of_ours(path: Path) -> bytes:
+def _bytes_of_ours(path: str) -> bytes:
     """Opened once: what was looked at is what is read, whatever gets the name meanwhile; `ValueError` if not ours."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
@@ -200,16 +210,19 @@ def keep(module: str, function: str, kernel: StoredKernel) -> str | None:
         name = _name(module, function, fingerprint())
         for place in _places():
             with suppress(OSError):
-                _write(place / name, _encoded(name, kernel))
+                path = os.path.join(place, name)
+                _write(path, _encoded(name, kernel))
                 _forget_old(place, module, function)
-                return str(place / name)
+                return path
     return None
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: str, data: bytes) -> None:
     """All of it at once, under a name of its own first: other processes may read meanwhile."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".kernel")
+    import tempfile  # takes longer than all that is imported here
+
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".kernel")
     try:
         with os.fdopen(handle, "wb") as target:
             target.write(data)
@@ -220,7 +233,10 @@ def _write(path: Path, data: bytes) -> None:
         raise
 
 
-def _forget_old(place: Path, module: str, function: str) -> None:
-    found = sorted(place.glob(_name(module, function, "*")), key=lambda path: path.stat().st_mtime_ns)
-    for path in found[:-_KEPT]:
-        path.unlink(missing_ok=True)
+def _forget_old(place: str, module: str, function: str) -> None:
+    with os.scandir(place) as entries:
+        found = [each for each in entries if each.name.startswith(_name(module, function, "").removesuffix(_SUFFIX))]
+    found.sort(key=lambda each: each.stat().st_mtime_ns)
+    for each in found[:-_KEPT]:
+        with suppress(FileNotFoundError):
+            os.unlink(each.path)

@@ -10,11 +10,11 @@ import pyarrow as pa
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.records import Walk
 from kafkalog.cli.dump.redaction import Redaction
-from kafkalog.cli.options.common import processors
 from kafkalog.codec.columnar.schema import COLUMNS, record_schema
 from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.log import Partition, Segment
+from kafkalog.log.disk.process import processors
 from kafkalog.log.writing.columns_file import ColumnsFile
 
 __all__ = ["ColumnsSink", "columns_schema"]

@@ -10,8 +10,7 @@ from kafkalog.cli.options.common import JOBS, JSON
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
-from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.settings import total_bytes
+from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC

@@ -13,15 +13,13 @@ from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
-from kafkalog.cli.progress import ByteProgress
-from kafkalog.cli.settings import total_bytes
+from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.checks.remote import verify_remote
 from kafkalog.recovery.checks.report import PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.words.escapes import escape_controls
@@ -130,6 +128,8 @@ def command(
         with ByteProgress("verifying", lambda: total_bytes(paths)) as progress:
             report = verify(*paths, deep=not shallow, select=chosen, jobs=jobs, on_read=progress.advance)
     if tier is not None:
+        from kafkalog.recovery.checks.remote import verify_remote
+
         roots = [each.path for each in report.directories if each.broker is not None or os.path.isdir(each.path)]
         other = verify_remote(tier, roots, deep=not shallow, select=chosen, jobs=jobs)
         report = VerifyReport((*report.paths, tier.place), [*report.directories, other])

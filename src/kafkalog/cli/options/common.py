@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from kafkalog.cli.options.numbers import JOB_COUNT
 
-__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "MOVED", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES", "processors"]
+__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "MOVED", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES"]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line (docs/json).")
 REPLICA = click.option(
@@ -30,12 +28,13 @@ SHOW_SECRETS = click.option("--show-secrets", is_flag=True, help="Print credenti
 YES = click.option("--yes", is_flag=True, help="Act without asking.")
 
 
-def processors() -> int:
-    """How many processors this program may use."""
-    return len(os.sched_getaffinity(0))
+def _one_per_processor() -> int:
+    from kafkalog.log.disk.process import processors  # `--help` needs no log
+
+    return processors()
 
 
 JOBS = click.option(
-    "--jobs", metavar="N", type=JOB_COUNT, callback=lambda _ctx, _param, value: value or processors(),
+    "--jobs", metavar="N", type=JOB_COUNT, callback=lambda _ctx, _param, value: value or _one_per_processor(),
     help="How many partitions to read at a time [one per CPU].",
 )  # fmt: skip

@@ -31,14 +31,14 @@ class Remote:
 
     def tier(self) -> RemoteTier | None:
         """The tier that was named; `UsageError` where the others were given without it."""
-        from kafkalog.tiers.layouts import key_files, open_tier
-
         if self.uri is None:
             given = {"--layout": self.layout, "--storage": self.storage, "--private-key": self.private_keys}
             for name, value in given.items():
                 if value:
                     raise UsageError(f"{name} is about --remote, which was not given")
             return None
+        from kafkalog.tiers.layouts import key_files, open_tier
+
         return open_tier(self.uri, layout=self.layout, storage=_values(self.storage), keys=key_files(self.private_keys))
 
     def beside(self, paths: Sequence[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import click
 
 from kafkalog.cli.confirm import confirm
 from kafkalog.cli.interrupt import held_back
-from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES, processors
+from kafkalog.cli.options.common import CONFIG, JSON, REPLICA, YES
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import PATHS, paths_in_properties
 from kafkalog.cli.options.selection import selection_options
@@ -21,6 +21,7 @@ from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import read_small
+from kafkalog.log.disk.process import processors
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome, outcome_of_findings
 

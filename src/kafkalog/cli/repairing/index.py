@@ -13,9 +13,9 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, paths_in_proper
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json
-from kafkalog.cli.progress import ByteProgress, RecoveryProgress
+from kafkalog.cli.progress import ByteProgress, RecoveryProgress, total_bytes
 from kafkalog.cli.repairing.plan_text import print_plan
-from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings, total_bytes
+from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
 from kafkalog.log.directories.selection import Selection

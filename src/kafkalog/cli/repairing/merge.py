@@ -10,9 +10,9 @@ from kafkalog.cli.lines import print_lines
 from kafkalog.cli.options.common import CONFIG, JSON
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import print_json
-from kafkalog.cli.progress import ByteProgress
+from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.repairing.merge_text import print_directory, print_partition
-from kafkalog.cli.settings import parse_settings, total_bytes
+from kafkalog.cli.settings import parse_settings
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.directory import is_partition_dir
 from kafkalog.log.directories.selection import ALL, Selection

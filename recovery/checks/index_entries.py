@@ -1,0 +1,116 @@
+"""The entries of an index as far as they increase: the next one, or thousands of them at a time as columns."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from operator import and_, le, lt
+from typing import NamedTuple
+
+__all__ = ["Entries", "Entry", "Order", "Passed"]
+
+
+class Order(NamedTuple):
+    """How the entries of a kind of index increase: the first field always, the second one as said."""
+
+    before: tuple[int, int]
+    """what the first entry must be larger than"""
+    may_repeat: bool
+    """whether the second field may stay the same"""
+    never: tuple[int, int] | None = None
+    """what is no entry, wherever it stands"""
+
+
+class Entry(NamedTuple):
+    """An entry, and the number of its slot."""
+
+    slot: int
+    first: int
+    second: int
+
+
+class Passed(NamedTuple):
+    """Consecutive entries by field, and the number of the first one's slot."""
+
+    slot: int
+    firsts: Sequence[int]
+    seconds: Sequence[int]
+
+
+class Entries:
+    """Entries from the beginning of an index on, read piece by piece (`slots_by_piece`); the next one is always known.
+
+    `at_end` is called with the number of the slot that does not increase, once all entries before it were passed.
+    """
+
+    def __init__(
+        self, pieces: Iterator[tuple[int, Sequence[tuple[int, ...]]]], order: Order, at_end: Callable[[int], None]
+    ) -> None:
+        self._pieces = pieces
+        self._order = order
+        self._at_end = at_end
+        self._slot = -1
+        """of the first entry in the columns; at the beginning that is what stands before all entries"""
+        self._firsts: Sequence[int] = order.before[:1]
+        self._seconds: Sequence[int] = order.before[1:]
+        self._at = 1
+        self._stops_behind = False
+        """whether a slot that does not increase comes after the columns"""
+        self._fill()
+
+    @property
+    def next(self) -> Entry | None:
+        """The entry that was not passed yet; None behind the last one."""
+        if self._at == len(self._firsts):
+            return None
+        return Entry(self._slot + self._at, self._firsts[self._at], self._seconds[self._at])
+
+    def pass_one(self) -> None:
+        """Go on to the entry after the next one."""
+        self._at += 1
+        self._fill()
+
+    def pass_all(self) -> None:
+        """Go on to the end."""
+        while self._at < len(self._firsts):
+            self._at = len(self._firsts)
+            self._fill()
+
+    def pass_up_to(self, bound: int) -> Passed:
+        """Go on to the first entry whose second field is larger; those before it."""
+        begin = self._slot + self._at
+        firsts: list[int] = []
+        seconds: list[int] = []
+        while self._at < len(self._firsts) and self._seconds[self._at] <= bound:
+            stop = bisect_right(self._seconds, bound, self._at)
+            firsts += self._firsts[self._at : stop]
+            seconds += self._seconds[self._at : stop]
+            self._at = stop
+            self._fill()
+        return Passed(begin, firsts, seconds)
+
+    def _fill(self) -> None:
+        """Read the next piece where all of this one was passed; it is kept where there is none."""
+        while self._at == len(self._firsts):
+            if self._stops_behind:
+                self._stops_behind, self._pieces = False, iter(())
+                self._at_end(self._slot + self._at)
+            piece = next(self._pieces, None)
+            if piece is None:
+                return
+            slot, entries = piece
+            firsts = [self._firsts[-1], *(first for first, _ in entries)]
+            seconds = [self._seconds[-1], *(second for _, second in entries)]
+            count = self._increasing(firsts, seconds)
+            self._stops_behind = count < len(entries)
+            if count:
+                self._firsts, self._seconds = firsts[1 : count + 1], seconds[1 : count + 1]
+                self._slot, self._at = slot, 0
+
+    def _increasing(self, firsts: list[int], seconds: list[int]) -> int:
+        """How many entries after the first one increase from it on."""
+        of_second = le if self._order.may_repeat else lt
+        increase = map(and_, map(lt, firsts, firsts[1:]), map(of_second, seconds, seconds[1:]))
+        if self._order.never is not None:
+            increase = map(and_, increase, map(self._order.never.__ne__, zip(firsts[1:], seconds[1:], strict=True)))
+        return next((number for number, is_larger in enumerate(increase) if not is_larger), len(firsts) - 1)

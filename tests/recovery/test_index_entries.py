@@ -1,0 +1,69 @@
+"""Entries of an index by columns are those of a loop over its slots, in whatever steps they are passed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from kafkalog.recovery.checks.index_entries import Entries, Order
+
+OFFSETS, TIMES = Order((-1, 0), may_repeat=False), Order((-(2**63), 0), may_repeat=True, never=(0, 0))
+
+
+def expected(slots: list[tuple[int, int]], order: Order) -> tuple[list[tuple[int, int, int]], int | None]:
+    """Entries that increase, each with its slot, and the slot that does not."""
+    found: list[tuple[int, int, int]] = []
+    last = order.before
+    for slot, (first, second) in enumerate(slots):
+        is_larger = second >= last[1] if order.may_repeat else second > last[1]
+        if first <= last[0] or not is_larger or (first, second) == order.never:
+            return found, slot
+        last = first, second
+        found.append((slot, first, second))
+    return found, None
+
+
+def pieces(slots: list[tuple[int, int]], source: random.Random) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    begin = 0
+    while begin < len(slots):
+        end = begin + source.randint(1, 5)
+        yield begin, slots[begin:end]
+        begin = end
+
+
+@pytest.mark.parametrize("order", [OFFSETS, TIMES], ids=["offsets", "times"])
+def test_entries_are_those_of_a_loop(order: Order) -> None:
+    source = random.Random(7)
+    stopped = 0
+    for _ in range(600):
+        first, second = (0, 0) if source.random() < 0.2 else (1, 1)
+        slots = []
+        for _ in range(source.randrange(20)):
+            slots.append((first, second))
+            first, second = first + source.choice([1, 2, 9, 9, 0]), second + source.choice([1, 3, 0, 7])
+        slots += [(0, 0)] * source.choice([0, 0, 3])
+        wanted, ends = expected(slots, order)
+        told: list[int] = []
+        entries = Entries(pieces(slots, source), order, told.append)
+        found: list[tuple[int, int, int]] = []
+        while (entry := entries.next) is not None:
+            if source.random() < 0.4:
+                found.append((entry.slot, entry.first, entry.second))
+                entries.pass_one()
+            elif source.random() < 0.1:
+                break
+            else:
+                passed = entries.pass_up_to(entry.second + source.choice([-1, 0, 2, 50]))
+                columns = zip(passed.firsts, passed.seconds, strict=True)
+                found += [(passed.slot + number, *fields) for number, fields in enumerate(columns)]
+        else:
+            assert found == wanted
+        assert found == wanted[: len(found)]
+        assert told == ([ends] if ends is not None and len(found) == len(wanted) else [])
+        entries.pass_all()
+        assert entries.next is None
+        assert told == ([] if ends is None else [ends])
+        stopped += ends is not None
+    assert 50 < stopped < 590
