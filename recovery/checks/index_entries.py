@@ -18,7 +18,7 @@ class Order(NamedTuple):
     may_repeat: bool
     """whether the second field may stay the same"""
     never: tuple[int, int] | None = None
-    """what is no entry, wherever it stands"""
+    """what never counts as one, wherever it stands"""
 
 
 class Entry(NamedTuple):
