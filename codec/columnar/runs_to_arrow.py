@@ -22,6 +22,5 @@ class RunsToArrow(RunDecoder):
 
     def build(self) -> pa.RecordBatch:
         """What was collected; starts over."""
-        made = self._batches.build()
-        self.drop()
-        return made
+        self._bytes = 0
+        return self._batches.build()

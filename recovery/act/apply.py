@@ -133,8 +133,7 @@ class _Looker:
         """A tail that was being put back: each sector is the tail's, or not yet there."""
         if not state.kept < size <= state.size:
             return False
-        fs, path = self._disks.at(place)
-        for position, data in fs.read(path, state.kept, size):
+        for position, data in self._disks.pieces(place, state.kept, size):
             saved = bytearray(len(data))
             if state.tail is not None:
                 for at, piece in self._disks.pieces(state.tail, position, position + len(data)):
