@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import bisect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -227,7 +227,8 @@ class _PartitionVerifier:
             cursor = Cursor(source, segment.base_offset, next_base, limits=self.limits)
             checks = list(self._index_checks(segment, indexes))
             position, self._repeats = 0, Repeats()
-            for part in self._parts(segment, source, cursor):
+            # closed before the file is, from which a thread may be reading
+            for part in indexes.enter_context(closing(self._parts(segment, source, cursor))):
                 if isinstance(part, RecordBatch):
                     last_offset = self._walked(part, segment.path, cursor, checks, last_offset)
                     position = part.position + part.size
@@ -291,7 +292,7 @@ class _PartitionVerifier:
         self._repeat = batch if not is_displaced and batch.last_offset < last_offset else None
         return max(last_offset, cursor.next_offset - 1 if is_displaced else batch.last_offset)
 
-    def _parts(self, segment: Segment, source: Source, cursor: Cursor) -> Iterator[BatchRun | RecordBatch]:
+    def _parts(self, segment: Segment, source: Source, cursor: Cursor) -> Generator[BatchRun | RecordBatch, None, None]:
         """Stretches of batches that continue each other, and what lies between; none where that is not worth it."""
         if self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
             return
@@ -308,12 +309,8 @@ class _PartitionVerifier:
         from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
         from kafkalog.codec.headers.run_scanner import RunScanner
 
-        def scanned() -> Iterator[BatchRun | RecordBatch]:
-            with ListedSource(segment.path, segment.size) as own:
-                yield from RunScanner(own, limits=self.limits)
-
         self._records_of_runs = self._records_of_runs or RecordsOfRuns(self.limits)
-        return ahead(scanned, size_of=_held, room=_READ_AHEAD)
+        return ahead(lambda: RunScanner(source, limits=self.limits), size_of=_held, room=_READ_AHEAD)
 
     def _walked_run(self, found: BatchRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
         """The walk has come to batches that continue each other; gives the largest offset up to there."""
