@@ -20,6 +20,8 @@ PARTITIONS = 6
 COUNT = 300
 AN_HOUR = 3_600_000
 TOPIC = "sessions-20"
+BETWEEN = "created-between"
+"""A broker places partitions in turn in its directories, those it leads first: one partition more changes the turn."""
 
 
 class TwoDirectories(RealCluster):
@@ -42,9 +44,9 @@ def directories(cluster: RealCluster, pattern: str) -> list[Path]:
     return [path for node in BROKERS for root in cluster[node].log_dirs for path in root.glob(pattern)]
 
 
-def create(cluster: RealCluster) -> None:
-    cluster[1].client("create", topic=TOPIC, partitions=PARTITIONS, replicas=len(BROKERS), config={})
-    wait_for(lambda: len(directories(cluster, f"{TOPIC}-[0-9]")) == PARTITIONS * len(BROKERS))
+def create(cluster: RealCluster, topic: str = TOPIC, partitions: int = PARTITIONS) -> None:
+    cluster[1].client("create", topic=topic, partitions=partitions, replicas=len(BROKERS), config={})
+    wait_for(lambda: len(directories(cluster, f"{topic}-[0-9]")) == partitions * len(BROKERS))
 
 
 def are_in_sync(cluster: RealCluster) -> bool:
@@ -71,6 +73,7 @@ def test_a_deleted_topic_comes_back(cluster: RealCluster, compared: Callable[[st
     assert len(rescued.lines) == len(sent)
     for node in BROKERS:
         cluster[node].start()
+    create(cluster, BETWEEN, partitions=1)
     create(cluster)
     for node in BROKERS:
         cluster[node].stop()
