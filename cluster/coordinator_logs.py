@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.records.beside import checkpoint_in
 from kafkalog.cluster.rules.java import coordinator_partition

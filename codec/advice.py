@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from kafkalog.classes import dataclass
 
 __all__ = ["Advice", "Ask", "Sentence", "in_python", "said"]
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import enum
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from construct import Bytes, Const, Construct, FormatField, Renamed, Struct
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.layout import primitives
 from kafkalog.codec.layout.bits import Bits
 

@@ -6,9 +6,9 @@ the Construct trees themselves; the two must agree on every input, on values, fa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.layout import primitives
 from kafkalog.codec.limits import Limits

@@ -6,8 +6,9 @@ A reader never raises for bad data; it reports findings.  Codes are part of the 
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.model import AnyHeader, LegacyHeader
 from kafkalog.codec.names import SWAP, FileKind
 from kafkalog.codec.wording import counted, moment_text

@@ -7,9 +7,9 @@ a handful in a log.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout

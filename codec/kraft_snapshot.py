@@ -7,9 +7,9 @@ from 0 and the leader epoch of every batch is the snapshot's.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.encode.batch import build_batch, build_control_batch
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity

@@ -6,8 +6,7 @@ left) before anything is allocated.  Kafka itself has no such caps on read; wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import check_fields
 
 __all__ = ["DEFAULT_LIMITS", "KIB", "MIB", "Limits"]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from kafkalog.classes import dataclass
 from kafkalog.codec import derive
 from kafkalog.codec.layout import legacy_message, producer_snapshot, record_batch, transaction_index
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from kafkalog.classes import dataclass
 
 __all__ = [
     "BOOTSTRAP_CHECKPOINT",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
 from kafkalog.codec.layout.text_files import QUORUM_STATE_V0, QUORUM_STATE_V1, TextField
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits

@@ -7,8 +7,8 @@ with a valid checksum may still hold records that cannot be read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.execution import Execution, RawRecord, RecordFault

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.execution import Execution
 from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity, StopReason

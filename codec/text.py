@@ -12,9 +12,9 @@ import binascii
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.derive import DerivationError
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.layout.text_files import (

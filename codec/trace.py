@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from io import SEEK_CUR, SEEK_END
 from typing import Any
 
 from construct import Const, Construct, ConstructError, Container, ListContainer, StreamError, Struct
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.derive import bit_range, fields_of, type_name
 from kafkalog.codec.layout.bits import UNNAMED, Bits
 from kafkalog.codec.layout.primitives import TRUNCATED, LayoutError, VarintArray

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.encode.sizes import MAX_RECORD_OVERHEAD, content_size, record_size
 from kafkalog.codec.model import BATCH, Record
 from kafkalog.log.writing.incoming import NewRecord

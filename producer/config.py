@@ -6,8 +6,7 @@ on the number of records that wait, what happens when it is reached, and a bound
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.errors import UsageError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import checked, shown
 from kafkalog.codec.errors import FormatError, LimitExceeded, UsageError
 from kafkalog.codec.fetch_result import ErrorCode, MessageSetSend

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
 from kafkalog.codec.wording import counted

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.recovery.act.journal import LossOfRun

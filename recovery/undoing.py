@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import LOCK_FILE

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.replay.offset_map import OffsetMap
 

@@ -6,8 +6,9 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
 from kafkalog.cluster.kraft.cluster_facts import cluster_facts, live_partitions
 from kafkalog.cluster.transactions.transactions import read_transactions

@@ -7,8 +7,8 @@ and its cleaner compacts what is older than `min.compaction.lag.ms`: old records
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.log.directories.partition import Partition
 
 __all__ = ["Settings", "settings_for"]

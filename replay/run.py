@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.cluster.transactions.undecided import DecidedPartition
 from kafkalog.codec.errors import FormatError, RecoveryRefused, UsageError

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
+from kafkalog.classes import dataclass
 from kafkalog.server.answers import Answer
 from kafkalog.server.apis import Api, offered
 from kafkalog.server.catalog import Catalog, Permitted

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.server.wire import Fields, Part, Request
 
 __all__ = ["Answer", "Change", "Later", "NoAnswer", "Polled", "Resolved"]

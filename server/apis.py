@@ -7,9 +7,9 @@ answered too, each with a refusal; they are offered to clients, or these would r
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
 from functools import cache
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.messages.published import apis, newest
 

@@ -11,11 +11,12 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from types import TracebackType
 from typing import Self
 
+from kafkalog.classes import dataclass
 from kafkalog.server.answering import SERVED, Handlers, Shared
 from kafkalog.server.answers import Answer, Change, Later
 from kafkalog.server.catalog import Catalog, Permitted, Topic

@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.cluster_facts import ClusterFacts, cluster_facts, live_partitions, metadata_partition
 from kafkalog.codec.errors import KafkaLogError, StorageError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits

@@ -7,8 +7,8 @@ there is none.
 from __future__ import annotations
 
 import resource
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.log.disk.held_files import keep_free
 
 __all__ = ["Descriptors", "descriptors_for"]

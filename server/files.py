@@ -9,10 +9,10 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from struct import Struct
 from threading import RLock
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.index_files import OFFSET_ENTRY
 from kafkalog.log.disk.files import FileSource, status_of

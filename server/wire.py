@@ -6,12 +6,13 @@ are never in memory here, a response has holes for them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from struct import Struct
 from typing import Any
 
 from construct import Construct, ConstructError, StreamError
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.messages.leaves import Input, Output
 from kafkalog.codec.messages.published import newest

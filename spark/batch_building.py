@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.encode import columns
 from kafkalog.codec.model import BATCH, Codec
 

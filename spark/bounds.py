@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["EARLIEST", "LATEST", "Bound", "TopicPartition", "parse_bound", "parse_partitions", "refuse_in_batch"]

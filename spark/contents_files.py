@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import (
     CLEANER_OFFSET_CHECKPOINT,

@@ -6,12 +6,14 @@ Times of day stay numbers: Spark 4.3 refuses its own type for them in many place
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from kafkalog.classes import dataclass
 
 if TYPE_CHECKING:
     from kafkalog.values.arrow_column import ColumnDecoder

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log.directories.follow import Follower, settled

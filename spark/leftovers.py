@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.commits import work_directory
 from kafkalog.log.disk import fs

@@ -10,9 +10,9 @@ import enum
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.limits import MIB
 from kafkalog.log.disk.object_store import STORAGE_OPTIONS, StorageOptions

@@ -7,9 +7,10 @@ their offsets.  Nothing here opens a file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import NO_END, AbortedTransaction
 from kafkalog.log.reading.slices import Slice

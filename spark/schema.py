@@ -6,7 +6,6 @@ is Arrow of exactly that schema.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from inspect import signature
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.columnar.schema import DEFAULT_COLUMNS, TYPES
 from kafkalog.codec.errors import UsageError
 from kafkalog.spark.decoded import NOTHING_DECODED, DecodedParts

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.spark.bounds import EARLIEST
 from kafkalog.spark.options import OF_A_STREAM, RECORDS, ReadOptions, parse_options, positive

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from urllib.parse import unquote, urlsplit
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.limits import KIB

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from threading import Event
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, FindingCode

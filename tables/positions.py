@@ -6,8 +6,7 @@ does: a log whose later epochs begin below what the table has was cut and rewrit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity

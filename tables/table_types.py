@@ -5,9 +5,9 @@ What a format cannot hold becomes a wider type that holds every value of it, and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pyarrow as pa
+
+from kafkalog.classes import dataclass
 
 __all__ = ["NoTypeError", "TypeRules", "table_type", "widened"]
 

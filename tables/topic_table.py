@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from secrets import token_hex
 from typing import Protocol
 
 import pyarrow as pa
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.tables.data_files import DataFile, PartitionFiles
 from kafkalog.tables.positions import Position

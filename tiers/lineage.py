@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.tiers.segments import RemoteSegment
 

@@ -7,9 +7,9 @@ its line in `layouts`; `docs/tiered.md` says what each has to give.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import FileKind
 from kafkalog.log.disk.remote import RemoteFile
 from kafkalog.tiers.segments import RemoteSegment

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.text import LeaderEpoch
 
 __all__ = ["RemoteSegment", "RemoteSegmentEvent", "RemoteSegmentState"]

@@ -11,9 +11,10 @@ indexes is there only once somebody has read remote records.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import REMOTE_INDEX_CACHE, REMOTE_LOG_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.directories.lost_start import lost_start

@@ -6,11 +6,12 @@ Where Arrow has no type (a schema within itself, a decimal of more than 76 digit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
 
+from kafkalog.classes import dataclass
 from kafkalog.values.avro_schema import PRIMITIVES, full_name, is_optional, member
 from kafkalog.values.payloads import UndecodableError
 

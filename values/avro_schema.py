@@ -8,9 +8,10 @@ ten bytes, and records within records double with each level.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from kafkalog.classes import dataclass
 from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError
 
 __all__ = ["PREFIX", "PRIMITIVES", "Prepared", "full_name", "is_optional", "member", "names_in", "prepare"]

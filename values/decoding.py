@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.model import Header, Record
 from kafkalog.values.json_values import JsonDecoder, json_or_none

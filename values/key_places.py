@@ -7,9 +7,9 @@ where the old number put them.  So it has to be asked for; the first keys of eac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.cluster_facts import cluster_facts
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.inventory import Inventory

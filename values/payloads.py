@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.model import Header
 
 __all__ = ["FRAME", "HEADERS", "Framed", "PayloadDecoder", "UndecodableError", "check_levels", "framed", "plain_text"]

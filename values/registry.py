@@ -9,10 +9,11 @@ from __future__ import annotations
 import enum
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 
 __all__ = ["Schema", "SchemaDeletion", "SchemaReference", "SchemaRegistry", "context_of"]

@@ -7,12 +7,12 @@ that.  What does not decode is null, with its bytes and the reason beside it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import UsageError

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import Partition

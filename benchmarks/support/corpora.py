@@ -128,3 +128,13 @@ def indexed(source: Path) -> Path:
         kafkalog.recover(root / "data")
         (root / "complete").touch()
     return root / "data" / source.name
+
+
+def second(source: Path) -> Path:
+    """A copy of an indexed partition, in memory of its own once it was read."""
+    root = source.parent.parent / "second"
+    if not (root / "complete").exists():
+        shutil.rmtree(root, ignore_errors=True)
+        shutil.copytree(source, root / source.name)
+        (root / "complete").touch()
+    return root / source.name

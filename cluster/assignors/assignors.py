@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.assignors.sticky_general import GeneralSticky, Subscriber
 from kafkalog.cluster.rules.java import hash_order, java_sorted, string_hash
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.assignors.assignors import TopicPartition, spread
 from kafkalog.cluster.rules.java import java_sorted, string_hash
 from kafkalog.codec.errors import LimitExceeded, UsageError

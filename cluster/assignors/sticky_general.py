@@ -9,8 +9,9 @@ that racks play no part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.java import hash_order, topic_partition_hash
 
 __all__ = ["GeneralSticky", "TooMuchWorkError"]

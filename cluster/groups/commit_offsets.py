@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image
 from kafkalog.cluster.groups.group_places import DEFAULT_PARTITIONS, partition_count, refuse_other_count
 from kafkalog.cluster.groups.groups import read_groups

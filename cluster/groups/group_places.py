@@ -7,8 +7,8 @@ topic of as many partitions as are here.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.cross_check import KnownTopic
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.rules.java import coordinator_partition

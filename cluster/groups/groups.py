@@ -7,9 +7,10 @@ other state is ever stored.  Offsets without group metadata form an Empty group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.groups.group_places import partition_count
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetsState

@@ -7,8 +7,8 @@ what it has.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.assignors.assignors import Assignment
 from kafkalog.cluster.groups.groups import Group
 from kafkalog.cluster.groups.rederive import assignment_of

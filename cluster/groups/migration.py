@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.groups.commit_offsets import commit_offsets
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC

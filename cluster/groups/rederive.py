@@ -7,8 +7,8 @@ topic otherwise.  A group whose topic has grown since then can therefore differ 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.assignors.assignors import Assignment, GroupMember, assign, subscribe_differently, violations
 from kafkalog.cluster.groups.groups import Group, Member
 from kafkalog.log.directories.partition import Partition

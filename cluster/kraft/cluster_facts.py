@@ -6,8 +6,9 @@ Kafka's counterpart is `KRaftMetadataCache`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits

@@ -7,8 +7,9 @@ a controlled shutdown (`ClusterControlManager.isActive`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.election import ElectionRules, without_replica
 from kafkalog.cluster.kraft.metadata_image import MIGRATING, Broker, MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.rules.configuration import effective_of_topic

@@ -7,8 +7,9 @@ was known; and only then, where unclean elections are allowed, the first assigne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MIGRATING, PartitionImage
 from kafkalog.cluster.rules.java import hash_order
 

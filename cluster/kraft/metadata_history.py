@@ -7,8 +7,8 @@ it says why that could be.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.findings import Finding

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.records.framed_records import FramedRecord
 
 __all__ = ["MIGRATING", "Broker", "MetadataImage", "PartitionImage", "TopicImage", "resource_name"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
 from kafkalog.codec.control import parse_control_key

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.batch_columns import BatchColumns
 from kafkalog.cluster.kraft.metadata_log import gap
 from kafkalog.cluster.kraft.quorum_snapshots import (

@@ -9,8 +9,9 @@ started alone fence everybody first; else sessions and registrations are in a ra
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.departures import TopicRules, directory_is_online, election_rules
 from kafkalog.cluster.kraft.election import (
     NO_LEADER,

@@ -6,10 +6,10 @@ is read as that one, because later versions only append.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.layout.consumer_protocol import (
     COOPERATIVE_STICKY_USER_DATA,
     STICKY_USER_DATA,

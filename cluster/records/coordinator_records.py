@@ -6,10 +6,11 @@ follows from its key's type, never from its version alone.  Unknown types and ve
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from struct import Struct
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.layout.record_types import KeyedTypes, keyed_types
 from kafkalog.cluster.records.messages import Decoded, choose, decode, encode
 from kafkalog.codec.errors import FormatError

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.layout import cluster_metadata, kraft_control, remote_log_metadata
 from kafkalog.cluster.records.messages import Decoded, choose, decode, encode
 from kafkalog.codec.errors import FormatError

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from construct import ConstructError
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import LayoutError
 from kafkalog.codec.messages.field import Field

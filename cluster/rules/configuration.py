@@ -11,9 +11,9 @@ Resources are named as in a KRaft image: `topic:orders`, `broker:1`, and `broker
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import parse_java_long
 
 __all__ = [

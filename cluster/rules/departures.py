@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UnknownName, UsageError
 
 __all__ = ["MIN_ISR", "NO_LEADER", "UNCLEAN", "Departure", "outcome_of", "refuse_unregistered"]

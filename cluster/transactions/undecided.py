@@ -8,9 +8,10 @@ until all are written.  Any other open transaction it aborts after its timeout (
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.transactions.transactions import TransactionalId, TransactionState
 from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits

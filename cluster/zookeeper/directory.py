@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import ZOOKEEPER_DIRECTORY
 from kafkalog.log.disk.files import PathLike, scan_directory

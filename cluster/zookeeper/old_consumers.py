@@ -8,8 +8,9 @@ the one whose result its owners are, range before round robin, and round robin u
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.assignors.assignors import TopicPartition
 from kafkalog.cluster.assignors.old_assignors import OldConsumer, Owners, old_range, old_round_robin
 from kafkalog.cluster.zookeeper.kafka_nodes import consumer_chroots, replicas_of

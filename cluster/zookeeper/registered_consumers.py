@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.patterns import PatternError, from_java, matching
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 from kafkalog.codec.errors import FormatError

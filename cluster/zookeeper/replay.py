@@ -9,8 +9,9 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.log_file import LogFileReader
 from kafkalog.cluster.zookeeper.snapshot import Snapshot, read_snapshot

@@ -7,8 +7,9 @@ compressed as a whole (`.gz`, `.snappy`).  Every count is compared with the byte
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import read
 from kafkalog.cluster.zookeeper.tree import OPEN_ACL, Acl, Node, Tree

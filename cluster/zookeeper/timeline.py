@@ -8,8 +8,9 @@ doubt.  Times are the ZooKeeper leader's clock; the order is that of the transac
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots, controller_id, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.replay import Replayer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.layout import zookeeper as layout
 from kafkalog.cluster.records.messages import decode
 from kafkalog.codec.errors import FormatError

@@ -7,9 +7,10 @@ Numbers are those that ZooKeeper stores; `Node.client_cversion` is what a client
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper.transaction import Operation, Transaction, TransactionType
 
 __all__ = ["CONTAINER_OWNER", "Acl", "Node", "Tree"]

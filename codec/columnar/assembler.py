@@ -7,11 +7,12 @@ holds beyond the bounds is cut into several.  Kernels do it where there is enoug
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.columnar.pieces import Fault, Part, Piece
 from kafkalog.codec.columnar.plain_decoder import PlainDecoder
 from kafkalog.codec.findings import Finding, FindingCode

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.model import MICROSECONDS, RecordBatch
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.buffer_pool import Block
 from kafkalog.codec.columnar.buffers import MOST_BYTES, arrow_buffer
 from kafkalog.codec.columnar.collector import Collector

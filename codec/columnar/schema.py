@@ -10,11 +10,11 @@ from the bytes of a record takes a member of `ArrowBuffer`, which `kernels.decod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION, Kind
 from kafkalog.codec.columnar.pieces import to_int64, to_microseconds
 from kafkalog.codec.errors import UsageError

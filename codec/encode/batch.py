@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.compression import compress
 from kafkalog.codec.control import CONTROL_KEY, END_MARKER
 from kafkalog.codec.crc32c import crc32c

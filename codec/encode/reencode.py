@@ -6,8 +6,9 @@ it.  `RawBatch` and `RawMessage` keep all of that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.compression import compress
 from kafkalog.codec.encode.batch import build_raw_batch
 from kafkalog.codec.encode.message import encode_message

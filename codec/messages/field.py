@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from kafkalog.classes import dataclass
 
 __all__ = ["ALL_VERSIONS", "NO_DEFAULT", "NO_VERSION", "Field"]
 

@@ -7,7 +7,6 @@ that are not declared are kept as bytes under `UNKNOWN_TAGS`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from io import SEEK_CUR
 from itertools import groupby
@@ -16,6 +15,7 @@ from typing import Any, BinaryIO
 
 from construct import Construct, Container
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.layout.primitives import COUNT_INVALID, LENGTH_INVALID, LayoutError, UnsignedVarint
 from kafkalog.codec.messages.field import NO_VERSION, Field
 from kafkalog.codec.messages.leaves import (

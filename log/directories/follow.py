@@ -10,9 +10,9 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits

@@ -7,8 +7,8 @@ Decided by `LogSegment.translateOffset`, `UnifiedLog.fetchOffsetByTimestamp` and
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY, OffsetEntry, TimeEntry

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import checked, needed
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from fnmatch import translate
 from functools import lru_cache
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UnknownName, UsageError
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import parse_partition_directory

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from typing import Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 
 __all__ = ["RemoteEntry", "RemoteFile", "Storage", "is_mounted", "is_uri", "mount", "storage_of"]

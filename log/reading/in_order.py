@@ -10,10 +10,10 @@ import errno
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
 from kafkalog.log.disk.process import OwnProcess
 

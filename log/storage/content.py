@@ -7,8 +7,8 @@ see.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.source import Source, next_data, reads_into
 
 __all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Zeros", "join", "same_bytes"]

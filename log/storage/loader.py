@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import CLEANED, DELETED, INDEX_KINDS, SWAP, FileKind, parse_segment_file, segment_file
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.java import (

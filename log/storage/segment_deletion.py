@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.log.storage import retention
 from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog
 from kafkalog.log.storage.segment import LogSegment

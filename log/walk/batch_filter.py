@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import shown
 from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.errors import UsageError

@@ -7,9 +7,10 @@ This says how much there is after it, in the same segment and in all later ones.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Unread
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_TIMESTAMP, BatchHeader, RecordBatch

@@ -8,9 +8,10 @@ gives anything up; and `CopyWalk`, which remembers the place for its next walk o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.log.walk.resync import Expected, Resync
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.framing import MAGIC_POSITION, SMALLEST_MESSAGE
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import KIB

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from heapq import merge
 from itertools import chain, takewhile
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION, SMALLEST_MESSAGE, entry_size

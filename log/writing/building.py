@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.columnar.schema import TYPES
 from kafkalog.codec.encode.columns import DEFAULT_BATCH_BYTES, build_batches, record_columns
 from kafkalog.codec.errors import KafkaLogError, UsageError

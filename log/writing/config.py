@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import check_fields
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.index_files import OFFSET_ENTRY, TIME_ENTRY

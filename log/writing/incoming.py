@@ -6,8 +6,9 @@ As a leader the log assigns offsets and its epoch; as a follower it takes over b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.codec_names import as_codec
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.encode import ProducerState, build_batch, build_messages

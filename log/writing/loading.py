@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.framing import SMALLEST_MESSAGE

@@ -11,8 +11,9 @@ import errno
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, PREPARING, UNDOING, UNDONE, EntryKind, Journal

@@ -12,10 +12,11 @@ import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import TracebackType
 from typing import Self
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.recovery.act.digest import BLOCK, Piece, digest_of, solid_blocks, without_zeros

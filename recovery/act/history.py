@@ -10,10 +10,11 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import PathLike, exists

@@ -21,9 +21,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from typing import Any, NoReturn
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
 from kafkalog.log.disk.pointer import CLOSING, JOURNAL, UNDOING, is_run_id

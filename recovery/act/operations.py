@@ -11,8 +11,9 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.recovery.act.digest import Piece
 from kafkalog.recovery.act.fs import Attributes, Facts, FileSystem, Owner

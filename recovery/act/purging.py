@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.fs import FileSystem

@@ -11,9 +11,9 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.log.directories.directory import log_directory_around

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.log.disk.pointer import ends_of
 from kafkalog.recovery.act.apply import Located, locate, roll_back, roll_forward

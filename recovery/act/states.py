@@ -9,9 +9,9 @@ something since, and nothing may be done on the strength of the journal.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafkalog.classes import dataclass
 from kafkalog.recovery.act.journal import FileState
 
 __all__ = ["ABSENT", "A_DIRECTORY", "Cut", "Place", "State", "Timeline", "Tree", "Uncut", "Unexpected", "Whole"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from kafkalog import __version__
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.log.disk.pointer import ends_of
 from kafkalog.recovery.act.belonging import refuse_copy, refuse_missing
@@ -47,6 +47,9 @@ class Keeping:
     """None: beside the log directory, or where it was before"""
     moved: bool = False
     """the directory is the one that its runs were on, although that cannot be seen"""
+
+
+_BESIDE = Keeping()
 
 
 class Transaction:
@@ -147,7 +150,7 @@ class Transaction:
 
 
 @contextmanager
-def transaction(root: str, keeping: Keeping = Keeping()) -> Iterator[Transaction]:
+def transaction(root: str, keeping: Keeping = _BESIDE) -> Iterator[Transaction]:
     """Open a log directory as its writer; `RecoveryRefused` if it is in use, or not the one that its runs were on."""
     fs = FileSystem(root)
     try:

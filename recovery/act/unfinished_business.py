@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask, Sentence, in_python, said
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.log.directories.commits import unfinished_commit

@@ -6,8 +6,9 @@ A process that examines partitions sends this back instead of everything that a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import FileKind
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree

@@ -9,9 +9,10 @@ import bisect
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
 from kafkalog.codec.framing import first_batch_bytes

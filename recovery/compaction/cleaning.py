@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity

@@ -6,9 +6,10 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import scan_directory

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.recovery.copies.stretches import Row, Stretch
 
 __all__ = ["BatchPlace", "Cursor"]

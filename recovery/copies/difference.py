@@ -8,9 +8,9 @@ there than here, are not a difference between the logs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.insides import Insides
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.recovery.copies.copy_cursor import BatchPlace, Cursor

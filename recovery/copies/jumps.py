@@ -9,10 +9,11 @@ another copy has the same batch before the jump.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappush, heapreplace
 from typing import Protocol, TypeVar
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
 from kafkalog.recovery.copies.stretches import Row, Stretch
 from kafkalog.recovery.copies.volumes import Copy

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.recovery.copies.copy_cursor import BatchPlace
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.recovery.copies.copy_cursor import BatchPlace, Cursor
 from kafkalog.recovery.copies.stretches import Row, Stretch

@@ -8,9 +8,9 @@ epoch and the checksum that fits their bytes are.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.insides import Insides, look_inside
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import CONTROL_FLAG, NO_PARTITION_LEADER_EPOCH, BatchHeader, Codec, RecordBatch

@@ -11,9 +11,9 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import BATCH_CRC_START, MAGIC_POSITION
 from kafkalog.codec.model import BATCH, LOG_OVERHEAD, BatchHeader, Codec, RecordBatch

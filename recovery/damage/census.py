@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch

@@ -6,8 +6,7 @@ what is lost is reported as exact offset ranges.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import MAGIC_POSITION
 from kafkalog.codec.insides import Insides, look_inside

@@ -13,9 +13,10 @@ keeps it; so does this walk, which asks `rules.out_of_place` and no verdict (ADR
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.model import AnyHeader
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET, out_of_place

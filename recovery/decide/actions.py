@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,
     LOCK_FILE,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.wording import counted

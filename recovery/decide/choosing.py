@@ -7,8 +7,9 @@ for the partitions that lose something: for the rest there is nothing to choose.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, parse_partition_directory
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome

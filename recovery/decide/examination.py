@@ -8,8 +8,8 @@ is different from the survey.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import FileKind
 from kafkalog.log.storage.tree import Tree

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.recovery.decide.actions import ActionKind, Changes
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import DirectoryState, parse_partition_directory, parse_segment_file, segment_file
 from kafkalog.codec.scanner import Scanner
 from kafkalog.recovery.broker.manager import PartitionResult

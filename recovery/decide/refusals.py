@@ -6,8 +6,8 @@ The first that answers is the plan's refusal.  What only concerns one partition 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Sentence
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.tree import Tree

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kafkalog.classes import dataclass
 from kafkalog.codec.compression.partial import decompress_before_damage
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import BATCH_CRC_START, BATCH_MAGIC, MAGIC_POSITION, entry_size

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.trace import FieldSpan
 from kafkalog.recovery.explain.before_damage import RecordsBeforeDamage
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, Severity, StopReason
 from kafkalog.codec.limits import MIB, Limits
 from kafkalog.codec.model import AnyHeader, RecordBatch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.names import parse_java_long
 from kafkalog.log.storage.cleaning.offset_map import SLOT_BYTES

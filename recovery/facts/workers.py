@@ -12,9 +12,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import FileKind, parse_partition_directory
 
 __all__ = ["Group", "OnProgress", "OnRead", "ProgressState", "Workers", "groups_of", "in_order"]

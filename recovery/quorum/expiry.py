@@ -8,10 +8,11 @@ counted where a broker's directory is at hand; elsewhere the cluster's metadata 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs
 from kafkalog.cluster.groups.groups import Group, read_groups
 from kafkalog.cluster.groups.offsets import CommittedOffset

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.encode.batch import build_control_batch
 from kafkalog.codec.errors import RecoveryRefused

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.kraft import VoterNode

@@ -7,8 +7,9 @@ import os
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import UsageError
 from kafkalog.recovery.quorum.expiry import refuse_settings

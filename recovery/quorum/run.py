@@ -6,9 +6,10 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.quorum_log import root_of_metadata
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES

@@ -11,9 +11,10 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.records.framed_records import encode_remote_log_metadata
 from kafkalog.cluster.rules.java import signed
 from kafkalog.codec.errors import StorageError

@@ -7,8 +7,8 @@ of its object: a broker goes by it where a segment has no timestamps, or has the
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import StopReason
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import FindingCode, Severity, StopReason, severity_of_unfinished
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,

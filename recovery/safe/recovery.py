@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import MappingProxyType
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import (
     CLEAN_SHUTDOWN_FILE,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.recovery.triage.logs import BrokerDisks
 
 __all__ = ["ELECTION_COMMAND", "Key", "KnownReplicas", "Memory"]

@@ -7,9 +7,10 @@ then fetches up to the leader's end: however short the leader's log is, all logs
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper.election import NO_LEADER
 from kafkalog.recovery.copies.common_history import common_past
 from kafkalog.recovery.triage.logs import ReplicaLog

@@ -6,8 +6,9 @@ Of several servers the one leads whose log ends last (`FastLeaderElection.totalO
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper import Replay, Tree, ZooKeeperDirectory, open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object

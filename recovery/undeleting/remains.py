@@ -13,9 +13,10 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import StopReason

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, StorageError
 from kafkalog.codec.names import (

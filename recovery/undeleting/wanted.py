@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Self
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Ask, Sentence
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.recovery.facts.topic_ids import check_topic_id

@@ -10,9 +10,10 @@ import json
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from threading import Lock
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.groups.groups import Group, Groups, read_groups
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Until

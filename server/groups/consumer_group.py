@@ -8,8 +8,9 @@ else still has (`CurrentAssignmentBuilder`).  Time is passed in, so that nothing
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.server.groups.assigning import Place, uniform
 
 __all__ = ["ConsumerGroup", "ConsumerMember", "Wishes"]

@@ -7,8 +7,9 @@ Stable.  Time is passed in, so that nothing here waits.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.server.wire import Fields
 
 __all__ = ["Group", "Member", "State"]

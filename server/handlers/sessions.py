@@ -10,10 +10,11 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from threading import Lock
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.server.error_codes import Code
 from kafkalog.server.wire import Fields
 

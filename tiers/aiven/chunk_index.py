@@ -10,10 +10,11 @@ import base64
 import binascii
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB

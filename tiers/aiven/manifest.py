@@ -9,9 +9,9 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.tiers.aiven.chunk_index import ChunkIndex, read_chunk_index

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.model import NO_TIMESTAMP, BatchHeader, RecordBatch
 from kafkalog.log.storage.cleaning.cleaned_transactions import CleanedTransactions
 from kafkalog.log.storage.cleaning.offset_map import OffsetMap

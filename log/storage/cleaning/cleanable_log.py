@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.model import AbortedTransaction
 from kafkalog.log.storage.disk import Disk
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache

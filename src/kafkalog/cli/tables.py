@@ -13,10 +13,10 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import click
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.output import LineWriter
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.times import moment_text, span_text

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.derive import FixedLayout
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding

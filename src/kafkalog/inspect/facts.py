@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import Finding, Severity, Unread
 from kafkalog.inspect.annotated import AnnotatedBytes

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import FileKind

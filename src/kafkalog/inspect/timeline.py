@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from kafkalog.classes import dataclass
 
 __all__ = ["Series", "Timeline"]
 

@@ -14,11 +14,11 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from zlib import crc32
 
+from kafkalog.classes import dataclass
 from kafkalog.machine_code.levels import levels_here, processor
 
 __all__ = ["StoredKernel", "fingerprint", "keep", "ship", "shipped", "stored", "where_stored"]

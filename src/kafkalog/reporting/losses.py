@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Unread
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kafkalog.classes import dataclass
 from kafkalog.reporting.markup import Content, Markup, element
 
 __all__ = ["Section", "section"]

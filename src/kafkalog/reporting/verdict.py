@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kafkalog.classes import dataclass
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
 from kafkalog.reporting.losses import records_text, runs_that_lost, total_before, total_by_start, total_for_good

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.names import parse_partition_directory
 from kafkalog.codec.shell import shell_line, shell_option
 from kafkalog.recovery.decide.choice import RecoveryChoice

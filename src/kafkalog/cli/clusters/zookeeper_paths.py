@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory, open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.moments import zxid_at

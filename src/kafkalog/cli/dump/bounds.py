@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.dump.options import Options
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding

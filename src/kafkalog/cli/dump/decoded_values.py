@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.dump.options import Options
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import Record

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.model import Record

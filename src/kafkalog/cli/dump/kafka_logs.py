@@ -10,8 +10,9 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.decoders import Decoder, DecoderClasses, PlainDecoder, data_decoder
 from kafkalog.cli.dump.forms import decoded_topic

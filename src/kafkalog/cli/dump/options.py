@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.options.common import REPLICA, SHOW_SECRETS
 from kafkalog.cli.options.numbers import Whole
 from kafkalog.cli.options.paths import SERVER_PROPERTIES

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.dump.patterns import Pattern
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import Record, RecordBatch

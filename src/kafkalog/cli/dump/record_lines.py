@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from binascii import b2a_base64
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, control_decoded
 from kafkalog.cli.dump.redaction import Redaction
 from kafkalog.codec.batch_fields import BATCH_FIELDS, OF_RECORDS, POSITION

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.dump.bounds import Bounds
 from kafkalog.cli.dump.record_filter import RecordFilter
 from kafkalog.cli.dump.record_lines import batch_line, record_object

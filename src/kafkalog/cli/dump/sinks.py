@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.dump.decoders import Decoder, PlainDecoder, decoder_of, decodes
 from kafkalog.cli.dump.record_lines import RecordText, record_object
 from kafkalog.cli.dump.redaction import Redaction

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from kafkalog.classes import dataclass
 from kafkalog.cli.dump.kcat.serdes import unpack
 from kafkalog.cli.dump.redaction import size_of
 from kafkalog.codec.errors import UsageError

@@ -1,0 +1,83 @@
+"""Dataclasses whose methods are made when they are first used.
+
+The standard library writes and compiles half a millisecond of methods for each class where it is declared, which was a
+sixth of all that a short command takes; most classes of a command are never compared or printed, and many never made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields, make_dataclass
+from dataclasses import dataclass as declared
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["dataclass"]
+
+_ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
+
+
+class _Later:
+    """A method of a class, made by the standard library for a class of the same fields, and put in its own place."""
+
+    __slots__ = ("home", "name", "options")
+
+    def __init__(self, home: type, name: str, options: dict[str, bool]) -> None:
+        self.home, self.name, self.options = home, name, options
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        home: Any = self.home
+        same = {"__module__": home.__module__, "__qualname__": home.__qualname__, "__doc__": home.__doc__ or ""}
+        same |= {"__post_init__": None} if hasattr(home, "__post_init__") else {}
+        wanted: dict[str, Any] = {"init": False, "repr": False, "eq": False} | self.options
+        rows = [(each.name, each.type, each) for each in fields(home)]
+        method = getattr(make_dataclass(home.__name__, rows, namespace=same, **wanted), self.name)
+        setattr(home, self.name, method)
+        return method if instance is None else method.__get__(instance, owner)
+
+
+def _refuse_assignment(self: object, name: str, value: object) -> None:
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_deletion(self: object, name: str) -> None:
+    raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _state(self: Any) -> list[object]:
+    return [getattr(self, each.name) for each in fields(self)]
+
+
+def _set_state(self: Any, state: list[object]) -> None:
+    for each, value in zip(fields(self), state, strict=True):
+        object.__setattr__(self, each.name, value)
+
+
+def _with_methods(kind: Any, slots: bool, kw_only: bool, frozen: bool, eq: bool, order: bool) -> Any:
+    hashed = kind.__dict__.get("__hash__")  # Python puts None there beside an `__eq__`
+    made: Any = declared(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(kind)
+    later = {"__init__": {"init": True, "frozen": frozen, "slots": slots}, "__repr__": {"repr": True}}
+    if eq:
+        later["__eq__"] = {"eq": True}
+        if frozen and hashed is None:
+            later["__hash__"] = {"eq": True, "frozen": True}
+    later |= {name: {"eq": True, "order": True} for name in _ORDER if order}
+    for name, options in later.items():
+        if name == "__hash__" or name not in kind.__dict__:
+            setattr(made, name, _Later(made, name, options))
+    if eq and not frozen and hashed is None:
+        made.__hash__ = None
+    if frozen:
+        made.__setattr__, made.__delattr__ = _refuse_assignment, _refuse_deletion
+        if slots:
+            made.__getstate__, made.__setstate__ = _state, _set_state
+    return made
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(kind=None, /, *, slots=False, kw_only=False, frozen=False, eq=True, order=False):
+        """`dataclasses.dataclass`, with the options that are used here."""
+        if kind is None:
+            return lambda kind: _with_methods(kind, slots, kw_only, frozen, eq, order)
+        return _with_methods(kind, slots, kw_only, frozen, eq, order)
