@@ -49,7 +49,7 @@ OFFSET_ENTRY = derive.fixed(offset_index.OFFSET_INDEX_ENTRY)
 TIME_ENTRY = derive.fixed(time_index.TIME_INDEX_ENTRY)
 ABORTED_TRANSACTION = derive.fixed(transaction_index.ABORTED_TRANSACTION)
 SNAPSHOT_HEADER = derive.fixed(producer_snapshot.SNAPSHOT_HEADER)
-_FIRST_PIECE, _PIECE = 1 << 12, 1 << 18
+_FIRST_PIECE, _PIECE = 1 << 9, 1 << 18
 """Bytes of a file that are held at a time where its entries are read one after the other."""
 _PRODUCER = derive.fixed(producer_snapshot.PRODUCER_ENTRY)
 PRODUCER_SNAPSHOT_VERSION = 1

@@ -212,8 +212,8 @@ class Partition:
         by their headers: other batches are neither decompressed nor decoded, so damage inside them is not found.
         Entries of magic 0 and 1 have no producer and are never in a transaction.
 
-        `threads` read large logs in parallel; rows and their order stay the same, but the Arrow batches may differ.
-        Each thread holds a few batches in memory.
+        `threads`, the caller's among them, read large logs in parallel; rows and their order stay the same, but the
+        Arrow batches may differ.  Each thread holds a few batches in memory.
 
         `layout="view"` gives `key` and `value` as Arrow's `binary_view`, which points into the bytes that were read or
         decompressed instead of a copy of them; those bytes stay in memory until every row of the Arrow batch is gone.

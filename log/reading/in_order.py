@@ -2,6 +2,10 @@
 
 The work whose items are read has its turn.  It never waits for memory, so all go on in the end; the others wait before
 they add to what is waiting already, and before they begin with something large.
+
+Whoever reads can take part: where no item is ready that thread goes on with a work of its own instead of sleeping,
+which spares a thread, and most of the times that one has to be woken.  It never waits for its own turn: a work that
+would have to is begun again when its turn has come.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import errno
 import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from kafkalog.classes import dataclass
@@ -32,6 +36,10 @@ class _OverError(Exception):
     """Nobody reads any more."""
 
 
+class _NotYetError(Exception):
+    """It is not the turn of a work that whoever reads does."""
+
+
 _Ready = tuple[str, object, int]
 """What it is, the thing itself, its size."""
 
@@ -42,6 +50,17 @@ class _Begun(Generic[K]):
     def __init__(self, key: K) -> None:
         self.key = key
         self.ready: SimpleQueue[list[_Ready]] = SimpleQueue()
+        self.is_coming = False
+        """there will be something at once, as soon as there is room for it, or the work has its turn"""
+
+
+@dataclass(slots=True)
+class _Own(Generic[T]):
+    """A work that whoever reads does; without items it is to be begun when its turn comes."""
+
+    number: int
+    work: Work[T]
+    items: Iterator[T] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +72,12 @@ class InOrder(Generic[K, T]):
     """Iterates over the keys of `works`, each with its items, to be read to their end before the next.
 
     A context manager: leaving it ends all.  A work is taken from `works` and begun when all before it have been, by one
-    of `threads` threads, or of as many as the system lets begin; without any, entering raises `StorageError`.  No more
-    are under way than that.  A work is given a function that waits until it has its turn.  Items wait for whoever reads
-    as long as they take no more than `room` by `size_of` together, and one item of the work that has its turn always
-    may.  What a work raises is raised where its items are read, and what `works` raises where the next key is.  A
-    forked child has none of the threads: reading there is `UsageError`.
+    of `threads` threads, or of as many as the system lets begin.  Where whoever reads `takes_part`, that thread is one
+    of them; else, without any, entering raises `StorageError`.  No more are being done than that.  A work is given a
+    function that waits until it has its turn.  Items wait for whoever reads as long as they take no more than `room` by
+    `size_of` together, and one item of the work that has its turn always may.  What a work raises is raised where its
+    items are read, and what `works` raises where the next key is.  A forked child has none of the threads: reading
+    there is `UsageError`.
     """
 
     def __init__(
@@ -67,8 +87,11 @@ class InOrder(Generic[K, T]):
         *,
         size_of: Callable[[T], int],
         room: int,
+        takes_part: bool = False,
     ) -> None:
         self._works = iter(works)
+        self._takes_part = takes_part
+        self._own: _Own[T] | None = None
         self._taking = threading.Lock()
         self._process = OwnProcess("a reader with threads")
         self._size_of = size_of
@@ -84,7 +107,8 @@ class InOrder(Generic[K, T]):
         self._changed = threading.Condition()
         self._is_over = False
         self._threads = [
-            threading.Thread(target=self._run, name=f"kafkalog-{number}", daemon=True) for number in range(threads)
+            threading.Thread(target=self._run, name=f"kafkalog-{number}", daemon=True)
+            for number in range(threads - takes_part)
         ]
 
     def __enter__(self) -> InOrder[K, T]:
@@ -94,7 +118,7 @@ class InOrder(Generic[K, T]):
             except RuntimeError:
                 del self._threads[number:]
                 break
-        if not self._threads:
+        if not self._threads and not self._takes_part:
             raise StorageError(errno.EAGAIN, _NO_THREAD)
         return self
 
@@ -106,6 +130,7 @@ class InOrder(Generic[K, T]):
             self._tell()
         for thread in self._threads:
             thread.join()
+        self._own = None  # which closes what it has open
         close = getattr(self._works, "close", None)
         if close is not None:
             close()
@@ -179,18 +204,81 @@ class InOrder(Generic[K, T]):
                 raise _OverError
 
     def _put(self, number: int, some: list[_Ready], size: int) -> None:
-        ready = self._begun[number].ready
+        begun = self._begun[number]
 
         def may() -> bool:
-            has_turn = number <= self._turn and ready.empty()
+            has_turn = number <= self._turn and begun.ready.empty()
             return self._is_over or has_turn or size == 0 or self._waiting + size <= self._room
 
         with self._changed:
+            begun.is_coming = True
             self._await(may)
             if self._is_over:
                 raise _OverError
             self._waiting += size
-        ready.put(some)
+            begun.ready.put(some)
+            begun.is_coming = False
+
+    # -- whoever reads -----------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> bool:
+        """Do something of a work of one's own; False where nothing is to be done, or nothing more may wait."""
+        own = self._own
+        if own is None:
+            is_needed = self._turn == len(self._begun)
+            if not self._takes_part or (self._waiting >= self._room and not is_needed):
+                return False
+            taken = self._take()
+            if taken is None:
+                return False
+            number, work = taken
+            own = self._own = _Own(number, work, iter(work(lambda: self._require_turn(number))))
+        has_turn = own.number == self._turn
+        if not has_turn and (own.items is None or self._waiting >= self._room):
+            return False
+        if own.items is None:
+            own.items = iter(own.work(lambda: None))
+        ready = self._begun[own.number].ready
+        try:
+            item = next(own.items)
+        except StopIteration:
+            self._own = None
+            ready.put([("end", None, 0)])
+        except _NotYetError:
+            own.items = None
+            self._forget(ready)
+        except Exception as error:  # noqa: BLE001 - it is raised again where it is waited for
+            self._own = None
+            ready.put([("error", error, 0)])
+        else:
+            size = self._size_of(item)
+            with self._changed:
+                self._waiting += size
+            ready.put([("item", item, size)])
+        return True
+
+    def _require_turn(self, number: int) -> None:
+        if number != self._turn:
+            raise _NotYetError
+
+    def _forget(self, ready: SimpleQueue[list[_Ready]]) -> None:
+        """Drop the items of a work that will be done again."""
+        while not ready.empty():
+            for _kind, _item, size in ready.get():
+                self._take_off(size)
+
+    def _take_off(self, size: int) -> None:
+        with self._changed:
+            self._waiting -= size
+            self._tell()
+
+    def _next_of(self, begun: _Begun[K]) -> list[_Ready]:
+        while True:
+            try:
+                return begun.ready.get_nowait()
+            except Empty:
+                if begun.is_coming or not self._go_on():
+                    return begun.ready.get()
 
     def __iter__(self) -> Iterator[tuple[K, Iterator[T]]]:
         for number in itertools.count():
@@ -198,7 +286,7 @@ class InOrder(Generic[K, T]):
             if not self._has_turn(number):
                 break
             begun = self._begun[number]
-            yield begun.key, self._items(begun.ready)
+            yield begun.key, self._items(begun)
         if self._ended is not None and self._ended.error is not None:
             raise self._ended.error
 
@@ -207,20 +295,21 @@ class InOrder(Generic[K, T]):
         with self._changed:
             self._turn = number
             self._tell()
+        if number == len(self._begun):
+            self._go_on()
+        with self._changed:
             self._await(lambda: number < len(self._begun) or self._ended is not None)
             return number < len(self._begun)
 
-    def _items(self, ready: SimpleQueue[list[_Ready]]) -> Iterator[T]:
+    def _items(self, begun: _Begun[K]) -> Iterator[T]:
         while True:
             self._process.require()
-            some = ready.get()
+            some = self._next_of(begun)
             some.reverse()
             while some:
                 kind, item, size = some.pop()
                 if size:
-                    with self._changed:
-                        self._waiting -= size
-                        self._tell()
+                    self._take_off(size)
                 if kind == "end":
                     return
                 if kind == "error":

@@ -288,7 +288,7 @@ class _Reading:
             ((part, whole), partial(self._in_thread, part, part.size > _LARGE_PART * every)) for part, whole in parts
         )
         next_offset, path, expected = -1, None, None
-        with InOrder(works, threads, size_of=_held_bytes, room=_WAITING_BYTES) as under_way:
+        with InOrder(works, threads, size_of=_held_bytes, room=_WAITING_BYTES, takes_part=True) as under_way:
             for (part, whole), pieces in under_way:
                 start_offset = max(next_offset, self._view.start_offset)
                 if start_offset >= part.end_offset:

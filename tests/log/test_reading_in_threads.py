@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -359,17 +360,26 @@ def test_as_many_threads_read_as_the_system_lets_begin(
         begun.append(thread)
 
     monkeypatch.setattr(threading.Thread, "start", scarce)
-    reader = partition.to_arrow(["offset"], threads=8)
-    if possible:
-        assert reader.read_all()["offset"].to_pylist() == list(range(500))
-    else:
-        with pytest.raises(StorageError, match="no thread begin"):
-            reader.read_all()
+    assert partition.to_arrow(["offset"], threads=8).read_all()["offset"].to_pylist() == list(range(500))
     assert len(begun) == possible
     assert not any(thread.is_alive() for thread in begun)
 
 
-def test_works_are_given_in_order_and_raise_where_they_stand() -> None:
+def test_who_only_reads_is_told_where_no_thread_can_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    def scarce(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", scarce)
+    works: list[tuple[int, Callable[[object], list[int]]]] = [(0, lambda _: [])]
+    with pytest.raises(StorageError, match="no thread begin"), InOrder(works, 3, size_of=lambda _: 1, room=1):
+        pass
+
+
+TAKES_PART = pytest.mark.parametrize("takes_part", [False, True])
+
+
+@TAKES_PART
+def test_works_are_given_in_order_and_raise_where_they_stand(takes_part: bool) -> None:
     def work(number: int) -> Iterator[int]:
         yield from range(number, number + 5)
         if number == 20:
@@ -377,12 +387,16 @@ def test_works_are_given_in_order_and_raise_where_they_stand() -> None:
 
     found: list[int] = []
     works = [(number, lambda _, number=number: work(number)) for number in range(0, 50, 10)]
-    with InOrder(works, 3, size_of=lambda _: 1, room=3) as under_way, pytest.raises(ValueError, match="20"):
+    with (
+        InOrder(works, 3, size_of=lambda _: 1, room=3, takes_part=takes_part) as under_way,
+        pytest.raises(ValueError, match="20"),
+    ):
         read_all(under_way, found)
     assert found[:10] == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
 
 
-def test_what_giving_the_works_raises_comes_after_those_that_were_given() -> None:
+@TAKES_PART
+def test_what_giving_the_works_raises_comes_after_those_that_were_given(takes_part: bool) -> None:
     def one(number: int, _: object) -> Iterator[int]:
         yield number
 
@@ -393,14 +407,16 @@ def test_what_giving_the_works_raises_comes_after_those_that_were_given() -> Non
 
     found: list[int] = []
     with (
-        InOrder(works(), 3, size_of=lambda _: 1, room=1) as under_way,
+        InOrder(works(), 3, size_of=lambda _: 1, room=1, takes_part=takes_part) as under_way,
         pytest.raises(OSError, match="cannot be opened"),
     ):
         read_all(under_way, found)
     assert found == list(range(5))
 
 
-def test_what_waits_is_bounded_and_the_work_that_is_read_never_waits() -> None:
+@TAKES_PART
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_what_waits_is_bounded_and_the_work_that_is_read_never_waits(threads: int, takes_part: bool) -> None:
     """Forty works of three items each, where two items have room: the reader sees all, in order."""
     waiting = most = 0
     lock = threading.Lock()
@@ -415,18 +431,20 @@ def test_what_waits_is_bounded_and_the_work_that_is_read_never_waits() -> None:
 
     works = [(number, lambda _, number=number: map(Item, range(number, number + 3))) for number in range(0, 120, 3)]
     seen = []
-    with InOrder(works, 8, size_of=lambda _: 1, room=2) as under_way:
+    with InOrder(works, threads, size_of=lambda _: 1, room=2, takes_part=takes_part) as under_way:
         for _, items in under_way:
             for item in items:
                 seen.append(item.number)
                 with lock:
                     waiting -= 1
     assert seen == list(range(120))
-    assert most <= 2 + 1 + 8, "those that wait, one of the work that is read, and one in the hands of each thread"
+    assert most <= 2 + 1 + threads, "those that wait, one of the work that is read, and one in the hands of each thread"
 
 
+@TAKES_PART
 @pytest.mark.parametrize("threads", [1, 2, 8])
-def test_what_is_large_waits_for_its_turn(threads: int) -> None:
+@pytest.mark.parametrize("room", [0, 3])
+def test_what_is_large_waits_for_its_turn(room: int, threads: int, takes_part: bool) -> None:
     """At most one work is between its turn and its item, and nobody waits for somebody who waits."""
     under_way_now: list[int] = []
     most = 0
@@ -441,18 +459,53 @@ def test_what_is_large_waits_for_its_turn(threads: int) -> None:
         yield number
 
     works = [(number, lambda await_turn, number=number: work(await_turn, number)) for number in range(30)]
-    with InOrder(works, threads, size_of=lambda _: 1, room=0) as under_way:
+    with InOrder(works, threads, size_of=lambda _: 1, room=room, takes_part=takes_part) as under_way:
         assert [(number, list(items)) for number, items in under_way] == [(each, [each, each]) for each in range(30)]
     assert most == 1
 
 
-def test_leaving_in_the_middle_ends_those_who_wait() -> None:
+@TAKES_PART
+def test_leaving_in_the_middle_ends_those_who_wait(takes_part: bool) -> None:
     before = threading.active_count()
     works = [(number, lambda await_turn: (await_turn() for _ in range(5))) for number in range(20)]
-    with InOrder(works, 4, size_of=lambda _: 1, room=0) as under_way:
+    with InOrder(works, 4, size_of=lambda _: 1, room=0, takes_part=takes_part) as under_way:
         _, items = next(iter(under_way))
         next(items)
     assert threading.active_count() == before
+
+
+def test_what_is_begun_too_soon_is_done_again_and_given_once() -> None:
+    """The other thread is held back until whoever reads has gone ahead, and has had to leave off."""
+    tried, begun = list[int](), threading.Event()
+
+    def work(await_turn: Callable[[], None], number: int) -> Iterator[int]:
+        if number == 0:
+            begun.wait(10)
+        tried.append(number)
+        yield number
+        begun.set()
+        await_turn()
+        yield number + 100
+
+    works = [(number, lambda await_turn, number=number: work(await_turn, number)) for number in range(6)]
+    with InOrder(works, 2, size_of=lambda _: 1, room=10, takes_part=True) as under_way:
+        while not under_way._begun:
+            time.sleep(0.001)  # until the first is the other thread's
+        found = [item for _, items in under_way for item in items]
+    assert found == [each for number in range(6) for each in (number, number + 100)]
+    assert len(tried) > 6
+    assert under_way._waiting == 0
+
+
+def test_what_the_reader_is_interrupted_by_goes_through_at_once() -> None:
+    def work(number: int) -> Iterator[int]:
+        yield number
+        if number == 2:
+            raise KeyboardInterrupt
+
+    works = [(number, lambda _, number=number: work(number)) for number in range(5)]
+    with InOrder(works, 1, size_of=lambda _: 1, room=3, takes_part=True) as under_way, pytest.raises(KeyboardInterrupt):
+        read_all(under_way, [])
 
 
 PEAK = """

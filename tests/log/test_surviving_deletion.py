@@ -259,6 +259,7 @@ def test_nothing_is_held_when_a_read_is_over_or_forgotten(directory: Path) -> No
 @pytest.mark.parametrize("way", ["records", "batches"])
 def test_what_is_forgotten_in_a_circle_is_closed_once(way: str, directory: Path) -> None:
     """The collector finalizes in no order; a descriptor closed twice may be somebody else's by then."""
+    gc.collect()
     before = open_files()
     partition = open_partition(directory)
     reader: Any = getattr(partition, way)()
