@@ -37,7 +37,7 @@ class _OverError(Exception):
 
 
 class _NotYetError(Exception):
-    """It is not the turn of a work that whoever reads does."""
+    """Whoever reads does a work whose turn has not come."""
 
 
 _Ready = tuple[str, object, int]

@@ -35,6 +35,7 @@ HELD = {
     "kafkalog.cli.dump.sinks.JsonSink": "where a command writes",
     "kafkalog.cli.dump.kcat.sink.KcatSink": "where a command writes",
     "kafkalog.cli.dump.sinks.TextSink": "where a command writes",
+    "kafkalog.log.reading.in_order._Own": "a work that is under way",
     "kafkalog.log.writing.loading.Loaded": "a log that is open",
     "kafkalog.values.arrow_column._Way": "functions that are asked",
     "kafkalog.values.arrow_column.Decoded": "columns of Arrow's",
