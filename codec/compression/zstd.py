@@ -30,20 +30,36 @@ _READ = 128 * 1024 + 3
 """Bytes that zstd-jni reads at once (`ZSTD_DStreamInSize`)."""
 
 
-class _Decoders(threading.local):
-    """A decoder takes longer to make than a batch to decompress, and serves one thread at a time."""
+class _Contexts(threading.local):
+    """What takes about as long to make as a batch to read or write; each serves one thread at a time.
+
+    Of encoders that of the default level alone is kept: those of high levels take hundreds of MiB.
+    """
 
     def __init__(self) -> None:
-        self.made: dict[int, zstandard.ZstdDecompressor] = {}
+        self.decoders: dict[int, zstandard.ZstdDecompressor] = {}
+        self.encoder: zstandard.ZstdCompressor | None = None
 
 
-_decoders = _Decoders()
+_contexts = _Contexts()
 
 
 def _decoder(window_bytes: int) -> zstandard.ZstdDecompressor:
-    if window_bytes not in _decoders.made:
-        _decoders.made = {window_bytes: zstandard.ZstdDecompressor(max_window_size=window_bytes)}
-    return _decoders.made[window_bytes]
+    if window_bytes not in _contexts.decoders:
+        _contexts.decoders = {window_bytes: zstandard.ZstdDecompressor(max_window_size=window_bytes)}
+    return _contexts.decoders[window_bytes]
+
+
+def _new_encoder(level: int) -> zstandard.ZstdCompressor:
+    return zstandard.ZstdCompressor(level=level, write_content_size=False, write_checksum=False)
+
+
+def _encoder(level: int | None) -> zstandard.ZstdCompressor:
+    if level is not None and level != _DEFAULT_LEVEL:
+        return _new_encoder(level)
+    if _contexts.encoder is None:
+        _contexts.encoder = _new_encoder(_DEFAULT_LEVEL)
+    return _contexts.encoder
 
 
 def _skippable_end(data: bytes | memoryview, start: int) -> int:
@@ -147,8 +163,6 @@ def compress(data: bytes | memoryview, level: int | None = None) -> bytes:
 
     Its stream is flushed before it is closed, so an empty last block follows the data.
     """
-    encoder = zstandard.ZstdCompressor(
-        level=_DEFAULT_LEVEL if level is None else level, write_content_size=False, write_checksum=False
-    ).compressobj()
+    encoder = _encoder(level).compressobj()
     written = encoder.compress(bytes(data))
     return written + encoder.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + encoder.flush()

@@ -6,6 +6,7 @@ import gzip as _gzip
 import random
 import struct
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import lz4.frame
@@ -344,3 +345,26 @@ def test_zstd_windows_have_a_cap() -> None:
 
 def test_labels() -> None:
     assert [Codec(codec).label for codec in range(5)] == ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+def test_an_encoder_that_is_used_again_writes_what_a_new_one_writes() -> None:
+    """In several threads at once, and between batches of other levels and sizes."""
+    chance = random.Random(11)
+    data = [chance.randbytes(chance.choice([0, 1, 100, 5000])) * chance.choice([1, 40]) for _ in range(40)]
+
+    def fresh(each: bytes) -> bytes:
+        made = zstandard.ZstdCompressor(level=3, write_content_size=False, write_checksum=False).compressobj()
+        return made.compress(each) + made.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK) + made.flush()
+
+    expected = [fresh(each) for each in data]
+
+    def all_of_them(number: int) -> bool:
+        order = sorted(range(len(data)), key=lambda each: (each * 7 + number) % len(data))
+        return all(
+            compress(ZSTD, data[each], level=(None, 3)[each % 2]) == expected[each]
+            and compress(ZSTD, data[each], level=1) != b""
+            for each in order
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(all_of_them, range(8)))
