@@ -7,7 +7,7 @@ Needs numba and numpy; see `codec.thresholds`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -171,6 +171,14 @@ class HeaderTable:
             if len(run) < len(found):
                 return
         self._is_complete = self._cached_end == position
+
+    def noting(self, found: Iterable[BatchRun | RecordBatch]) -> Iterator[BatchRun | RecordBatch]:
+        """What somebody else's walk from the start with checksums finds, whose runs need not be found again."""
+        for each in found:
+            if isinstance(each, BatchRun):
+                self._cache(HeaderRun.of(each))
+            yield each
+            del each  # its bytes are large
 
     def _cache(self, run: HeaderRun) -> None:
         if self._has_room and int(run.positions[0]) == self._cached_end:

@@ -230,6 +230,7 @@ class InOrder(Generic[K, T]):
                 return False
             taken = self._take()
             if taken is None:
+                self._raise_interruption()
                 return False
             number, work = taken
             own = self._own = _Own(number, work, iter(work(lambda: self._require_turn(number))))
@@ -256,6 +257,12 @@ class InOrder(Generic[K, T]):
                 self._waiting += size
             ready.put([("item", item, size)])
         return True
+
+    def _raise_interruption(self) -> None:
+        """What interrupts whoever reads while the next work is taken does not wait for those before it."""
+        error = None if self._ended is None else self._ended.error
+        if error is not None and not isinstance(error, Exception):
+            raise error
 
     def _require_turn(self, number: int) -> None:
         if number != self._turn:

@@ -302,8 +302,8 @@ class _PartitionVerifier:
 
     def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch]:
         """With their records, if these are to be examined."""
+        table = self._tables.of(real(segment.path), source.size)
         if not self.deep:
-            table = self._tables.of(real(segment.path), source.size)
             return () if table is None else table.runs(source, source.size)
         if not kernel_is_worth_it(source.size):
             return ()  # a scanner gives batches one by one
@@ -311,7 +311,8 @@ class _PartitionVerifier:
         from kafkalog.codec.headers.run_scanner import RunScanner
 
         self._records_of_runs = self._records_of_runs or RecordsOfRuns(self.limits)
-        return ahead(lambda: RunScanner(source, limits=self.limits), size_of=_held, room=_READ_AHEAD)
+        found = ahead(lambda: RunScanner(source, limits=self.limits), size_of=_held, room=_READ_AHEAD)
+        return found if table is None else table.noting(found)
 
     def _walked_run(self, found: BatchRun, file: str, checks: list[_IndexCheck], last_offset: int) -> int:
         """The walk has come to batches that continue each other; gives the largest offset up to there."""

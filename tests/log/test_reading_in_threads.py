@@ -508,6 +508,25 @@ def test_what_the_reader_is_interrupted_by_goes_through_at_once() -> None:
         read_all(under_way, [])
 
 
+def test_what_interrupts_the_reader_between_works_goes_through_at_once() -> None:
+    interrupted = threading.Event()
+
+    def works() -> Iterator[tuple[int, Callable[[object], Iterator[int]]]]:
+        yield 0, lambda _: iter([*range(3), *(0 for _ in range(1) if interrupted.wait(10))])
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    found: list[int] = []
+    with (
+        InOrder(works(), 2, size_of=lambda _: 1, room=10, takes_part=True) as under_way,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        while not under_way._begun:
+            time.sleep(0.001)  # until the first is the other thread's
+        read_all(under_way, found)
+    assert len(found) < 4
+
+
 PEAK = """
 import sys
 from pathlib import Path
