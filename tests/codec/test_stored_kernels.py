@@ -219,3 +219,15 @@ def test_old_files_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     stored.keep("some", "thing", code)
     assert len(list((tmp_path / "kafkalog").iterdir())) == 4
     assert stored.stored("some", "thing") == code
+
+
+def test_an_old_file_may_go_while_its_age_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: StoredKernel
+) -> None:
+    """Another process that keeps its kernels at the same time removes old files too."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    (tmp_path / "kafkalog").mkdir()
+    (tmp_path / "kafkalog" / f"some.thing.{0:016x}.kernel").symlink_to(tmp_path / "gone")
+    path = stored.keep("some", "thing", code)
+    assert path is not None
+    assert stored.stored("some", "thing") == code

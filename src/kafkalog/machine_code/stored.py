@@ -212,7 +212,8 @@ def keep(module: str, function: str, kernel: StoredKernel) -> str | None:
             with suppress(OSError):
                 path = os.path.join(place, name)
                 _write(path, _encoded(name, kernel))
-                _forget_old(place, module, function)
+                with suppress(OSError):  # another process may be at the same
+                    _forget_old(place, module, function)
                 return path
     return None
 
