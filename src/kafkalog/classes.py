@@ -52,6 +52,8 @@ def _set_state(self: Any, state: list[object]) -> None:
 
 
 def _with_methods(kind: Any, slots: bool, kw_only: bool, frozen: bool, eq: bool, order: bool) -> Any:
+    if any(hasattr(base, "__dataclass_fields__") for base in kind.__mro__[1:]):
+        return declared(slots=slots, kw_only=kw_only, frozen=frozen, eq=eq, order=order)(kind)
     hashed = kind.__dict__.get("__hash__")  # Python puts None there beside an `__eq__`
     made: Any = declared(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(kind)
     later = {"__init__": {"init": True, "frozen": frozen, "slots": slots}, "__repr__": {"repr": True}}
@@ -65,6 +67,8 @@ def _with_methods(kind: Any, slots: bool, kw_only: bool, frozen: bool, eq: bool,
             setattr(made, name, _Later(made, name, options))
     if eq and not frozen and hashed is None:
         made.__hash__ = None
+    told = made.__dataclass_params__  # by which the library knows what may be derived from what
+    told.init, told.repr, told.eq, told.order, told.frozen = True, True, eq, order, frozen
     if frozen:
         made.__setattr__, made.__delattr__ = _refuse_assignment, _refuse_deletion
         if slots:

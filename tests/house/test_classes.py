@@ -105,6 +105,18 @@ def outcome(do: Callable[..., object], *arguments: object, **named: object) -> o
     return got if isinstance(got, bool | int | tuple | str) or got is None else repr(got)
 
 
+def derived(kind: Any, frozen: bool) -> str:
+    """What a user derives with the library's own decorator."""
+    decorator: Any = dataclasses.dataclass(**{"frozen": frozen})
+
+    @decorator
+    class Own(kind):  # type: ignore[misc]
+        one_more: int = 5
+
+    made = Own(*WORDS[kind.__name__][0].values()) if WORDS[kind.__name__][0].keys() <= {"first", "value"} else Own()
+    return f"{made}, {outcome(setattr, made, 'one_more', 6)}, {outcome(hash, made)}, {made == copy.copy(made)}"
+
+
 def of_instance(one: Any, others: list[Any]) -> dict[str, object]:
     """What can be seen of an instance."""
     state = repr(dataclasses.asdict(one))
@@ -127,6 +139,9 @@ def behaviour(kinds: dict[str, Any]) -> dict[str, object]:
     for name, kind in kinds.items():
         names = tuple(each.name for each in dataclasses.fields(kind))
         seen[name] = str(inspect.signature(kind)), names, kind.__match_args__, kind.__doc__, kind.__hash__ is not None
+        seen[f"{name} parameters"] = repr(kind.__dataclass_params__)
+        for frozen in (False, True):
+            seen[f"{name} derived, {frozen=}"] = outcome(derived, kind, frozen)
         seen[f"{name} by position"] = outcome(kind, 5)
         made = [outcome(kind, **words) for words in WORDS[name]]
         seen[f"{name} made"] = made

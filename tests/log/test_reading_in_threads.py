@@ -517,13 +517,11 @@ def test_what_interrupts_the_reader_between_works_goes_through_at_once() -> None
         raise KeyboardInterrupt
 
     found: list[int] = []
-    with (
-        InOrder(works(), 2, size_of=lambda _: 1, room=10, takes_part=True) as under_way,
-        pytest.raises(KeyboardInterrupt),
-    ):
+    with InOrder(works(), 2, size_of=lambda _: 1, room=10, takes_part=True) as under_way:
         while not under_way._begun:
             time.sleep(0.001)  # until the first is the other thread's
-        read_all(under_way, found)
+        with pytest.raises(KeyboardInterrupt):
+            read_all(under_way, found)
     assert len(found) < 4
 
 
