@@ -107,9 +107,9 @@ def outcome(do: Callable[..., object], *arguments: object, **named: object) -> o
 
 def derived(kind: Any, frozen: bool) -> str:
     """What a user derives with the library's own decorator."""
-    decorator: Any = dataclasses.dataclass(**{"frozen": frozen})
+    decorator: Any = dataclasses.dataclass
 
-    @decorator
+    @decorator(frozen=frozen)
     class Own(kind):  # type: ignore[misc]
         one_more: int = 5
 
