@@ -302,11 +302,11 @@ class _PartitionVerifier:
 
     def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch]:
         """With their records, if these are to be examined."""
+        if self.deep and not kernel_is_worth_it(source.size):
+            return ()  # a scanner gives batches one by one
         table = self._tables.of(real(segment.path), source.size)
         if not self.deep:
             return () if table is None else table.runs(source, source.size)
-        if not kernel_is_worth_it(source.size):
-            return ()  # a scanner gives batches one by one
         from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
         from kafkalog.codec.headers.run_scanner import RunScanner
 

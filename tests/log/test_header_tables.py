@@ -38,6 +38,14 @@ def contents(case_id: str) -> Iterator[bytes]:
                 yield bytes(content)
 
 
+def files(case_id: str, path: Path) -> Iterator[tuple[FileSource, int, list[object]]]:
+    """Each as a file, with its size, and where its batches are and their headers as the readable walk has them."""
+    for content in contents(case_id):
+        path.write_bytes(content)
+        with FileSource(path) as file:
+            yield file, len(content), [(batch.position, batch.header) for batch in Scanner(file)]
+
+
 @pytest.mark.parametrize("window", [100, 3_000, 1 << 20])
 @pytest.mark.parametrize("case_id", CASES)
 def test_reading_into_memory_gives_the_same_headers(
@@ -46,21 +54,17 @@ def test_reading_into_memory_gives_the_same_headers(
     path = tmp_path / "00000000000000000000.log"
     monkeypatch.setattr(table, "_READ_WINDOW", window)
     seen = 0
-    for content in contents(case_id):
-        path.write_bytes(content)
-        size = len(content)
-        with FileSource(path) as file:
-            expected = [(batch.position, batch.header) for batch in Scanner(file)]
-            origins: dict[str, Source] = {"log": file}
-            virtual = ContentSource(Content((Slice("log", 0, size),)), origins.__getitem__)
-            for source in (file, virtual):
-                for reads in (True, False):
-                    monkeypatch.setattr(table, "reads_into", reads_into if reads else lambda _source: None)
-                    runs = HeaderTable(size, MemoryBudget(0)).runs(source, size)
-                    found = [(batch.position, batch.header) for run in runs for batch in run]
-                    assert found == expected[: len(found)]
-                    assert len(found) == len(expected)
-                    seen += len(found)
+    for file, size, expected in files(case_id, path):
+        origins: dict[str, Source] = {"log": file}
+        virtual = ContentSource(Content((Slice("log", 0, size),)), origins.__getitem__)
+        for source in (file, virtual):
+            for reads in (True, False):
+                monkeypatch.setattr(table, "reads_into", reads_into if reads else lambda _source: None)
+                runs = HeaderTable(size, MemoryBudget(0)).runs(source, size)
+                found = [(batch.position, batch.header) for run in runs for batch in run]
+                assert found == expected[: len(found)]
+                assert len(found) == len(expected)
+                seen += len(found)
     assert seen > 20
 
 
@@ -72,17 +76,13 @@ def test_what_another_walk_finds_is_what_its_own_would(
     path = tmp_path / "00000000000000000000.log"
     monkeypatch.setattr(run_scanner, "_SMALLEST_WINDOW", window)
     noted = 0
-    for content in contents(case_id):
-        path.write_bytes(content)
-        size = len(content)
-        with FileSource(path) as file:
-            expected = [(batch.position, batch.header) for batch in Scanner(file)]
-            for left in (3, 10**9):  # the other walk may be left in the middle
-                known = HeaderTable(size, MemoryBudget(1 << 20))
-                for _ in itertools.islice(known.noting(RunScanner(file)), left):
-                    pass
-                noted += sum(map(len, known._cached))
-                assert [(batch.position, batch.header) for run in known.runs(file, size) for batch in run] == expected
+    for file, size, expected in files(case_id, path):
+        for left in (3, 10**9):  # the other walk may be left in the middle
+            known = HeaderTable(size, MemoryBudget(1 << 20))
+            for _ in itertools.islice(known.noting(RunScanner(file)), left):
+                pass
+            noted += sum(map(len, known._cached))
+            assert [(batch.position, batch.header) for run in known.runs(file, size) for batch in run] == expected
     assert noted > 0 or case_id.startswith("0.9")
 
 
