@@ -218,10 +218,9 @@ def act(
 ) -> Done:
     """Do what a plan says, as a run of its own.
 
-    `still` surveys the directory again: what it shows must be what the plan was made from, before and after everything
-    is saved.  Raises `RecoveryRefused`, with everything as it was, if it is not.
+    `still` surveys the directory again once everything is saved: what it shows must be what the plan was made from.
+    Raises `RecoveryRefused`, with everything as it was, if it is not.
     """
-    _refuse_changed(made, still())
     with _new_quarantine(runs) as quarantine:
         run_id = new_run_id()
         disks = Disks(root, quarantine, run_id, made.survey.files)

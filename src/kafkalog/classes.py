@@ -42,13 +42,17 @@ def _refuse_deletion(self: object, name: str) -> None:
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _state(self: Any) -> list[object]:
-    return [getattr(self, each.name) for each in fields(self)]
+def _state_of(names: tuple[str, ...]) -> tuple[Any, Any]:
+    """What pickling asks of a class that is frozen and has slots; the names of fields are not looked up each time."""
 
+    def state(self: object) -> list[object]:
+        return [getattr(self, name) for name in names]
 
-def _set_state(self: Any, state: list[object]) -> None:
-    for each, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, each.name, value)
+    def set_state(self: object, state: list[object]) -> None:
+        for name, value in zip(names, state, strict=True):
+            object.__setattr__(self, name, value)
+
+    return state, set_state
 
 
 def _with_methods(kind: Any, slots: bool, kw_only: bool, frozen: bool, eq: bool, order: bool) -> Any:
@@ -72,7 +76,7 @@ def _with_methods(kind: Any, slots: bool, kw_only: bool, frozen: bool, eq: bool,
     if frozen:
         made.__setattr__, made.__delattr__ = _refuse_assignment, _refuse_deletion
         if slots:
-            made.__getstate__, made.__setstate__ = _state, _set_state
+            made.__getstate__, made.__setstate__ = _state_of(tuple(each.name for each in fields(made)))
     return made
 
 
