@@ -177,15 +177,12 @@ class PlainExecution:
         data = bytes(payload)
         size = len(data)
         found: list[RawRecord] = []
-        position = 0
+        position = _ordinary(data, 0, size, count, found)
         try:
-            for _ in range(count):
-                ordinary = _ordinary(data, position, size)
-                if ordinary is None:
-                    record, position = _record(data, position, size, limits.headers_per_record)
-                else:
-                    record, position = ordinary
+            while len(found) < count:
+                record, position = _record(data, position, size, limits.headers_per_record)
                 found.append(record)
+                position = _ordinary(data, position, size, count, found)
             if position != size:
                 raise _Fault(FindingCode.RECORDS_TRAILING_BYTES, position)
         except _Fault as stop:
@@ -219,66 +216,67 @@ def _record(data: Bytes, position: int, size: int, max_count: int) -> tuple[RawR
     return RawRecord(*fields), end
 
 
-def _ordinary(data: bytes, position: int, size: int) -> tuple[RawRecord, int] | None:  # noqa: C901 - see there
-    """A sound record without headers and with numbers of one or two bytes; None for every other.
+def _ordinary(data: bytes, position: int, size: int, count: int, found: list[RawRecord]) -> int:  # noqa: C901 - see there
+    """Append sound records without headers and with numbers of one or two bytes, up to `count` and to any other record.
 
-    Calls cost more than what they do here, so `read_varint` is in it five times: most records are read twice as
-    fast.
+    Gives the position after them.  Calls cost more than what they do here, so `read_varint` is in it five times: most
+    records are read twice as fast.
     """
-    if size - position < _SHORTEST:
-        return None
-    number, cursor = data[position], position + 1
-    if number >= 0x80:
-        second, cursor = data[cursor], cursor + 1
-        if second >= 0x80:
-            return None
-        number = number & 0x7F | second << 7
-    end = cursor + (number >> 1)
-    if number & 1 or end > size or end - cursor < _SHORTEST - 1:
-        return None
-    attributes = data[cursor]
-    timestamp, cursor = data[cursor + 1], cursor + 2
-    if timestamp >= 0x80:
-        second, cursor = data[cursor], cursor + 1
-        if second >= 0x80:
-            return None
-        timestamp = timestamp & 0x7F | second << 7
-    offset, cursor = data[cursor], cursor + 1
-    if offset >= 0x80:
-        second, cursor = data[cursor], cursor + 1
-        if second >= 0x80:
-            return None
-        offset = offset & 0x7F | second << 7
-    if end - cursor < _SHORTEST_FIELDS:
-        return None
-    key: bytes | None = None
-    number, cursor = data[cursor], cursor + 1
-    if number != 1:
+    while len(found) < count and size - position >= _SHORTEST:
+        number, cursor = data[position], position + 1
         if number >= 0x80:
             second, cursor = data[cursor], cursor + 1
             if second >= 0x80:
-                return None
+                return position
             number = number & 0x7F | second << 7
-        behind = cursor + (number >> 1)
-        if number & 1 or end - behind < _SHORTEST_FIELDS - 1:
-            return None
-        key, cursor = data[cursor:behind], behind
-    value: bytes | None = None
-    number, cursor = data[cursor], cursor + 1
-    if number != 1:
-        if number >= 0x80:
+        end = cursor + (number >> 1)
+        if number & 1 or end > size or end - cursor < _SHORTEST - 1:
+            return position
+        attributes = data[cursor]
+        timestamp, cursor = data[cursor + 1], cursor + 2
+        if timestamp >= 0x80:
             second, cursor = data[cursor], cursor + 1
             if second >= 0x80:
-                return None
-            number = number & 0x7F | second << 7
-        behind = cursor + (number >> 1)
-        if number & 1 or behind >= end:
-            return None
-        value, cursor = data[cursor:behind], behind
-    if cursor + 1 != end or data[cursor] != 0 or attributes >= 0x80:
-        return None
-    record = RawRecord(attributes, timestamp >> 1 ^ -(timestamp & 1), offset >> 1 ^ -(offset & 1), key, value, ())
-    return record, end
+                return position
+            timestamp = timestamp & 0x7F | second << 7
+        offset, cursor = data[cursor], cursor + 1
+        if offset >= 0x80:
+            second, cursor = data[cursor], cursor + 1
+            if second >= 0x80:
+                return position
+            offset = offset & 0x7F | second << 7
+        if end - cursor < _SHORTEST_FIELDS:
+            return position
+        key: bytes | None = None
+        number, cursor = data[cursor], cursor + 1
+        if number != 1:
+            if number >= 0x80:
+                second, cursor = data[cursor], cursor + 1
+                if second >= 0x80:
+                    return position
+                number = number & 0x7F | second << 7
+            behind = cursor + (number >> 1)
+            if number & 1 or end - behind < _SHORTEST_FIELDS - 1:
+                return position
+            key, cursor = data[cursor:behind], behind
+        value: bytes | None = None
+        number, cursor = data[cursor], cursor + 1
+        if number != 1:
+            if number >= 0x80:
+                second, cursor = data[cursor], cursor + 1
+                if second >= 0x80:
+                    return position
+                number = number & 0x7F | second << 7
+            behind = cursor + (number >> 1)
+            if number & 1 or behind >= end:
+                return position
+            value, cursor = data[cursor:behind], behind
+        if cursor + 1 != end or data[cursor] != 0 or attributes >= 0x80:
+            return position
+        delta, offset = timestamp >> 1 ^ -(timestamp & 1), offset >> 1 ^ -(offset & 1)
+        found.append(tuple.__new__(RawRecord, (attributes, delta, offset, key, value, ())))
+        position = end
+    return position
 
 
 def record_at(data: memoryview, position: int, limits: Limits) -> tuple[RawRecord, int] | RecordFault:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from functools import lru_cache
 
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -34,6 +35,18 @@ __all__ = ["OF_CONFLUENT", "PartitionListing", "reason_of"]
 _KNOWN_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, QUORUM_STATE, REMOTE_LOG_SNAPSHOT})
 OF_CONFLUENT = "of the tiered storage of Confluent's server: not read and not changed"
 _UNFINISHED = (TEMPORARY, UNFINISHED_SNAPSHOT, DELETED, CLEANED, SWAP)
+_SHORT = 256
+"""Bytes of a small file that is decoded once, however many partitions hold the same: those of a topic often do."""
+
+
+@lru_cache(maxsize=1024)
+def _epochs_of(data: bytes) -> tuple[LeaderEpoch, ...]:
+    return tuple(decode_leader_epochs(data))
+
+
+@lru_cache(maxsize=1024)
+def _metadata_of(data: bytes) -> PartitionMetadata:
+    return decode_partition_metadata(data)
 
 
 class PartitionListing:
@@ -108,13 +121,16 @@ class PartitionListing:
     def _leader_epochs(self, path: str) -> None:
         try:
             data = read_small(path, self.limits.checkpoint_bytes)
-            self.leader_epochs = tuple(decode_leader_epochs(data, source=path, limits=self.limits))
+            decode = _epochs_of if len(data) <= _SHORT else _epochs_of.__wrapped__
+            self.leader_epochs = decode(data)
         except (FormatError, NotRegularFileError) as error:
             self.found(FindingCode.CHECKPOINT_INVALID, path, reason_of(error), Severity.ERROR)
 
     def _metadata(self, path: str) -> None:
         try:
-            self.metadata = decode_partition_metadata(read_small(path, self.limits.checkpoint_bytes), source=path)
+            data = read_small(path, self.limits.checkpoint_bytes)
+            decode = _metadata_of if len(data) <= _SHORT else _metadata_of.__wrapped__
+            self.metadata = decode(data)
         except (FormatError, NotRegularFileError) as error:
             self.found(FindingCode.PARTITION_METADATA_INVALID, path, reason_of(error), Severity.ERROR)
 

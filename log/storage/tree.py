@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Tree"]
 
 _LOG = FileKind.LOG.value
+_EMPTY = Content()
 
 
 class _Files(MutableMapping[str, Content]):
@@ -163,7 +164,7 @@ class _Files(MutableMapping[str, Content]):
 def _of_originals(sizes: Mapping[str, int]) -> _Files:
     files = _Files()
     for path, size in sizes.items():
-        files[path] = join([Slice(path, 0, size)])
+        files[path] = Content((Slice(path, 0, size),)) if size else _EMPTY
     return files
 
 

@@ -99,8 +99,7 @@ class Entries:
             if piece is None:
                 return
             slot, entries = piece
-            firsts = [self._firsts[-1], *(first for first, _ in entries)]
-            seconds = [self._seconds[-1], *(second for _, second in entries)]
+            firsts, seconds = map(list, zip((self._firsts[-1], self._seconds[-1]), *entries, strict=True))
             count = self._increasing(firsts, seconds)
             self._stops_behind = count < len(entries)
             if count:

@@ -19,6 +19,7 @@ from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.framing import first_batch_bytes
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import LOCK_FILE, FileKind
+from kafkalog.codec.quickly import quickly
 from kafkalog.codec.source import Source
 from kafkalog.log.disk.files import Entry, ListedSource, exists, scan_directory, what_it_is
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
@@ -57,6 +58,7 @@ class FileFacts:
         return self.size, self.mtime_ns, self.device, self.inode, self.links
 
 
+_facts = quickly(FileFacts)
 OnRead = Callable[[str, int], None]
 
 
@@ -268,7 +270,7 @@ class _CountingSource(ListedSource):
 
 def facts_of(status: os.stat_result) -> FileFacts:
     """The facts of a regular file."""
-    return FileFacts(
+    return _facts(
         status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino, status.st_nlink, status.st_blocks * 512
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import FrozenInstanceError, fields, make_dataclass
 from dataclasses import dataclass as declared
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
@@ -42,17 +43,18 @@ def _refuse_deletion(self: object, name: str) -> None:
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _state_of(names: tuple[str, ...]) -> tuple[Any, Any]:
-    """What pickling asks of a class that is frozen and has slots; the names of fields are not looked up each time."""
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
-    def state(self: object) -> list[object]:
-        return [getattr(self, name) for name in names]
 
-    def set_state(self: object, state: list[object]) -> None:
-        for name, value in zip(names, state, strict=True):
-            object.__setattr__(self, name, value)
+def _state(self: Any) -> list[object]:
+    return [getattr(self, name) for name in _names(type(self))]
 
-    return state, set_state
+
+def _set_state(self: Any, state: list[object]) -> None:
+    for name, value in zip(_names(type(self)), state, strict=True):
+        object.__setattr__(self, name, value)
 
 
 def _with_methods(kind: Any, slots: bool, kw_only: bool, frozen: bool, eq: bool, order: bool) -> Any:
@@ -76,7 +78,7 @@ def _with_methods(kind: Any, slots: bool, kw_only: bool, frozen: bool, eq: bool,
     if frozen:
         made.__setattr__, made.__delattr__ = _refuse_assignment, _refuse_deletion
         if slots:
-            made.__getstate__, made.__setstate__ = _state_of(tuple(each.name for each in fields(made)))
+            made.__getstate__, made.__setstate__ = _state, _set_state
     return made
 
 
