@@ -6,6 +6,7 @@ sixth of all that a short command takes; most classes of a command are never com
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, make_dataclass
 from dataclasses import dataclass as declared
 from functools import cache
@@ -43,9 +44,11 @@ def _refuse_deletion(self: object, name: str) -> None:
     raise FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
+def _fields_of(kind: Any) -> tuple[str, ...]:
     return tuple(each.name for each in fields(kind))
+
+
+_names: Callable[[Any], tuple[str, ...]] = cache(_fields_of)
 
 
 def _state(self: Any) -> list[object]:
