@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from support import jars, peers, timing
-from support.corpora import CACHE, MIB, START_MS, scratch_directory
+from support.corpora import CACHE, MIB, START_MS, made_once, scratch_directory
 from support.machine import machine
 from support.values import values
 
@@ -55,23 +55,25 @@ def partition(codec: Codec, size: int, keys: int, batch_bytes: int, segments: in
     """A partition of about `size` bytes of records, of so many keys; made once."""
     name = f"keyed-{codec.label}-{size}-{keys}-{batch_bytes}"
     directory = CACHE / name / "keyed-0"
-    if (directory.parent / "complete").exists():
-        return directory
-    shutil.rmtree(directory.parent, ignore_errors=True)
-    directory.mkdir(parents=True)
+    with made_once(directory.parent) as is_new:
+        if is_new:
+            directory.mkdir()
+            _fill(directory, codec, size // segments, keys, batch_bytes, segments)
+    return directory
+
+
+def _fill(directory: Path, codec: Codec, size: int, keys: int, batch_bytes: int, segments: int) -> None:
     offset = 0
     for number in range(segments):
         with (directory / f"{offset:020}.log").open("wb") as log:
             written = 0
-            for columns in _columns(np.random.default_rng(number), keys, f"{name}{number}"):
+            for columns in _columns(np.random.default_rng(number), keys, f"{directory.parent.name}{number}"):
                 for batch in build_batches(columns, base_offset=offset, codec=codec, batch_bytes=batch_bytes):
                     log.write(batch)
                 offset += columns.num_rows
                 written += columns.nbytes
-                if written >= size // segments:
+                if written >= size:
                     break
-    (directory.parent / "complete").touch()
-    return directory
 
 
 def _columns(source: np.random.Generator, keys: int, seed: str) -> Iterator[pa.RecordBatch]:

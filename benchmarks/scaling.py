@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from pathlib import Path
 
 from support.broker_directory import broker_directory, one_partition
 from support.broker_works import change, look, planned_tasks, stage_of_tasks
-from support.corpora import CACHE, MIB, Shape, indexed, partition, scratch_directory
+from support.corpora import CACHE, MIB, Shape, indexed, made_once, partition, scratch_directory
 from support.machine import machine
 
 import kafkalog
@@ -350,26 +349,24 @@ def _size_of(path: Path) -> int:
 def _linked(name: str, source: Path, copies: int) -> Path:
     """A log directory whose partitions all have the same bytes: hard links, which take no room."""
     root = CACHE / f"{name}-{copies}"
-    if not (root / "complete").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        for number in range(copies):
+    with made_once(root) as is_new:
+        for number in range(copies if is_new else 0):
             target = root / "data" / f"linked-{number}"
             target.mkdir(parents=True)
             for file in source.iterdir():
                 os.link(file, target / file.name)
-        (root / "complete").touch()
     return root / "data"
 
 
-def _log_dir(name: str) -> tuple[Path, bool]:
-    """A log directory after an unclean stop, everything to be examined, and whether it is to be filled still."""
+def _log_dir(name: str, fill: Callable[[Path], None]) -> Path:
+    """A log directory after an unclean stop, everything to be examined."""
     root = CACHE / name
-    if (root / "complete").exists():
-        return root / "data", False
-    shutil.rmtree(root, ignore_errors=True)
-    (root / "data").mkdir(parents=True)
-    (root / "data" / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
-    return root / "data", True
+    with made_once(root) as is_new:
+        if is_new:
+            (root / "data").mkdir()
+            (root / "data" / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+            fill(root / "data")
+    return root / "data"
 
 
 def _batch() -> bytes:
@@ -383,34 +380,29 @@ def _sparse(path: Path, content: bytes, size: int) -> None:
 
 
 def _empty_segments(count: int) -> Path:
-    root, is_new = _log_dir(f"empty-{count}")
-    if is_new:
+    def fill(root: Path) -> None:
         (root / "empty-0").mkdir()
         for base in range(count):
             (root / "empty-0" / f"{base:020}.log").touch()
-        (root.parent / "complete").touch()
-    return root
+
+    return _log_dir(f"empty-{count}", fill)
 
 
 def _reserved_indexes(partitions: int) -> Path:
     """Indexes of 10 MiB each, as a broker has them that runs."""
-    root, is_new = _log_dir(f"reserved-{partitions}")
-    if is_new:
+
+    def fill(root: Path) -> None:
         for number in range(partitions):
             stem = root / f"reserved-{number}" / f"{0:020}"
             _sparse(stem.with_suffix(".index"), b"", 10 * MIB)
             _sparse(stem.with_suffix(".timeindex"), b"", 10 * MIB)
             stem.with_suffix(".log").write_bytes(_batch())
-        (root.parent / "complete").touch()
-    return root
+
+    return _log_dir(f"reserved-{partitions}", fill)
 
 
 def _sparse_log(size: int) -> Path:
-    root, is_new = _log_dir(f"sparse-{size}")
-    if is_new:
-        _sparse(root / "sparse-0" / f"{0:020}.log", _batch(), size)
-        (root.parent / "complete").touch()
-    return root
+    return _log_dir(f"sparse-{size}", lambda root: _sparse(root / "sparse-0" / f"{0:020}.log", _batch(), size))
 
 
 OF_A_LOG_DIR = (
@@ -426,13 +418,13 @@ OF_A_PARTITION = (
 
 def _huge_file(name: str, size: int) -> Path:
     """Beside one sound log a sparse file of any other kind."""
-    root, is_new = _log_dir(f"huge-{size}-{name.replace('/', '-')}")
-    if is_new:
+
+    def fill(root: Path) -> None:
         (root / "huge-0").mkdir()
         (root / "huge-0" / f"{0:020}.log").write_bytes(_batch())
         _sparse(root / name, b"", size)
-        (root.parent / "complete").touch()
-    return root
+
+    return _log_dir(f"huge-{size}-{name.replace('/', '-')}", fill)
 
 
 class Points:

@@ -36,7 +36,7 @@ from kafkalog.codec.text import (
 )
 from kafkalog.log.writing.config import LogConfig
 from kafkalog.log.writing.writer import Log
-from support.corpora import CACHE
+from support.corpora import CACHE, made_once
 
 __all__ = ["broker_directory", "one_partition"]
 
@@ -57,10 +57,14 @@ def broker_directory(partitions: int, *, segments: int = 1, crashed: bool = Fals
     the newest segment has indexes of 10 MiB, most of which is a hole.
     """
     root = CACHE / f"broker-{partitions}-{segments}{'-crashed' if crashed else ''}"
-    if (root / "complete").exists():
-        return root / "data"
-    shutil.rmtree(root, ignore_errors=True)
-    (root / "data").mkdir(parents=True)
+    with made_once(root) as is_new:
+        if is_new:
+            _fill(root, partitions, segments, crashed)
+    return root / "data"
+
+
+def _fill(root: Path, partitions: int, segments: int, crashed: bool) -> None:
+    (root / "data").mkdir()
     (root / "template").mkdir()
     end = _template(root / "template" / "template-0", segments)
     with Log.open(root / "template" / "empty-0", LogConfig(flush_seconds=None), clock=lambda: _START_MS):
@@ -76,8 +80,6 @@ def broker_directory(partitions: int, *, segments: int = 1, crashed: bool = Fals
         _write(content, root / "data" / f"{CONSUMER_OFFSETS_TOPIC}-{number}", partitions)
     _files_beside(root / "data", partitions, end, crashed)
     shutil.rmtree(root / "template")
-    (root / "complete").touch()
-    return root / "data"
 
 
 def _template(path: Path, segments: int) -> int:
@@ -107,9 +109,13 @@ def one_partition(segments: int) -> Path:
     It is made once.  A broker takes a snapshot of the producers with every segment that it begins, even of none.
     """
     root = CACHE / f"one-{segments}-with-snapshots"
-    if (root / "complete").exists():
-        return root / "data"
-    shutil.rmtree(root, ignore_errors=True)
+    with made_once(root) as is_new:
+        if is_new:
+            _fill_one(root, segments)
+    return root / "data"
+
+
+def _fill_one(root: Path, segments: int) -> None:
     path = root / "data" / "many-0"
     path.mkdir(parents=True)
     for base in range(segments):
@@ -126,8 +132,6 @@ def one_partition(segments: int) -> Path:
     identity = PartitionMetadata(0, encode_uuid((1).to_bytes(16, "big")))
     (path / PARTITION_METADATA).write_bytes(encode_partition_metadata(identity))
     _own_files(root / "data", [[OffsetCheckpointEntry("many", 0, segments)]] * 2, crashed=False)
-    (root / "complete").touch()
-    return root / "data"
 
 
 def _content(source: Path) -> dict[str, tuple[bytes, int]]:

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,17 @@ def scratch_directory() -> tempfile.TemporaryDirectory[str]:
     CACHE.mkdir(parents=True, exist_ok=True)
     return tempfile.TemporaryDirectory(dir=CACHE)
 
+
+@contextmanager
+def made_once(root: Path) -> Iterator[bool]:
+    """Whether a directory is to be filled: it is new, or was not filled to the end; within, it is there."""
+    complete = root / "complete"
+    is_new = not complete.exists()
+    if is_new:
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+    yield is_new
+    complete.touch()
 
 
 @dataclass(frozen=True)
@@ -100,41 +112,36 @@ def _by_kafka(shape: Shape, payload: int, log: Path) -> None:
 def partition(shape: Shape, payload: int, *, segments: int = 1, say: Callable[[str], None] = print) -> Path:
     """The partition directory of a shape with segments of `payload` bytes of values each; made once."""
     directory = CACHE / f"{shape.name}-{payload}-{segments}" / f"{shape.name}-0"
-    complete = directory.parent / "complete"
-    if complete.exists():
-        return directory
-    say(f"making {directory.parent.name}")
-    shutil.rmtree(directory.parent, ignore_errors=True)
-    directory.mkdir(parents=True)
-    offset = 0
-    for _ in range(segments):
-        log = directory / f"{offset:020}.log"
-        if shape.writer == KAFKA:
-            if segments > 1:
-                raise ValueError("Kafka's producer path writes one segment")
-            _by_kafka(shape, payload, log)
-        else:
-            offset = _by_us(shape, payload, log, offset)
-    complete.touch()
+    with made_once(directory.parent) as is_new:
+        if is_new:
+            say(f"making {directory.parent.name}")
+            directory.mkdir()
+            offset = 0
+            for _ in range(segments):
+                log = directory / f"{offset:020}.log"
+                if shape.writer != KAFKA:
+                    offset = _by_us(shape, payload, log, offset)
+                elif segments > 1:
+                    raise ValueError("Kafka's producer path writes one segment")
+                else:
+                    _by_kafka(shape, payload, log)
     return directory
 
 
 def indexed(source: Path) -> Path:
     """A copy with the indexes that a broker's directory has: threads find there where to begin."""
     root = CACHE / f"indexed-{source.parent.name}"
-    if not (root / "complete").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(source, root / "data" / source.name)
-        kafkalog.recover(root / "data")
-        (root / "complete").touch()
+    with made_once(root) as is_new:
+        if is_new:
+            shutil.copytree(source, root / "data" / source.name)
+            kafkalog.recover(root / "data")
     return root / "data" / source.name
 
 
 def second(source: Path) -> Path:
     """A copy of an indexed partition, in memory of its own once it was read."""
     root = source.parent.parent / "second"
-    if not (root / "complete").exists():
-        shutil.rmtree(root, ignore_errors=True)
-        shutil.copytree(source, root / source.name)
-        (root / "complete").touch()
+    with made_once(root) as is_new:
+        if is_new:
+            shutil.copytree(source, root / source.name)
     return root / source.name
