@@ -28,6 +28,7 @@ __all__ = [
     "TIME_ENTRY",
     "OffsetEntry",
     "TimeEntry",
+    "bytes_by_piece",
     "decode_offset_index",
     "decode_producer_snapshot",
     "decode_time_index",
@@ -91,23 +92,30 @@ def slots_by_piece(
     source: Source, layout: derive.FixedLayout, *, start: int = 0, end: int | None = None, pass_holes: bool = False
 ) -> Iterator[tuple[int, Sequence[tuple[Any, ...]]]]:
     """The same as `each_slot`: the number of the first slot of each piece, and the fields of all slots in it."""
-    size = layout.size
+    for number, piece in bytes_by_piece(source, layout.size, start=start, end=end, pass_holes=pass_holes):
+        yield number, list(layout.struct.iter_unpack(piece))
+
+
+def bytes_by_piece(
+    source: Source, size: int, *, start: int = 0, end: int | None = None, pass_holes: bool = False
+) -> Iterator[tuple[int, Bytes]]:
+    """The same as `slots_by_piece`, of slots of `size` bytes: the bytes of all whole slots in a piece."""
     last = ((source.size if end is None else min(end, source.size)) - start) // size
     number, at_once = 0, _FIRST_PIECE // size
     while number < last:
         if pass_holes:
             behind = (next_data(source, start + number * size, start + last * size) - start) // size
             if behind > number:
-                yield number, [layout.struct.unpack(bytes(size))]
+                yield number, bytes(size)
                 number = behind
                 continue
         data = memoryview(source.read(start + number * size, min(at_once, last - number) * size))
         at_once = min(2 * at_once, _PIECE // size)
-        if len(data) < size:
+        count = len(data) // size
+        if count == 0:
             return
-        piece = list(layout.struct.iter_unpack(data[: len(data) - len(data) % size]))
-        yield number, piece
-        number += len(piece)
+        yield number, data[: count * size]
+        number += count
 
 
 def decode_offset_index(data: Bytes) -> list[OffsetEntry]:

@@ -52,6 +52,8 @@ def first_later_batch(
 
     Entries after the first have increasing offsets.  Gives the entry's number and that of the batch.
     """
+    if len(offsets) == 0:
+        return None
     at = np.array(offsets, np.int64) + base
     entries = at.searchsorted(_offsets_before(run, before), "right")
     is_there = entries < len(at)

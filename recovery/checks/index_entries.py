@@ -1,11 +1,15 @@
-"""The entries of an index as far as they increase: the next one, or thousands of them at a time as columns."""
+"""The entries of an index as far as they increase: the next one, or thousands of them at a time as columns.
+
+`EntryArrays` in `entry_arrays` does the same with numpy's columns, where batches come as columns too.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from operator import and_, le, lt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Entries", "Entry", "Order", "Passed"]
 
@@ -44,7 +48,7 @@ class Entries:
     """
 
     def __init__(
-        self, pieces: Iterator[tuple[int, Sequence[tuple[int, ...]]]], order: Order, at_end: Callable[[int], None]
+        self, pieces: Iterator[tuple[int, Any]], order: Order, at_end: Callable[[int], None]
     ) -> None:
         self._pieces = pieces
         self._order = order
@@ -63,7 +67,7 @@ class Entries:
         """The entry that was not passed yet; None behind the last one."""
         if self._at == len(self._firsts):
             return None
-        return Entry(self._slot + self._at, self._firsts[self._at], self._seconds[self._at])
+        return Entry(self._slot + self._at, int(self._firsts[self._at]), int(self._seconds[self._at]))
 
     def pass_one(self) -> None:
         """Go on to the entry after the next one."""
@@ -76,18 +80,21 @@ class Entries:
             self._at = len(self._firsts)
             self._fill()
 
-    def pass_up_to(self, bound: int) -> Passed:
-        """Go on to the first entry whose second field is larger; those before it."""
+    def pass_up_to(self, bound: int, *, and_next: bool = False) -> Passed:
+        """Go on to the first entry whose second field is larger; those before it, `and_next` that one too."""
         begin = self._slot + self._at
-        firsts: list[int] = []
-        seconds: list[int] = []
+        firsts: list[Sequence[int]] = []
+        seconds: list[Sequence[int]] = []
         while self._at < len(self._firsts) and self._seconds[self._at] <= bound:
             stop = bisect_right(self._seconds, bound, self._at)
-            firsts += self._firsts[self._at : stop]
-            seconds += self._seconds[self._at : stop]
+            firsts.append(self._firsts[self._at : stop])
+            seconds.append(self._seconds[self._at : stop])
             self._at = stop
             self._fill()
-        return Passed(begin, firsts, seconds)
+        if and_next:
+            firsts.append(self._firsts[self._at : self._at + 1])
+            seconds.append(self._seconds[self._at : self._at + 1])
+        return Passed(begin, self._joined(firsts), self._joined(seconds))
 
     def _fill(self) -> None:
         """Read the next piece where all of this one was passed; it is kept where there is none."""
@@ -99,17 +106,26 @@ class Entries:
             if piece is None:
                 return
             slot, entries = piece
-            firsts, seconds = map(list, zip((self._firsts[-1], self._seconds[-1]), *entries, strict=True))
+            firsts, seconds = self._columns(entries)
             count = self._increasing(firsts, seconds)
             self._stops_behind = count < len(entries)
             if count:
                 self._firsts, self._seconds = firsts[1 : count + 1], seconds[1 : count + 1]
                 self._slot, self._at = slot, 0
 
-    def _increasing(self, firsts: list[int], seconds: list[int]) -> int:
+    def _columns(self, entries: Any) -> tuple[Sequence[int], Sequence[int]]:
+        """Both fields of the entries of a piece, and before them those of the last one of the columns so far."""
+        firsts, seconds = map(list, zip((self._firsts[-1], self._seconds[-1]), *entries, strict=True))
+        return firsts, seconds
+
+    def _increasing(self, firsts: Sequence[int], seconds: Sequence[int]) -> int:
         """How many entries after the first one increase from it on."""
         of_second = le if self._order.may_repeat else lt
         increase = map(and_, map(lt, firsts, firsts[1:]), map(of_second, seconds, seconds[1:]))
         if self._order.never is not None:
             increase = map(and_, increase, map(self._order.never.__ne__, zip(firsts[1:], seconds[1:], strict=True)))
         return next((number for number, is_larger in enumerate(increase) if not is_larger), len(firsts) - 1)
+
+    def _joined(self, parts: list[Sequence[int]]) -> Sequence[int]:
+        """Parts of a column as one."""
+        return parts[0] if len(parts) == 1 else [*chain.from_iterable(parts)]

@@ -22,9 +22,14 @@ __all__ = ["OffsetIndexCheck", "TimeIndexCheck"]
 
 
 class _EntryCheck:
-    """Entries of one index, read in order as the walk passes them; `index` stays open as long."""
+    """Entries of one index, read in order as the walk passes them; `index` stays open as long.
 
-    def __init__(self, file: str, base_offset: int, index: Source, layout: FixedLayout, order: Order) -> None:
+    `in_columns` where the walk will come to `run`s, which needs numpy.
+    """
+
+    def __init__(
+        self, file: str, base_offset: int, index: Source, layout: FixedLayout, order: Order, in_columns: bool
+    ) -> None:
         self.file = file
         self._base = base_offset
         self._of_entries: list[Finding] = []
@@ -37,7 +42,14 @@ class _EntryCheck:
         self._index = index
         self._size = layout.size
         self._end = size - size % layout.size
-        self._entries = Entries(slots_by_piece(index, layout, end=self._end), order, self._end_of_entries)
+        if in_columns:
+            from kafkalog.recovery.checks.entry_arrays import EntryArrays, arrays_by_piece
+
+            self._entries: Entries = EntryArrays(
+                arrays_by_piece(index, layout, end=self._end), order, self._end_of_entries
+            )
+        else:
+            self._entries = Entries(slots_by_piece(index, layout, end=self._end), order, self._end_of_entries)
 
     @property
     def findings(self) -> list[Finding]:
@@ -75,8 +87,8 @@ class _EntryCheck:
 class OffsetIndexCheck(_EntryCheck):
     """Every entry's position is the start of a batch, and all offsets before it are smaller than its key."""
 
-    def __init__(self, file: str, base_offset: int, index: Source) -> None:
-        super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False))
+    def __init__(self, file: str, base_offset: int, index: Source, *, in_columns: bool = False) -> None:
+        super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False), in_columns)
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """The walk has come to a batch."""
@@ -93,12 +105,13 @@ class OffsetIndexCheck(_EntryCheck):
         from kafkalog.codec.headers.index_agreement import first_wrong_position
 
         passed = self._entries.pass_up_to(int(run.positions[-1]))
-        if not passed.seconds:
+        if len(passed.seconds) == 0:
             return
         wrong = first_wrong_position(run, last_offset_before, passed.firsts, passed.seconds, base=self._base)
         if wrong is not None:
             number, before = wrong
-            slot, key, position = passed.slot + number, self._base + passed.firsts[number], passed.seconds[number]
+            slot, key = passed.slot + number, self._base + int(passed.firsts[number])
+            position = int(passed.seconds[number])
             if before is None:
                 self._no_batch(slot, key, position)
             else:
@@ -122,9 +135,9 @@ class OffsetIndexCheck(_EntryCheck):
 class TimeIndexCheck(_EntryCheck):
     """No batch at or before an entry's offset has a larger timestamp than the entry."""
 
-    def __init__(self, file: str, base_offset: int, index: Source) -> None:
+    def __init__(self, file: str, base_offset: int, index: Source, *, in_columns: bool = False) -> None:
         order = Order((-(2**63), 0), may_repeat=True, never=(0, 0))
-        super().__init__(file, base_offset, index, TIME_ENTRY, order)
+        super().__init__(file, base_offset, index, TIME_ENTRY, order, in_columns)
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """The walk has come to a batch."""
@@ -140,17 +153,12 @@ class TimeIndexCheck(_EntryCheck):
         from kafkalog.codec.headers.index_agreement import first_later_batch
 
         before_last = max(last_offset_before, int(run.last_offsets[-2]) if len(run) > 1 else last_offset_before)
-        passed, following = self._entries.pass_up_to(before_last - self._base), self._entries.next
-        timestamps, offsets = passed.firsts, passed.seconds
-        if following is not None:
-            timestamps, offsets = [*timestamps, following.first], [*offsets, following.second]
-        if not timestamps:
-            return
-        later = first_later_batch(run, last_offset_before, timestamps, offsets, base=self._base)
+        passed = self._entries.pass_up_to(before_last - self._base, and_next=True)
+        later = first_later_batch(run, last_offset_before, passed.firsts, passed.seconds, base=self._base)
         if later is not None:
             number, batch = later
-            offset = self._base + offsets[number]
-            self._later(passed.slot + number, timestamps[number], offset, int(run.last_offsets[batch]))
+            timestamp, offset = int(passed.firsts[number]), self._base + int(passed.seconds[number])
+            self._later(passed.slot + number, timestamp, offset, int(run.last_offsets[batch]))
 
     def _later(self, slot: int, timestamp: int, offset: int, last_offset: int) -> None:
         detail = f"timestamp {timestamp} up to offset {offset}, but offset {last_offset} is later"

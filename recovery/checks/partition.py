@@ -226,10 +226,11 @@ class _PartitionVerifier:
             if source.size < segment.size:
                 raise StorageError.became_shorter(source.size, segment.path)
             cursor = Cursor(source, segment.base_offset, next_base, limits=self.limits)
-            checks = list(self._index_checks(segment, indexes))
+            runs = self._runs(segment, source)
+            checks = list(self._index_checks(segment, indexes, in_columns=runs is not None))
             position, self._repeats = 0, Repeats()
             # closed before the file is, from which a thread may be reading
-            for part in indexes.enter_context(closing(self._parts(segment, source, cursor))):
+            for part in indexes.enter_context(closing(_parts(runs or (), cursor))):
                 if isinstance(part, RecordBatch):
                     last_offset = self._walked(part, segment.path, cursor, checks, last_offset)
                     position = part.position + part.size
@@ -293,20 +294,15 @@ class _PartitionVerifier:
         self._repeat = batch if not is_displaced and batch.last_offset < last_offset else None
         return max(last_offset, cursor.next_offset - 1 if is_displaced else batch.last_offset)
 
-    def _parts(self, segment: Segment, source: Source, cursor: Cursor) -> Generator[BatchRun | RecordBatch, None, None]:
-        """Stretches of batches that continue each other, and what lies between; none where that is not worth it."""
+    def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch] | None:
+        """With their records, if these are to be examined; None where a scanner had better give batches one by one."""
         if self.limits != DEFAULT_LIMITS or segment.base_offset >= _LARGE_OFFSET:
-            return
-        for found in self._runs(segment, source):
-            yield from cursor.parts(found, gaps=False)
-
-    def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch]:
-        """With their records, if these are to be examined."""
+            return None
         if self.deep and not kernel_is_worth_it(source.size):
-            return ()  # a scanner gives batches one by one
+            return None
         table = self._tables.of(real(segment.path), source.size)
         if not self.deep:
-            return () if table is None else table.runs(source, source.size)
+            return None if table is None else table.runs(source, source.size)
         from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
         from kafkalog.codec.headers.run_scanner import RunScanner
 
@@ -348,25 +344,25 @@ class _PartitionVerifier:
                 self.report.findings += [*check.findings, unreadable(error, check.file)]
                 checks.remove(check)
 
-    def _index_checks(self, segment: Segment, opened: ExitStack) -> Iterator[_IndexCheck]:
+    def _index_checks(self, segment: Segment, opened: ExitStack, *, in_columns: bool) -> Iterator[_IndexCheck]:
         offset_index = segment.files.get(FileKind.OFFSET_INDEX)
         if offset_index is None:
             live = self.partition.state is DirectoryState.LIVE
             severity = Severity.WARNING if live else Severity.INFO
             self._found(FindingCode.INDEX_MISSING, "there is no offset index", segment.path, severity=severity)
         else:
-            yield from self._index_check(OffsetIndexCheck, offset_index, segment.base_offset, opened)
+            yield from self._index_check(OffsetIndexCheck, offset_index, segment.base_offset, opened, in_columns)
         time_index = segment.files.get(FileKind.TIME_INDEX)
         if time_index is not None:
-            yield from self._index_check(TimeIndexCheck, time_index, segment.base_offset, opened)
+            yield from self._index_check(TimeIndexCheck, time_index, segment.base_offset, opened, in_columns)
 
     def _index_check(
-        self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack
+        self, kind: type[_IndexCheck], path: str, base_offset: int, opened: ExitStack, in_columns: bool
     ) -> Iterator[_IndexCheck]:
         """The check of an index whose first entries can be read."""
         index = self._index(path, opened)
         try:
-            check = None if index is None else kind(path, base_offset, index)
+            check = None if index is None else kind(path, base_offset, index, in_columns=in_columns)
         except StorageError as error:
             self.report.findings.append(unreadable(error, path))
         else:
@@ -486,6 +482,14 @@ class _PartitionVerifier:
             self._found(FindingCode.SNAPSHOT_INVALID, error.message, path)
         except StorageError as error:
             self.report.findings.append(unreadable(error, path))
+
+
+def _parts(
+    runs: Iterable[BatchRun | RecordBatch], cursor: Cursor
+) -> Generator[BatchRun | RecordBatch, None, None]:
+    """Stretches of batches that continue each other, and what lies between."""
+    for found in runs:
+        yield from cursor.parts(found, gaps=False)
 
 
 class _Epochs:

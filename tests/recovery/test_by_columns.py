@@ -277,10 +277,12 @@ def test_index_entries_agree_with_a_run_as_with_its_batches(place: int, slip: in
                 (TimeIndexCheck, stamps),
                 (TimeIndexCheck, stamps[24:]),
             ):
-                plain, by_run = (
-                    agreement(kind("file", 10, BufferSource(entries)), data, by_run=way) for way in (False, True)
+                plain, by_run, in_columns = (
+                    agreement(kind("file", 10, BufferSource(entries), in_columns=arrays), data, by_run=way)
+                    for way, arrays in ((False, False), (True, False), (True, True))
                 )
                 assert by_run == plain
+                assert in_columns == plain
                 outcomes += plain
         column[place] -= slip
     assert outcomes or slip == 0

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
+from kafkalog.recovery.checks.entry_arrays import EntryArrays
 from kafkalog.recovery.checks.index_entries import Entries, Order
 
 OFFSETS, TIMES = Order((-1, 0), may_repeat=False), Order((-(2**63), 0), may_repeat=True, never=(0, 0))
@@ -33,8 +36,14 @@ def pieces(slots: list[tuple[int, int]], source: random.Random) -> Iterator[tupl
         begin = end
 
 
+def arrays(slots: list[tuple[int, int]], source: random.Random) -> Iterator[tuple[int, object]]:
+    for begin, piece in pieces(slots, source):
+        yield begin, np.array(piece, [("first", ">i8"), ("second", ">i4")])
+
+
+@pytest.mark.parametrize(("kind", "given"), [(Entries, pieces), (EntryArrays, arrays)], ids=["lists", "arrays"])
 @pytest.mark.parametrize("order", [OFFSETS, TIMES], ids=["offsets", "times"])
-def test_entries_are_those_of_a_loop(order: Order) -> None:
+def test_entries_are_those_of_a_loop(order: Order, kind: type[Entries], given: Any) -> None:
     source = random.Random(7)
     stopped = 0
     for _ in range(600):
@@ -46,7 +55,7 @@ def test_entries_are_those_of_a_loop(order: Order) -> None:
         slots += [(0, 0)] * source.choice([0, 0, 3])
         wanted, ends = expected(slots, order)
         told: list[int] = []
-        entries = Entries(pieces(slots, source), order, told.append)
+        entries = kind(given(slots, source), order, told.append)
         found: list[tuple[int, int, int]] = []
         while (entry := entries.next) is not None:
             if source.random() < 0.4:
@@ -55,9 +64,13 @@ def test_entries_are_those_of_a_loop(order: Order) -> None:
             elif source.random() < 0.1:
                 break
             else:
-                passed = entries.pass_up_to(entry.second + source.choice([-1, 0, 2, 50]))
+                and_next = source.random() < 0.5
+                passed = entries.pass_up_to(entry.second + source.choice([-1, 0, 2, 50]), and_next=and_next)
                 columns = zip(passed.firsts, passed.seconds, strict=True)
-                found += [(passed.slot + number, *fields) for number, fields in enumerate(columns)]
+                those = [(passed.slot + number, *fields) for number, fields in enumerate(columns)]
+                if and_next and entries.next is not None:
+                    assert those.pop() == entries.next
+                found += those
         else:
             assert found == wanted
         assert found == wanted[: len(found)]
