@@ -2,30 +2,42 @@
 
 The standard library writes and compiles half a millisecond of methods for each class where it is declared, which was a
 sixth of all that a short command takes; most classes of a command are never compared or printed, and many never made.
+Of most others there are few instances: the first of these are filled and hashed field by field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, fields, make_dataclass
+from dataclasses import MISSING, FrozenInstanceError, fields, make_dataclass
 from dataclasses import dataclass as declared
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
 
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
+_FEW = 100
+"""Calls that take about as long field by field as making the method and calling that."""
 
 
 class _Later:
     """A method of a class, made by the standard library for a class of the same fields, and put in its own place."""
 
-    __slots__ = ("home", "name", "options")
+    __slots__ = ("calls", "home", "name", "options", "until_then")
 
     def __init__(self, home: type, name: str, options: dict[str, bool]) -> None:
         self.home, self.name, self.options = home, name, options
+        self.until_then: Callable[..., Any] | None = {"__init__": _fill, "__hash__": _hash_of}.get(name)
+        self.calls = 0
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
+        if instance is not None and self.until_then is not None and self.calls < _FEW:
+            self.calls += 1
+            return partial(self.until_then, self, instance)
+        return self.made(instance)
+
+    def made(self, instance: object) -> Any:
+        """The method from now on, bound to an instance if there is one."""
         home: Any = self.home
         same = {"__module__": home.__module__, "__qualname__": home.__qualname__, "__doc__": home.__doc__ or ""}
         same |= {"__post_init__": None} if hasattr(home, "__post_init__") else {}
@@ -33,7 +45,35 @@ class _Later:
         rows = [(each.name, each.type, each) for each in fields(home)]
         method = getattr(make_dataclass(home.__name__, rows, namespace=same, **wanted), self.name)
         setattr(home, self.name, method)
-        return method if instance is None else method.__get__(instance, owner)
+        return method if instance is None else method.__get__(instance)
+
+
+def _fill(later: _Later, instance: Any, /, *values: object, **named: object) -> None:
+    """What `__init__` does with arguments that fit; others are left to the real one, which says what is wrong."""
+    home: Any = later.home
+    wanted = [each for each in fields(home) if each.init]
+    given = dict(zip([each.name for each in wanted if not each.kw_only], values, strict=False)) | named
+    needed = {each.name for each in wanted if each.default is MISSING and each.default_factory is MISSING}
+    fit = len(given) == len(values) + len(named) and needed <= given.keys() <= {each.name for each in wanted}
+    if not fit:
+        later.made(instance)(*values, **named)
+        return
+    store = partial(object.__setattr__ if later.options["frozen"] else setattr, instance)
+    for each in fields(home):
+        if each.name in given:
+            store(each.name, given[each.name])
+        elif each.default_factory is not MISSING:
+            store(each.name, each.default_factory())
+        elif each.init or (later.options["slots"] and each.default is not MISSING):
+            store(each.name, each.default)
+    if hasattr(home, "__post_init__"):
+        instance.__post_init__()
+
+
+def _hash_of(later: _Later, instance: Any) -> int:
+    kinds = fields(later.home)
+    of_hash = [each.name for each in kinds if (each.compare if each.hash is None else each.hash)]
+    return hash(tuple(getattr(instance, name) for name in of_hash))
 
 
 def _refuse_assignment(self: object, name: str, value: object) -> None:

@@ -138,21 +138,26 @@ def behaviour(kinds: dict[str, Any]) -> dict[str, object]:
     seen: dict[str, object] = {}
     for name, kind in kinds.items():
         names = tuple(each.name for each in dataclasses.fields(kind))
-        seen[name] = str(inspect.signature(kind)), names, kind.__match_args__, kind.__doc__, kind.__hash__ is not None
+        seen[name] = names, kind.__match_args__, kind.__doc__
         seen[f"{name} parameters"] = repr(kind.__dataclass_params__)
         for frozen in (False, True):
             seen[f"{name} derived, {frozen=}"] = outcome(derived, kind, frozen)
-        seen[f"{name} by position"] = outcome(kind, 5)
+        seen[f"{name} by position"] = outcome(kind, 5), outcome(kind, 5, first=6), outcome(kind, *range(20))
         made = [outcome(kind, **words) for words in WORDS[name]]
         seen[f"{name} made"] = made
         instances = [kind(**words) for words, one in zip(WORDS[name], made, strict=True) if not isinstance(one, type)]
         assert len(instances) > 1
         seen[f"{name} instances"] = [of_instance(one, instances) for one in instances]
+        seen[f"{name} attributes"] = [outcome(lambda one: sorted(vars(one)), one) for one in instances]
+        # at the end, for this makes the methods
+        seen[f"{name} signature"] = str(inspect.signature(kind)), kind.__hash__ is not None
     return seen
 
 
+@pytest.mark.parametrize("few", [0, 3, 10_000])
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "-".join(name for name, on in options.items() if on))
-def test_they_behave_alike(options: dict[str, bool]) -> None:
+def test_they_behave_alike(options: dict[str, bool], few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(classes, "_FEW", few)
     theirs = behaviour(made(THEIRS, dataclasses.dataclass, options))
     ours = behaviour(made(OURS, classes.dataclass, options))
     assert ours == theirs
@@ -161,6 +166,9 @@ def test_they_behave_alike(options: dict[str, bool]) -> None:
 def test_methods_are_made_when_they_are_needed() -> None:
     kind = made(OURS, classes.dataclass, {"frozen": True, "slots": True})["Base"]
     assert not inspect.isfunction(vars(kind)["__init__"])
+    for _ in range(100):
+        kind(1)
+        assert not inspect.isfunction(vars(kind)["__init__"])
     kind(1)
     assert inspect.isfunction(vars(kind)["__init__"])
     assert not inspect.isfunction(vars(kind)["__eq__"])
