@@ -23,7 +23,7 @@ def arrays_by_piece(index: Source, layout: FixedLayout, *, end: int) -> Iterator
 
 
 class EntryArrays(Entries):
-    """As `Entries`, of the pieces that `arrays_by_piece` gives."""
+    """Entries of an index whose pieces are arrays, as `arrays_by_piece` gives them."""
 
     def _columns(self, entries: Any) -> tuple[Any, Any]:
         first, second = entries.dtype.names

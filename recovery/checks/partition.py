@@ -57,8 +57,9 @@ _IndexCheck = OffsetIndexCheck | TimeIndexCheck
 _LARGE_OFFSET = 2**62
 """Segments from here on are examined batch by batch: sums with their offsets may not fit into 64 bits."""
 
-_READ_AHEAD = 8 * MIB
-"""Bytes of batches that were read and checked, and whose records nobody has examined yet."""
+_READ_AHEAD = 4 * MIB
+"""Bytes of batches that were read and checked, and whose records nobody has examined yet: of a window, beside the one
+that is being read and the one that is being examined.  Fresh memory for more costs more than waiting does."""
 
 
 def _held(found: BatchRun | RecordBatch) -> int:
