@@ -65,7 +65,9 @@ def main() -> int:
                 firsts.append(first)
                 nexts.append(seconds(package, cache, log)[0])
             first, following = statistics.median(firsts), statistics.median(nexts)
-            print(f"the wheel {title}: first {first:.2f} s, next {following:.2f} s, {first / following:.2f} x", flush=True)
+            print(
+                f"the wheel {title}: first {first:.2f} s, next {following:.2f} s, {first / following:.2f} x", flush=True
+            )
             if asked.check:
                 break
             for each in (package / "kafkalog" / "machine_code").glob("x86-64-*"):

@@ -47,9 +47,7 @@ class Entries:
     `at_end` is called with the number of the slot that does not increase, once all entries before it were passed.
     """
 
-    def __init__(
-        self, pieces: Iterator[tuple[int, Any]], order: Order, at_end: Callable[[int], None]
-    ) -> None:
+    def __init__(self, pieces: Iterator[tuple[int, Any]], order: Order, at_end: Callable[[int], None]) -> None:
         self._pieces = pieces
         self._order = order
         self._at_end = at_end

@@ -43,7 +43,8 @@ class _EntryCheck:
         self._size = layout.size
         self._end = size - size % layout.size
         if in_columns:
-            from kafkalog.recovery.checks.entry_arrays import EntryArrays, arrays_by_piece
+            from kafkalog.codec.headers.index_columns import arrays_by_piece
+            from kafkalog.recovery.checks.entry_arrays import EntryArrays
 
             self._entries: Entries = EntryArrays(
                 arrays_by_piece(index, layout, end=self._end), order, self._end_of_entries

@@ -485,9 +485,7 @@ class _PartitionVerifier:
             self.report.findings.append(unreadable(error, path))
 
 
-def _parts(
-    runs: Iterable[BatchRun | RecordBatch], cursor: Cursor
-) -> Generator[BatchRun | RecordBatch, None, None]:
+def _parts(runs: Iterable[BatchRun | RecordBatch], cursor: Cursor) -> Generator[BatchRun | RecordBatch, None, None]:
     """Stretches of batches that continue each other, and what lies between."""
     for found in runs:
         yield from cursor.parts(found, gaps=False)

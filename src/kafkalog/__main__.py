@@ -29,11 +29,13 @@ def _run() -> int:
 
 
 def _is_waited_for() -> bool:
-    """Whether somebody in this process has something to do when it ends: a thread, a handler, a debugger, a profiler."""
+    """Whether somebody has something to do when this process ends: a thread, a handler, a debugger, a profiler."""
     threading, monitoring = sys.modules.get("threading"), getattr(sys, "monitoring", None)
+    handlers = getattr(atexit, "_ncallbacks", None)  # how many there are, which Python tells nowhere else
     return bool(
         (threading is not None and threading.active_count() > 1)
-        or atexit._ncallbacks()
+        or handlers is None
+        or handlers()
         or sys.gettrace() is not None
         or sys.getprofile() is not None
         or (monitoring is not None and any(monitoring.get_tool(number) for number in range(_TOOLS)))

@@ -27,7 +27,7 @@ class _Later:
 
     def __init__(self, home: type, name: str, options: dict[str, bool]) -> None:
         self.home, self.name, self.options = home, name, options
-        self.until_then: Callable[..., Any] | None = {"__init__": _fill, "__hash__": _hash_of}.get(name)
+        self.until_then = _FIELD_BY_FIELD.get(name)
         self.calls = 0
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -74,6 +74,9 @@ def _hash_of(later: _Later, instance: Any) -> int:
     kinds = fields(later.home)
     of_hash = [each.name for each in kinds if (each.compare if each.hash is None else each.hash)]
     return hash(tuple(getattr(instance, name) for name in of_hash))
+
+
+_FIELD_BY_FIELD: dict[str, Callable[..., Any]] = {"__init__": _fill, "__hash__": _hash_of}
 
 
 def _refuse_assignment(self: object, name: str, value: object) -> None:
