@@ -11,14 +11,14 @@ __all__ = ["UNSAFE", "shell_line", "shell_option", "shell_word"]
 UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control and direction characters, line ends, and surrogates: what is never printed as it is."""
 
-_SPECIAL = re.compile(rf"{UNSAFE.pattern}|[\\\\']")
+_SPECIAL = rf"{UNSAFE.pattern}|[\\\\']"
 
 
 def shell_word(text: str) -> str:
     r"""One word, quoted for a POSIX shell; with unsafe characters as `$'..'` (POSIX.1-2024), each byte as `\ooo`."""
     if UNSAFE.search(text) is None:
         return shlex.quote(text)
-    return f"$'{_SPECIAL.sub(_octal, text)}'"
+    return f"$'{re.sub(_SPECIAL, _octal, text)}'"
 
 
 def _octal(match: re.Match[str]) -> str:

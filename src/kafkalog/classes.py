@@ -31,9 +31,10 @@ class _Later:
         self.calls = 0
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        if instance is not None and self.until_then is not None and self.calls < _FEW:
+        is_of_class = instance is None  # then `__hash__` is only looked at: whether a default can be hashed
+        if self.until_then is not None and self.calls < _FEW and not (is_of_class and self.name == "__init__"):
             self.calls += 1
-            return partial(self.until_then, self, instance)
+            return partial(self.until_then, self) if is_of_class else partial(self.until_then, self, instance)
         return self.made(instance)
 
     def made(self, instance: object) -> Any:
@@ -107,6 +108,7 @@ def _with_methods(kind: Any, slots: bool, kw_only: bool, frozen: bool, eq: bool,
     if any(hasattr(base, "__dataclass_fields__") for base in kind.__mro__[1:]):
         return declared(slots=slots, kw_only=kw_only, frozen=frozen, eq=eq, order=order)(kind)
     hashed = kind.__dict__.get("__hash__")  # Python puts None there beside an `__eq__`
+    kind.__doc__ = kind.__doc__ or kind.__name__  # else the library writes down the signature, for a millisecond
     made: Any = declared(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(kind)
     later = {"__init__": {"init": True, "frozen": frozen, "slots": slots}, "__repr__": {"repr": True}}
     if eq:
