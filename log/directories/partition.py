@@ -47,11 +47,8 @@ from kafkalog.log.disk.files import (
     what_it_is,
 )
 from kafkalog.log.disk.unchanged import Unchanged
-from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Reset
 from kafkalog.log.reading.offsets import offsets_before
-from kafkalog.log.reading.readable import OffsetAndTimestamp
-from kafkalog.log.reading.records import RecordReader
-from kafkalog.log.reading.transactions import Transactions, TransactionTracker
+from kafkalog.log.reading.readable import READ_UNCOMMITTED, OffsetAndTimestamp, Reset
 from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.segment import Segment, index_of
@@ -62,6 +59,8 @@ if TYPE_CHECKING:
     import pyarrow
 
     from kafkalog.log.reading.fetch import Chunk
+    from kafkalog.log.reading.records import RecordReader
+    from kafkalog.log.reading.transactions import Transactions
 
 __all__ = [
     "Look", "OffsetAndTimestamp", "Partition", "first_since", "looking_for_timestamp", "open_partition", "open_segment",
@@ -164,6 +163,8 @@ class Partition:
 
         `producer_ids`, `codecs` and `transactional` are as in `to_arrow`.
         """
+        from kafkalog.log.reading.records import RecordReader  # most commands read no record
+
         return RecordReader(
             self,
             start_offset=start_offset,
@@ -254,6 +255,8 @@ class Partition:
         return self._derive_transactions(DEFAULT_LIMITS)
 
     def _derive_transactions(self, limits: Limits) -> Transactions:
+        from kafkalog.log.reading.transactions import Transactions, TransactionTracker
+
         tracker = TransactionTracker(limits)
         end = self.segments[0].base_offset if self.segments else 0
         reader = self.batches(limits=limits)

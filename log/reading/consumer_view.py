@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, UsageError
@@ -25,7 +25,13 @@ from kafkalog.codec.model import (
     BatchHeader,
     RecordBatch,
 )
-from kafkalog.log.reading.readable import ReadablePartition
+from kafkalog.log.reading.readable import (
+    ISOLATION_LEVELS,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    ReadablePartition,
+    Reset,
+)
 from kafkalog.log.reading.transactions import AbortedFilter, Undecided
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.cursor import Cursor
@@ -60,13 +66,6 @@ _consecutive_messages = Kernel("messages", "consecutive_messages")
 
 TOLD = frozenset({FindingCode.RECORDS_COUNT_INVALID, FindingCode.OFFSET_NOT_INCREASING, FindingCode.OFFSET_DISPLACED})
 """What may be wrong with a header without ending a consumer's reading, and is worth telling."""
-
-READ_UNCOMMITTED = "read_uncommitted"
-READ_COMMITTED = "read_committed"
-ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
-
-Reset = Literal["earliest", "latest"]
-"""Where reading goes on if an offset is out of range (`auto.offset.reset`)."""
 
 
 @dataclass(frozen=True, slots=True)

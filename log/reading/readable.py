@@ -5,13 +5,24 @@ Kept apart so that a partition can offer the ways of reading it as its methods.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.log.reading.transactions import Transactions
 from kafkalog.log.walk.segment import Segment
 
-__all__ = ["OffsetAndTimestamp", "ReadablePartition"]
+if TYPE_CHECKING:
+    from kafkalog.log.reading.transactions import Transactions
+
+__all__ = [
+    "ISOLATION_LEVELS", "READ_COMMITTED", "READ_UNCOMMITTED", "OffsetAndTimestamp", "ReadablePartition", "Reset",
+]  # fmt: skip
+
+READ_UNCOMMITTED = "read_uncommitted"
+READ_COMMITTED = "read_committed"
+ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+
+Reset = Literal["earliest", "latest"]
+"""Where reading goes on if an offset is out of range (`auto.offset.reset`)."""
 
 
 class OffsetAndTimestamp(NamedTuple):
