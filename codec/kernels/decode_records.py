@@ -156,12 +156,14 @@ def _read_usual(first: int, limit: int) -> tuple[int, int, int, int, int, int, i
         return _UNUSUAL
     key_size, key, is_short = short_varint(cursor)
     cursor = key + (key_size >> 1)
-    if not is_short or cursor >= stop or (key_size > _NULL and key_size & 1 != 0):
+    if not is_short or cursor >= stop or (key_size & 1 != 0 and key_size != _NULL):
         return _UNUSUAL
     value_size, value, is_short = short_varint(cursor)
     if not is_short or _load8(stop - 1) != numba.uint64(0) or value + (value_size >> 1) + 1 != stop:
         return _UNUSUAL
-    return stop, timestamp, offset, key_size, key, value_size, value, value_size <= _NULL or value_size & 1 == 0
+    if value_size & 1 != 0 and value_size != _NULL:
+        return _UNUSUAL
+    return stop, timestamp, offset, key_size, key, value_size, value, True
 
 
 @compiled(inline=True, declared=_DECLARED)
@@ -177,7 +179,8 @@ def _put_usual(row: int, size: int, source: int, of: Any, used: int, viewed: Any
         used += size >> 1
         _store32(ends + 4 * row + 4, used)
     elif views != 0:
-        filled[counts[1]] += put_short_view(views + 16 * row, source, size >> 1, viewed[0], viewed[1])
+        if put_short_view(views + 16 * row, source, size >> 1, viewed[0], viewed[1]):
+            filled[counts[1]] += 1
     if size == _NULL:
         filled[counts[0]] += 1
         if valid != 0:
