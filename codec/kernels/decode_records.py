@@ -40,13 +40,14 @@ _MOST_DELTA = 2**28
 """What a number of four bytes holds, at most."""
 _NULL = 1
 """The size of what is null, as it is stored."""
-_UNUSUAL = (0, 0, 0, 0, 0, 0, 0, False)
 _OF_KEYS = int(Filled.KEY_NULLS), int(Filled.KEY_VIEWED)
 _OF_VALUES = int(Filled.VALUE_NULLS), int(Filled.VALUE_VIEWED)
+_UNUSUAL = (0, 0, 0, 0, 0, 0, 0, False)
 _EIGHT_VALID = 0x0101010101010101
 _SOME = 4
+"""Records from which on it is worth it to ask whether they are as usual."""
 _OTHERS = 64
-"""Records that are not as usual are seldom alone."""
+"""Records that are taken one by one where the first is not as usual: it is seldom alone."""
 _DECLARED = (RECORD, BATCH.fields, _APPEND_TIME, MICROSECONDS)
 
 
@@ -178,9 +179,8 @@ def _put_usual(row: int, size: int, source: int, of: Any, used: int, viewed: Any
         copy_whole(data + used, source, size >> 1)
         used += size >> 1
         _store32(ends + 4 * row + 4, used)
-    elif views != 0:
-        if put_short_view(views + 16 * row, source, size >> 1, viewed[0], viewed[1]):
-            filled[counts[1]] += 1
+    elif views != 0 and put_short_view(views + 16 * row, source, size >> 1, viewed[0], viewed[1]):
+        filled[counts[1]] += 1
     if size == _NULL:
         filled[counts[0]] += 1
         if valid != 0:
