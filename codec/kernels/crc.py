@@ -122,7 +122,7 @@ def _product(_context: Any, first: Any, second: Any) -> Any:
 def _streams(_context: Any, position: Any, rounds: Any, crc: Any) -> Any:
     """(address, rounds, checksum so far) -> the sums of four streams that lie one behind the other.
 
-    That of the first, which goes on from the checksum so far, is that of two words; the others begin anew.
+    That of the first, which goes on from the checksum so far, is that of two words; the others stand alone.
     """
     word = ir.IntType(64)
     register = ir.VectorType(word, 2)

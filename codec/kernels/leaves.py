@@ -181,7 +181,7 @@ def put_view(row: int, size: int, source: int, views: int, valid: int, viewed: i
 
 @compiled(inline=True)
 def put_short_view(view: int, source: int, size: int, viewed: int, number: int) -> bool:
-    """As `put_view` of a field that is not null; behind where it begins, 12 bytes are there in any case."""
+    """Append a field that is not null, as `put_view` does; from where it begins, 12 bytes can be read anyway."""
     if size > _IN_VIEW:
         _store64(view, size | numba.int64(_load32(source)) << 32)
         _store64(view + 8, number | (source - viewed) << 32)
