@@ -42,6 +42,8 @@ _LARGE = 4 * MIB
 """Record bytes of one batch from which on it is large; brokers take no batch above 1 MiB by default."""
 _ABOUT = 1.25
 """How far above the bound an Arrow batch may be before it is cut: what Arrow adds to the bytes of records."""
+_END_AND_NULL = 32 + 1
+"""Bits for where a key or value ends, and whether it is null."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ class ArrowAssembler:
         """the one of them that may hold something"""
         self._views = [number for number, kind in enumerate(schema.types) if pa.types.is_binary_view(kind)]
         self._others = [number for number in range(len(schema)) if number not in self._views]
+        widths = [_bits_of_row(kind) for kind in schema.types]
+        self._bits_of_row = sum(each or 0 for each in widths)
+        self._unmeasured = [number for number, each in enumerate(widths) if each is None]
         self.has_views = bool(self._views)
         """whether what it is given must stay in memory as long as what it gives"""
         self.takes_runs = kernel_is_worth_it(work_bytes)
@@ -267,12 +272,23 @@ class ArrowAssembler:
 
     def _is_larger(self, piece: pa.RecordBatch, size: float, record_bytes: int | None) -> bool:
         """Whether its fields have more bytes; what views point into has those of others too."""
+        if record_bytes is not None:  # all keys and values are in them, and counting those takes longer
+            most = record_bytes + piece.num_rows * self._bits_of_row // 8 + len(self._others)
+            if most + sum(piece.column(number).nbytes for number in self._unmeasured) <= size:
+                return False
         if not self._views:
             return int(piece.nbytes) > size
         others = sum(piece.column(number).nbytes for number in self._others)
-        if record_bytes is not None and others + record_bytes <= size:
-            return False  # all fields are in the record bytes, and counting them takes longer
         return bool(size < others + sum(int(_viewed_sizes(piece.column(number)).sum()) for number in self._views))
+
+
+def _bits_of_row(kind: pa.DataType) -> int | None:
+    """What counts of a column for each row at most, but for keys and values themselves; None where it is not known."""
+    if pa.types.is_binary_view(kind):
+        return 0
+    if pa.types.is_binary(kind):
+        return _END_AND_NULL
+    return kind.bit_width + 1 if pa.types.is_primitive(kind) else None
 
 
 def _viewed_sizes(column: pa.Array) -> npt.NDArray[np.int64]:

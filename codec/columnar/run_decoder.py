@@ -27,10 +27,10 @@ from kafkalog.codec.kernels.tables import (
     empty_table,
 )
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.model import LOG_OVERHEAD
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pyarrow as pa
 
     Int64s = npt.NDArray[np.int64]
 
@@ -78,6 +78,10 @@ class RunDecoder:
         self._headers: Table = empty_table(HeaderColumn, _BATCHES_AT_ONCE)
         self._rows = np.empty(_BATCHES_AT_ONCE, np.int64)
         self._before, self._capacity = np.zeros((2, len(Filled)), np.int64)
+        self._nothing = np.zeros(max(len(Decompressor), len(Viewed)), np.int64)
+        """no memory and no views: kernels leave it as it is"""
+        self._foreseen: tuple[int, int] | None = None
+        """record bytes and records of a batch that room had to be made for"""
         self._scratch: Block | None = None
         self._scratch_used = 0
         """bytes of it that views point into"""
@@ -107,48 +111,49 @@ class RunDecoder:
 
         `order` goes on to the offset after them.
         """
-        address = np.frombuffer(window, np.uint8).__array_interface__["data"][0]
+        memory = arrow_buffer(window)
         headers, builder = self._headers, self.builder
-        decompressor, viewed = self._decompressor(), self._viewed(window, address)
+        decompressor, viewed = self._decompressor(), self._viewed(memory)
+        if self.is_empty and self._foreseen is not None:
+            builder.buffers.ensure(self.rows_bound, *self._foreseen)
         while True:
-            count, total, lacking = self._decode_more(
-                address + start, len(window) - start, order, start, decompressor, viewed
-            )
-            if count:
-                last = headers[:, count - 1]
-                start += int(last[HeaderColumn.POSITION] + last[HeaderColumn.BATCH_LENGTH]) + LOG_OVERHEAD.size
-                self._bytes += total
-                order.next_offset = int(last[HeaderColumn.BASE_OFFSET] + last[HeaderColumn.LAST_OFFSET_DELTA]) + 1
+            count, start, lacking = self._decode_more(memory, start, order, decompressor, viewed)
             if lacking == MEMORY_IS_FULL:
                 self._take_scratch()
-                decompressor, viewed = self._decompressor(), self._viewed(window, address)
+                decompressor, viewed = self._decompressor(), self._viewed(memory)
             elif lacking:
                 records = int(headers[HeaderColumn.RECORDS_COUNT, count])
                 if builder.rows + records > self.rows_bound or self._bytes + lacking > self.bytes_bound:
                     return start, not self.is_empty
                 builder.buffers.ensure(self.rows_bound - builder.rows, lacking, records)
+                self._foreseen = lacking, records
             elif count < headers.shape[1]:
                 return start, False
 
     def _decode_more(
-        self, address: int, size: int, order: Order, start: int, decompressor: Int64s, viewed: Int64s
+        self, memory: pa.Buffer, start: int, order: Order, decompressor: Int64s, viewed: Int64s
     ) -> tuple[int, int, int]:
-        """Call the kernel `decode_window` on the bytes at an address on, which is byte `start` of the window."""
+        """Call the kernel `decode_window` on a window from byte `start` on.
+
+        How many batches it took, where they end, and what is lacking for the next one.
+        """
         headers, buffers, limits = self._headers, self.builder.buffers, self._limits
         self._capacity[:] = buffers.capacity
         self._capacity[Filled.ROWS] = min(self._capacity[Filled.ROWS], self.rows_bound)
-        count, total, lacking = _decode_window(
-            address, size, limits.batch_bytes, headers, order.next_offset, order.highest, order.end, order.flags,
-            limits.records_per_batch, limits.headers_per_record, self.bytes_bound - self._bytes, decompressor, viewed,
-            self._capacity, buffers.addresses, buffers.filled, self._rows, self._before,
+        count, size, order.next_offset, total, lacking = _decode_window(
+            memory.address + start, memory.size - start, limits.batch_bytes, headers, order.next_offset, order.highest,
+            order.end, order.flags, limits.records_per_batch, limits.headers_per_record,
+            self.bytes_bound - self._bytes, decompressor, viewed, self._capacity, buffers.addresses, buffers.filled,
+            self._rows, self._before,
         )  # fmt: skip
         if buffers.has_views:
             self._scratch_used = int(decompressor[Decompressor.MEMORY] - viewed[Viewed.MEMORY])
             for used, number in ((Viewed.OF_WINDOW, Viewed.WINDOW_NUMBER), (Viewed.OF_MEMORY, Viewed.MEMORY_NUMBER)):
                 if viewed[used]:
                     buffers.keep(int(viewed[number]))
+        self._bytes += total
         self.builder.add_headers(headers[:, :count], self._rows[:count], order.position + start)
-        return count, total, lacking
+        return count, start + size, lacking
 
     def _take_scratch(self) -> None:
         at_once = min(_MOST_AT_ONCE, max(self.bytes_bound, _LEAST_AT_ONCE))
@@ -158,22 +163,23 @@ class RunDecoder:
     def _decompressor(self) -> Int64s:
         """What decompressing needs, for this thread; nothing before a batch was compressed."""
         if self._scratch is None:
-            return np.zeros(len(Decompressor), np.int64)
+            return self._nothing
         limits = self._limits
         left = min(self._scratch.size - self._scratch_used, limits.decompressed_batch_bytes)
         # in the order of `Decompressor`
         place = self._scratch.address + self._scratch_used
         return np.array([*functions(), limits.zstd_window_bytes, place, left], np.int64)
 
-    def _viewed(self, window: bytes | memoryview, address: int) -> Int64s:
+    def _viewed(self, window: pa.Buffer) -> Int64s:
         """What views may point to."""
-        found = np.zeros(len(Viewed), np.int64)
         buffers = self.builder.buffers
-        if buffers.has_views:
-            found[Viewed.WINDOW], found[Viewed.WINDOW_NUMBER] = address, buffers.number_of(arrow_buffer(window))
-            if self._scratch is not None:
-                found[Viewed.MEMORY] = self._scratch.address
-                found[Viewed.MEMORY_NUMBER] = buffers.number_of(arrow_buffer(self._scratch.buffer))
+        if not buffers.has_views:
+            return self._nothing
+        found = np.zeros(len(Viewed), np.int64)
+        found[Viewed.WINDOW], found[Viewed.WINDOW_NUMBER] = window.address, buffers.number_of(window)
+        if self._scratch is not None:
+            found[Viewed.MEMORY] = self._scratch.address
+            found[Viewed.MEMORY_NUMBER] = buffers.number_of(arrow_buffer(self._scratch.buffer))
         return found
 
     def decode_run(self, run: BatchRun, low: Int64s, high: int) -> Iterator[HandedBack | None]:

@@ -15,7 +15,7 @@ from numba import types as untyped_types
 from numba.core import cgutils as untyped_cgutils
 from numba.extending import intrinsic
 
-from kafkalog.codec.kernels.crc import byte_tables, eight
+from kafkalog.codec.kernels.crc import FOLDED, byte_tables, eight, fold, fold_keys
 from kafkalog.codec.kernels.jit import HAS_CARRYLESS_MULTIPLICATION, compiled, load
 
 __all__ = ["checksum_ieee", "checksum_ieee_by_folding", "checksum_ieee_by_tables"]
@@ -24,34 +24,17 @@ types: Any = untyped_types
 cgutils: Any = untyped_cgutils
 _POLYNOMIAL = 0xEDB88320
 _TABLES = byte_tables(_POLYNOMIAL, 16)
-_BLOCK, _LANES = 16, 4
-"""Bytes of a register, and how many of them are folded beside each other in long stretches."""
+_LANES = 4
+"""Registers that are folded beside each other in long stretches."""
 _load8, _load32, _load64 = load[8], load[32], load[64]
-
-
-def _power(exponent: int) -> int:
-    """A power of x, modulo the polynomial, as the instruction wants it: reflected, and one bit to the left."""
-    value = 0x80000000
-    for _ in range(exponent):
-        value = value >> 1 ^ (_POLYNOMIAL if value & 1 else 0)
-    return value << 1
-
-
-def _keys(blocks: int) -> tuple[int, int]:
-    """What moves the lower and the upper half of a register over so many blocks."""
-    bits = 8 * _BLOCK * blocks
-    return _power(bits + 32), _power(bits - 32)
 
 
 def _fold(_context: Any, position: Any, size: Any, crc: Any) -> Any:
     """(address, bytes, checksum so far) -> two words whose checksum is that of the bytes; a multiple of 16, not 0."""
-    word, half = ir.IntType(64), ir.IntType(8)
+    word = ir.IntType(64)
     register = ir.VectorType(word, 2)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        multiply = builder.module.declare_intrinsic(
-            "llvm.x86.pclmulqdq", (), ir.FunctionType(register, [register, register, half])
-        )
         start, length, before = arguments
 
         def block(address: Any) -> Any:
@@ -60,35 +43,29 @@ def _fold(_context: Any, position: Any, size: Any, crc: Any) -> Any:
             return value
 
         def after(address: Any, blocks: int) -> Any:
-            return builder.add(address, word(_BLOCK * blocks))
+            return builder.add(address, word(FOLDED * blocks))
 
-        def fold(value: Any, keys: tuple[int, int], onto: Any) -> Any:
-            both = ir.Constant(register, list(keys))
-            lower = builder.call(multiply, [value, both, half(0x00)])
-            upper = builder.call(multiply, [value, both, half(0x11)])
-            return builder.xor(builder.xor(lower, upper), onto)
-
-        one, many = _keys(1), _keys(_LANES)
+        one, many = fold_keys(_POLYNOMIAL, 1), fold_keys(_POLYNOMIAL, _LANES)
         first = builder.insert_element(ir.Constant(register, [0, 0]), before, ir.IntType(32)(0))
         folded = cgutils.alloca_once_value(builder, builder.xor(block(start), first))
-        done = cgutils.alloca_once_value(builder, word(_BLOCK))
-        with builder.if_then(builder.icmp_unsigned(">=", length, word(2 * _LANES * _BLOCK))):
+        done = cgutils.alloca_once_value(builder, word(FOLDED))
+        with builder.if_then(builder.icmp_unsigned(">=", length, word(2 * _LANES * FOLDED))):
             lanes = [folded, *(cgutils.alloca_once(builder, register) for _ in range(_LANES - 1))]
             for number, lane in enumerate(lanes[1:], 1):
                 builder.store(block(after(start, number)), lane)
-            rounds = builder.udiv(length, word(_LANES * _BLOCK))
+            rounds = builder.udiv(length, word(_LANES * FOLDED))
             with cgutils.for_range(builder, rounds, start=word(1)) as loop:
-                at = builder.add(start, builder.mul(loop.index, word(_LANES * _BLOCK)))
+                at = builder.add(start, builder.mul(loop.index, word(_LANES * FOLDED)))
                 for number, lane in enumerate(lanes):
-                    builder.store(fold(builder.load(lane), many, block(after(at, number))), lane)
+                    builder.store(fold(builder, builder.load(lane), many, block(after(at, number))), lane)
             for lane in lanes[1:]:
-                builder.store(fold(builder.load(folded), one, builder.load(lane)), folded)
-            builder.store(builder.mul(rounds, word(_LANES * _BLOCK)), done)
+                builder.store(fold(builder, builder.load(folded), one, builder.load(lane)), folded)
+            builder.store(builder.mul(rounds, word(_LANES * FOLDED)), done)
         passed = builder.load(done)
-        left = builder.udiv(builder.sub(length, passed), word(_BLOCK))
+        left = builder.udiv(builder.sub(length, passed), word(FOLDED))
         with cgutils.for_range(builder, left) as loop:
-            at = builder.add(builder.add(start, passed), builder.mul(loop.index, word(_BLOCK)))
-            builder.store(fold(builder.load(folded), one, block(at)), folded)
+            at = builder.add(builder.add(start, passed), builder.mul(loop.index, word(FOLDED)))
+            builder.store(fold(builder, builder.load(folded), one, block(at)), folded)
         words = [builder.extract_element(builder.load(folded), ir.IntType(32)(number)) for number in range(2)]
         return context.make_tuple(builder, signature.return_type, words)
 
@@ -124,7 +101,7 @@ def _rest(crc: Any, position: int, end: int) -> Any:
 def checksum_ieee_by_folding(position: int, size: int) -> Any:
     """CRC-32 of `size` bytes at an address."""
     crc = numba.uint64(0xFFFFFFFF)
-    whole = size - size % _BLOCK
+    whole = size - size % FOLDED
     if whole > 0:
         first, second = _folded(position, whole, crc)
         crc = eight(_TABLES, first, 8) ^ eight(_TABLES, second, 0)
@@ -136,9 +113,9 @@ def checksum_ieee_by_tables(position: int, size: int) -> Any:
     """CRC-32 of `size` bytes at an address."""
     end = position + size
     crc = numba.uint64(0xFFFFFFFF)
-    while end - position >= _BLOCK:
+    while end - position >= FOLDED:
         crc = eight(_TABLES, _load64(position) ^ crc, 8) ^ eight(_TABLES, _load64(position + 8), 0)
-        position += _BLOCK
+        position += FOLDED
     return _rest(crc, position, end)
 
 

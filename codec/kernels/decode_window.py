@@ -63,7 +63,7 @@ def _decompress(codec: int, source: int, size: int, decompressor: Any) -> int:
 
 
 @compiled(
-    "UniTuple(int64, 3)(int64, int64, int64, int64[:,::1], int64, int64, int64, int64, int64, int64, int64, "
+    "UniTuple(int64, 5)(int64, int64, int64, int64[:,::1], int64, int64, int64, int64, int64, int64, int64, "
     "int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1], int64[::1])",
     declared=_DECLARED,
 )
@@ -71,11 +71,11 @@ def decode_window(
     address: int, size: int, largest: int, headers: Any, expected: int, highest: int, end: int, flags: int,
     most_records: int, most_headers: int, most_bytes: int, decompressor: Any, viewed: Any, capacity: Any, buffers: Any,
     filled: Any, rows: Any, before: Any,
-) -> tuple[int, int, int]:  # fmt: skip
+) -> tuple[int, int, int, int, int]:  # fmt: skip
     """Append the records of the batches in `size` bytes at an address.
 
-    Gives how many batches that were, their record bytes, and those of the next one if that is what lacks room, else 0,
-    or `MEMORY_IS_FULL`.
+    Gives how many batches that were, how many bytes, the offset behind them, their record bytes, and those of the next
+    one if that is what lacks room, else 0, or `MEMORY_IS_FULL`.
     `largest` and `headers` are those of `scan_batches`, `expected`, `highest`, `end` and `flags` those of
     `consecutive_batches`; where room lacks, the column after those of the batches is that of the next.  No batch may
     have more than `most_records`, no record more than `most_headers`, all together no more than `most_bytes`.  Memory
@@ -104,15 +104,15 @@ def decode_window(
         )
         if codec != 0:
             if decompressor[Decompressor.MEMORY] == 0:
-                return count, total, _MEMORY_IS_FULL
+                return count, position, low, total, _MEMORY_IS_FULL
             record_bytes = _decompress(codec, first, record_bytes, decompressor)
             first = decompressor[Decompressor.MEMORY]
             if record_bytes < 0 and has_views and first != viewed[Viewed.MEMORY]:
-                return count, total, _MEMORY_IS_FULL
+                return count, position, low, total, _MEMORY_IS_FULL
         if record_bytes < 0 or records < 0 or records > most_records or records > record_bytes // SMALLEST_RECORD:
             break
         if total + record_bytes > most_bytes or not _fits(records, record_bytes, filled, capacity):
-            return count, total, record_bytes
+            return count, position, low, total, record_bytes
         note(before, filled)
         if has_views:
             of_window = codec == 0
@@ -134,4 +134,4 @@ def decode_window(
         low = headers[HeaderColumn.BASE_OFFSET, count] + headers[HeaderColumn.LAST_OFFSET_DELTA, count] + 1
         position += whole
         count += 1
-    return count, total, 0
+    return count, position, low, total, 0

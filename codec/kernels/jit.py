@@ -21,8 +21,8 @@ from numba.extending import intrinsic
 from kafkalog.machine_code.levels import features_asked_for
 
 __all__ = [
-    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "load", "load_big", "move", "on_stack",
-    "prefetch", "store", "with_signature",
+    "HAS_CARRYLESS_MULTIPLICATION", "HAS_CRC_INSTRUCTION", "compiled", "copy", "copy_whole", "fetch_ahead", "load",
+    "load_big", "move", "on_stack", "prefetch", "store", "with_signature",
 ]  # fmt: skip
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,7 +74,8 @@ def compiled(signature: str | None = None, *, inline: bool = False, declared: ob
         name = function.__qualname__
         fingerprint = crc32(repr((declared, _FROZEN)).encode())
         function.__qualname__ = f"{function.__qualname__}_{fingerprint:08x}"
-        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": inline}
+        # without numba's runtime: else a call that is given an array counts its owners, as long as a record takes
+        options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": inline, "_nrt": False}
         if _FOR_ANOTHER is not None:  # nothing of Python's is in the code then
             options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
         try:
@@ -155,14 +156,19 @@ def _mover(size: int) -> Any:
     return intrinsic(move)
 
 
+def fetch_ahead(builder: Any, address: Any) -> None:
+    """Bring near what is at an address, if it is anything at all; it may lie outside of any buffer."""
+    pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+    builder.call(function, [builder.inttoptr(address, pointer), number(0), number(3), number(1)])
+
+
 def _prefetch(_context: Any, address: Any) -> Any:
-    """(address) -> nothing: brings what is there near, if it is anything at all; it may lie outside of any buffer."""
+    """(address) -> nothing: `fetch_ahead`."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-        builder.call(function, [builder.inttoptr(arguments[0], pointer), number(0), number(3), number(1)])
+        fetch_ahead(builder, arguments[0])
         return context.get_dummy_value()
 
     return types.void(types.int64), generate
@@ -218,3 +224,15 @@ def copy(target: int, source: int, size: int) -> None:
     else:
         for done in range(size):
             _move1(target + done, source + done)
+
+
+@compiled(inline=True)
+def copy_whole(target: int, source: int, size: int) -> None:
+    """At least `size` bytes, and fewer than 32 more, in large moves."""
+    if size <= 16:
+        _move16(target, source)
+    else:
+        done = 0
+        while done < size:
+            _move32(target + done, source + done)
+            done += 32

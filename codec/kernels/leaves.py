@@ -9,13 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 import numba
+import numpy as np
 
 from kafkalog.codec.derive import OpKind
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.kernels.jit import compiled, copy, load, load_big, store
 
 __all__ = [
-    "BYTES_LIKE", "FAULTS", "put", "put_view", "read_bytes", "read_fixed", "read_number", "read_varint",
+    "BYTES_LIKE", "FAULTS", "put", "put_short_view", "put_view", "read_bytes", "read_fixed", "read_number",
+    "read_varint", "short_varint", "zigzag",
 ]  # fmt: skip
 
 FAULTS = (
@@ -35,9 +37,12 @@ TRUNCATED, MISMATCH, TOO_LONG, COUNT_INVALID, KEY_INVALID, LIMIT, TRAILING = ran
 _VARINT, _VARLONG, _BYTES = int(OpKind.VARINT), int(OpKind.VARLONG), int(OpKind.BYTES)
 _STRING = int(OpKind.STRING)
 BYTES_LIKE = (_BYTES, _STRING)
-_load8, _load32, _store8, _store32, _store64 = load[8], load[32], store[8], store[32], store[64]
+_load8, _load32, _load64, _store8, _store32, _store64 = load[8], load[32], load[64], store[8], store[32], store[64]
 _VIEW, _IN_VIEW = 16, 12
 """Bytes of a view, and those of them that a short field takes."""
+_FIRST = np.array([(1 << 8 * min(size, 4)) - 1 for size in range(_IN_VIEW + 1)], np.uint64)
+_SECOND = np.array([(1 << 8 * max(size - 4, 0)) - 1 for size in range(_IN_VIEW + 1)], np.uint64)
+"""Of the first four bytes of a field, and of the other eight, those that it has."""
 _big8, _big16, _big32, _big64 = load_big[8], load_big[16], load_big[32], load_big[64]
 
 
@@ -73,8 +78,9 @@ def _unsigned(position: int, end: int, largest: int) -> tuple[Any, int, int]:
 
 
 @compiled(inline=True)
-def _zigzag(value: Any) -> int:
-    decoded: int = numba.int64(value >> numba.uint64(1)) ^ -numba.int64(value & numba.uint64(1))
+def zigzag(value: Any) -> int:
+    """The number that this one stands for."""
+    decoded: int = numba.int64(numba.uint64(value) >> numba.uint64(1)) ^ -numba.int64(value & numba.uint64(1))
     return decoded
 
 
@@ -84,19 +90,34 @@ def read_varint(position: int, end: int) -> tuple[int, int, int]:
     if position < end:
         byte = _load8(position)
         if byte < numba.uint64(0x80):
-            return _zigzag(byte), position + 1, 0
+            return zigzag(byte), position + 1, 0
         if position + 1 < end:
             second = _load8(position + 1)
             if second < numba.uint64(0x80):
-                return _zigzag(byte & numba.uint64(0x7F) | second << numba.uint64(7)), position + 2, 0
+                return zigzag(byte & numba.uint64(0x7F) | second << numba.uint64(7)), position + 2, 0
     value, after, fault = _unsigned(position, end, 5)
-    return _zigzag(value & numba.uint64(0xFFFFFFFF)), after, fault
+    return zigzag(value & numba.uint64(0xFFFFFFFF)), after, fault
+
+
+@compiled(inline=True)
+def short_varint(position: int) -> tuple[int, int, bool]:
+    """A zig-zag integer as it is stored, of at most four bytes, and whether it is one; so many are there anyway."""
+    word = _load32(position)
+    value, size, is_short = word & numba.uint64(0x7F), 1, True
+    if word & numba.uint64(0x80) != 0:
+        value, size = value | word >> numba.uint64(1) & numba.uint64(0x3F80), 2
+        if word & numba.uint64(0x8000) != 0:
+            value, size = value | word >> numba.uint64(2) & numba.uint64(0x1FC000), 3
+            if word & numba.uint64(0x800000) != 0:
+                value, size = value | word >> numba.uint64(3) & numba.uint64(0xFE00000), 4
+                is_short = word < numba.uint64(0x80000000)
+    return numba.int64(value), position + size, is_short
 
 
 @compiled(inline=True)
 def _varlong(position: int, end: int) -> tuple[int, int, int]:
     value, after, fault = _unsigned(position, end, 10)
-    return _zigzag(value), after, fault
+    return zigzag(value), after, fault
 
 
 @compiled(inline=True)
@@ -155,4 +176,16 @@ def put_view(row: int, size: int, source: int, views: int, valid: int, viewed: i
     _store64(view, max(size, 0))
     _store64(view + 8, 0)
     copy(view + 4, source, max(size, 0))
+    return False
+
+
+@compiled(inline=True)
+def put_short_view(view: int, source: int, size: int, viewed: int, number: int) -> bool:
+    """Append a field that is not null, as `put_view` does; from where it begins, 12 bytes can be read anyway."""
+    if size > _IN_VIEW:
+        _store64(view, size | numba.int64(_load32(source)) << 32)
+        _store64(view + 8, number | (source - viewed) << 32)
+        return True
+    _store64(view, numba.uint64(size) | (_load32(source) & _FIRST[size]) << numba.uint64(32))
+    _store64(view + 8, _load64(source + 4) & _SECOND[size])
     return False

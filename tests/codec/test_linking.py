@@ -92,10 +92,10 @@ def test_another_kind_of_address_is_left_to_llvm(code: StoredKernel, monkeypatch
 def test_a_function_that_is_nowhere_is_said(code: StoredKernel) -> None:
     with pytest.raises(NotLinkableError, match="no function other"):
         Image(code.code, native._elsewhere()).address("other")
-    name = b"NRT_adapt_ndarray_from_python\0"
+    name = b"numba_adapt_ndarray\0"
     assert name in code.code
-    unknown = code.code.replace(name, b"NRT_adapt_ndarray_from_pythos\0")
-    with pytest.raises(NotLinkableError, match="there is no function NRT_adapt_ndarray_from_pythos"):
+    unknown = code.code.replace(name, b"numba_adapt_ndarraz\0")
+    with pytest.raises(NotLinkableError, match="there is no function numba_adapt_ndarraz"):
         Image(unknown, native._elsewhere())
 
 

@@ -25,10 +25,10 @@ __all__ = ["ALLOCATIONS", "NEVER_CALLED", "UnknownSignatureError", "native"]
 ALLOCATIONS = (b"NRT_Allocate", b"NRT_MemInfo_alloc")
 """Names in machine code that allocates memory through numba, which is not there."""
 NEVER_CALLED = (
-    "NRT_Free", "NRT_MemInfo_call_dtor", "NRT_adapt_ndarray_from_python", "numba_do_raise", "numba_gil_ensure",
-    "numba_gil_release", "numba_runtime_build_excinfo_struct", "numba_unpickle",
+    "numba_adapt_ndarray", "numba_do_raise", "numba_gil_ensure", "numba_gil_release",
+    "numba_runtime_build_excinfo_struct", "numba_unpickle",
 )  # fmt: skip
-"""Of numba's: asked for by the wrappers for Python that stand beside a kernel, and by memory that arrays do not own."""
+"""Of numba's: asked for by the wrappers for Python that stand beside a kernel."""
 _ARGUMENT = re.compile(r"(int64|boolean)|(int64|uint8)\[(:|::1|:,:|:,::1)\]")
 _SIGNATURE = re.compile(r"(int64|void|UniTuple\(int64, (\d)\))\((.*)\)")
 """What it gives, how many numbers if several, and its arguments."""

@@ -24,7 +24,7 @@ RECORDS: st.SearchStrategy[list[Fields]] = st.lists(
         _BYTES,
         _HEADERS,
     ),
-    max_size=4,
+    max_size=9,
 )
 
 
