@@ -515,7 +515,7 @@ def _bundle() -> None:
         version = archive.name.split("-")[1]
         made = Path(temporary) / f"kafkalog-{version}-{implementation}-{major}.{minor}-{platform}.pyz"
         _step("packing one file", [
-            _tool("shiv"), "--site-packages", str(site), "--entry-point", "kafkalog.__main__:process", "--reproducible",
+            _tool("shiv"), "--site-packages", str(site), "--entry-point", "kafkalog.__main__:main", "--reproducible",
             "--compressed", "--python", f"/usr/bin/env python{major}.{minor}", "--preamble", str(preamble),
             "--output-file", str(made),
         ])  # fmt: skip
