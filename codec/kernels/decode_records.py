@@ -199,7 +199,8 @@ def _decode_usual(
     if headers[HeaderColumn.ATTRIBUTES, number] & _APPEND_TIME != 0:
         base_timestamp, mask = headers[HeaderColumn.MAX_TIMESTAMP, number], 0
     limit = latest - _AHEAD
-    if first > limit or not _MOST_DELTA - _LARGEST_MS < base_timestamp < _LARGEST_MS - _MOST_DELTA:
+    moments_fit = _MOST_DELTA - _LARGEST_MS < base_timestamp < _LARGEST_MS - _MOST_DELTA
+    if first > limit or low >= high or not moments_fit:
         return 0, first
     offsets, sequences = buffers[ArrowBuffer.OFFSET], buffers[ArrowBuffer.SEQUENCE]
     timestamps, header_ends = buffers[ArrowBuffer.TIMESTAMP], buffers[ArrowBuffer.HEADER_ENDS]
