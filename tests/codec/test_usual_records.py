@@ -68,13 +68,13 @@ def test_usual_records_and_others_between_them(each: int, tmp_path: Path) -> Non
             )  # fmt: skip
             offset += count
         path.write_bytes(b"".join(parts))
-        low, high = source.choice([(0, NO_END), (offset // 3, offset // 2 + 1), (offset // 2, offset // 3)])
+        low, high = source.choice([(0, NO_END)] * 2 + [(offset // 3, offset // 2 + 1), (offset // 2, offset // 3)])
         bounds = source.choice([Bounds(), Bounds(rows=20, first_rows=5), Bounds(bytes=3000)])
         found = read(path, kernel=True, low=low, high=high, bounds=bounds)
         assert found == read(path, kernel=False, low=low, high=high, bounds=bounds), seed
         rows += len(found[0])
         faults += len(found[1])
-    assert rows > 5_000 // each
+    assert rows > 4_000 // each
     assert faults > 60 // each
 
 
