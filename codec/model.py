@@ -42,6 +42,7 @@ __all__ = [
     "TimestampType",
     "batch_header_of",
     "record_of",
+    "to_int64",
 ]
 
 NO_PRODUCER_ID = -1
@@ -134,6 +135,11 @@ def increment_sequence(sequence: int, by: int) -> int:
     """
     wrapped = sequence + by if sequence <= _int32(MAX_SEQUENCE - by) else by - (MAX_SEQUENCE - sequence) - 1
     return _int32(wrapped)
+
+
+def to_int64(value: int) -> int:
+    """Wrapped to 64 bits, as Java's arithmetic wraps what hostile deltas add up to."""
+    return (value + 2**63) % 2**64 - 2**63
 
 
 def _int32(value: int) -> int:

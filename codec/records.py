@@ -26,6 +26,7 @@ from kafkalog.codec.model import (
     TimestampType,
     increment_sequence,
     record_of,
+    to_int64,
 )
 from kafkalog.codec.plain import PLAIN
 
@@ -40,6 +41,8 @@ __all__ = [
     "records_payload",
     "stored_records",
 ]
+
+_INT64 = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +156,12 @@ def records_of(header: BatchHeader, raw: Sequence[RawRecord]) -> Iterator[Record
     append_time = header.max_timestamp if kind is TimestampType.LOG_APPEND_TIME else None
     epoch = header.partition_leader_epoch
     for _attributes, timestamp_delta, offset_delta, key, value, headers in raw:
+        offset, moment = base_offset + offset_delta, base_timestamp + timestamp_delta
+        if not (-_INT64 <= offset < _INT64 and -_INT64 <= moment < _INT64):
+            offset, moment = to_int64(offset), to_int64(moment)
         yield record_of(
-            base_offset + offset_delta,
-            base_timestamp + timestamp_delta if append_time is None else append_time,
+            offset,
+            moment if append_time is None else append_time,
             kind,
             key,
             value,

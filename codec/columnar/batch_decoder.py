@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from kafkalog.codec.columnar.builder import RecordBatchBuilder
-from kafkalog.codec.columnar.pieces import Fault, Part, Piece, to_int64
+from kafkalog.codec.columnar.pieces import Fault, Part, Piece
 from kafkalog.codec.columnar.plain_decoder import PlainDecoder
 from kafkalog.codec.execution import RecordFault
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.kernels.tables import Table
 from kafkalog.codec.limits import MIB, Limits
-from kafkalog.codec.model import BATCH, BatchHeader
+from kafkalog.codec.model import BATCH, BatchHeader, to_int64
 from kafkalog.codec.plain import record_at
 from kafkalog.codec.records import record_finding, records_of
 

@@ -8,11 +8,10 @@ import pyarrow as pa
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.model import MICROSECONDS, RecordBatch
+from kafkalog.codec.model import MICROSECONDS, RecordBatch, to_int64
 
-__all__ = ["Fault", "Part", "Piece", "to_int64", "to_microseconds"]
+__all__ = ["Fault", "Part", "Piece", "to_microseconds"]
 
-_INT64 = 1 << 64
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -36,11 +35,6 @@ class Fault:
 
 
 Piece: TypeAlias = pa.RecordBatch | Fault
-
-
-def to_int64(value: int) -> int:
-    """Wrapped to 64 bits, as Java's arithmetic wraps what hostile deltas add up to."""
-    return (value - _MIN) % _INT64 + _MIN
 
 
 def to_microseconds(milliseconds: int) -> int | None:

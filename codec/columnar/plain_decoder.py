@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from kafkalog.codec.columnar.pieces import Fault, Part, Piece, to_int64
+from kafkalog.codec.columnar.pieces import Fault, Part, Piece
 from kafkalog.codec.columnar.schema import COLUMNS
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.model import Record, RecordBatch
+from kafkalog.codec.model import Record, RecordBatch, to_int64
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import decode_batch, decode_payload
 

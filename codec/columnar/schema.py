@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.batch_fields import BATCH_FIELDS, POSITION, Kind
-from kafkalog.codec.columnar.pieces import to_int64, to_microseconds
+from kafkalog.codec.columnar.pieces import to_microseconds
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.kernels.tables import ArrowBuffer, HeaderColumn, MessageColumn, Table
 from kafkalog.codec.model import (
@@ -25,6 +25,7 @@ from kafkalog.codec.model import (
     AnyHeader,
     Record,
     TimestampType,
+    to_int64,
 )
 
 __all__ = ["COLUMNS", "COPY", "DEFAULT_COLUMNS", "TYPES", "VIEW", "Column", "copied", "record_schema"]

@@ -234,16 +234,14 @@ class _Reading:
         self._undivided: Slice | None = None
         """one that was read to its end without regard to where it is cut"""
 
-    def _reader(self, part: Slice, next_offset: int, assembler: ArrowAssembler) -> SliceReader:
+    def _reader(self, part: Slice, assembler: ArrowAssembler) -> SliceReader:
         view = self._view
-        if next_offset >= 0:
-            part = replace(part, start_offset=max(view.start_offset, next_offset))
         return SliceReader(
             part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files
         )
 
     def _part(
-        self, part: Slice, next_offset: int = -1, await_turn: Callable[[], None] | None = None, is_large: bool = False
+        self, part: Slice, await_turn: Callable[[], None] | None = None, is_large: bool = False
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
         """Decode the pieces of a slice, at last the offset after them; what is large waits for its turn."""
         if is_large and await_turn is not None:
@@ -253,7 +251,7 @@ class _Reading:
         except IndexError:
             assembler = self._assembler()
         assembler.await_turn = await_turn
-        reader = self._reader(part, next_offset, assembler)
+        reader = self._reader(part, assembler)
         damaged = False
         for piece in reader:
             damaged = damaged or (isinstance(piece, Damage) and not piece.goes_on)
@@ -267,9 +265,10 @@ class _Reading:
     def one_by_one(self, slices: Iterable[Slice]) -> Iterator[pa.RecordBatch | Damage]:
         assembler, next_offset = self._assembler(), -1
         for part in slices:
-            if max(next_offset, part.start_offset) >= part.end_offset:
+            start_offset = max(next_offset, part.start_offset)
+            if start_offset >= part.end_offset:
                 return
-            reader = self._reader(part, next_offset, assembler)
+            reader = self._reader(replace(part, start_offset=start_offset), assembler)
             yield from reader
             next_offset = reader.next_offset
             self._files.passed(part.path)
@@ -301,8 +300,8 @@ class _Reading:
                 path = part.path
                 if start_offset != part.start_offset or part.expected not in (None, expected):
                     _pass_over(pieces)
-                    part = replace(part, expected=part.expected and expected)
-                    pieces = self._part(part, next_offset)
+                    part = replace(part, start_offset=start_offset, expected=part.expected and expected)
+                    pieces = self._part(part)
                 for piece in self._undamaged(pieces, part, whole):
                     if isinstance(piece, _End):
                         next_offset, expected = piece.next_offset, piece.expected
@@ -313,23 +312,33 @@ class _Reading:
     def _undamaged(
         self, pieces: Iterable[pa.RecordBatch | Damage | _End], part: Slice, whole: Slice
     ) -> Iterator[pa.RecordBatch | Damage | _End]:
-        """The pieces of a part; from damage on, those of the slice that it is a part of, read as one."""
+        """The pieces of a part; from damage on, those of the slice that it is a part of, read as one.
+
+        That is read from the part's beginning, and begins with the same pieces: what was given out is passed over by
+        its number, for an offset may be there twice.
+        """
         damage: Damage | None = None
-        next_offset = -1
+        rows = told = 0
         for piece in pieces:
             if isinstance(piece, Damage) and not piece.goes_on and part.end < whole.end:
                 damage = piece
-            elif isinstance(piece, _End) and damage is not None:
-                next_offset = piece.next_offset
-            else:
+            elif not isinstance(piece, _End) or damage is None:
+                told += isinstance(piece, Damage)
+                rows += piece.num_rows if isinstance(piece, pa.RecordBatch) else 0
                 yield piece
             del piece
         if damage is None:
             return
         self._undivided = whole
-        for piece in self._part(replace(part, end=whole.end, is_last=whole.is_last), next_offset):
-            was_told = isinstance(piece, Damage) and piece.goes_on and piece.start < damage.start
-            if not was_told:
+        for piece in self._part(replace(part, end=whole.end, is_last=whole.is_last)):
+            if isinstance(piece, pa.RecordBatch):
+                passed = min(rows, piece.num_rows)
+                rows -= passed
+                if passed < piece.num_rows:
+                    yield piece.slice(passed) if passed else piece
+            elif told and isinstance(piece, Damage):
+                told -= 1
+            else:
                 yield piece
             del piece
 

@@ -6,6 +6,7 @@ import re
 
 from kafkalog.codec.errors import PortableError
 from kafkalog.codec.java_map import JavaHashMap
+from kafkalog.codec.model import to_int64 as int64
 from kafkalog.codec.names import parse_java_long
 
 __all__ = [
@@ -209,11 +210,6 @@ class TooLargeError(JavaError):
 def int32(value: int) -> int:
     """Two's complement, 32 bits."""
     return (value + 2**31) % 2**32 - 2**31
-
-
-def int64(value: int) -> int:
-    """Two's complement, 64 bits."""
-    return (value + 2**63) % 2**64 - 2**63
 
 
 def parse_long(text: str) -> int:

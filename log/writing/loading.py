@@ -186,8 +186,11 @@ class _Check:
             raise FormatError(finding.detail + _ADVICE, position=finding.position, source=path, code=finding.code)
         return end
 
-    def doubtful_index(self) -> str | None:
-        """The offset index of the segment that is appended to, where it or the time index cannot be that of the log."""
+    def doubtful_index(self, end: int) -> str | None:
+        """The offset index of the segment that is appended to, where it or the time index cannot be that of the log.
+
+        That ends at `end`: a broker that finds no offset as high as the last in the index begins the segment again.
+        """
         base = self._bases[-1]
         path, size = self._path(base, FileKind.OFFSET_INDEX), os.stat(self._path(base, FileKind.LOG)).st_size
         entries = size // SMALLEST_MESSAGE + 1
@@ -204,6 +207,7 @@ class _Check:
             used_offset_entries(offsets) == len(offsets)
             and used_time_entries(times) == len(times)
             and (not offsets or offsets[-1].position < size)
+            and all(base + each[-1].relative_offset < end for each in (offsets, times) if each)
         )
         return None if makes_sense else path
 
@@ -263,9 +267,13 @@ def load(
         loader = LogLoader(disk, replace(request, on_recovered=_put_away), epochs)
     except JavaError as error:
         raise UsageError(f"{directory} holds a snapshot that a broker cannot read: {error}") from error
-    doubtful = check.doubtful_index() if request.clean else None
+    doubtful = check.doubtful_index(end) if request.clean else None
     with _refusals(directory):
-        rehearse(request, without=doubtful)
+        ended = rehearse(request, without=doubtful)
+    if ended != end:
+        raise FormatError(
+            f"a broker would go on with offset {ended}, where the log ends at {end}{_ADVICE}", source=directory
+        )
     with changing:
         remove_leftovers(directory)
         if doubtful is not None:

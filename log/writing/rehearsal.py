@@ -20,8 +20,8 @@ from kafkalog.log.storage.tree import Tree
 __all__ = ["rehearse"]
 
 
-def rehearse(request: LoadRequest, *, without: str | None = None) -> None:
-    """Raise `JavaError` or `LogLossError` as loading by this request does, which is not to cut a log.
+def rehearse(request: LoadRequest, *, without: str | None = None) -> int:
+    """Where the log ends; raises `JavaError` or `LogLossError` as loading by this request does, which is not to cut it.
 
     `without` is a file that is removed before.
     """
@@ -45,7 +45,7 @@ def rehearse(request: LoadRequest, *, without: str | None = None) -> None:
 
         tree = Tree(sizes, [name], origin, lambda file, size: tables().of(file, size))
         try:
-            LogLoader(tree, replace(request, directory=name)).load()
+            return LogLoader(tree, replace(request, directory=name)).load().log_end_offset
         except JavaError as error:
             if error.segment_path is not None:
                 error.segment_path = os.path.join(parent, error.segment_path)

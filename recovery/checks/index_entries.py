@@ -56,6 +56,8 @@ class Entries:
         self._firsts: Sequence[int] = order.before[:1]
         self._seconds: Sequence[int] = order.before[1:]
         self._at = 1
+        self._before: Entry | None = None
+        """the one before the columns"""
         self._stops_behind = False
         """whether a slot that does not increase comes after the columns"""
         self._fill()
@@ -65,7 +67,15 @@ class Entries:
         """The entry that was not passed yet; None behind the last one."""
         if self._at == len(self._firsts):
             return None
-        return Entry(self._slot + self._at, int(self._firsts[self._at]), int(self._seconds[self._at]))
+        return self._entry(self._at)
+
+    @property
+    def last(self) -> Entry | None:
+        """The entry that was passed last, and so is the largest of those; None before the first one."""
+        return self._entry(self._at - 1) if self._at and self._slot >= 0 else self._before
+
+    def _entry(self, number: int) -> Entry:
+        return Entry(self._slot + number, int(self._firsts[number]), int(self._seconds[number]))
 
     def pass_one(self) -> None:
         """Go on to the entry after the next one."""
@@ -108,6 +118,7 @@ class Entries:
             count = self._increasing(firsts, seconds)
             self._stops_behind = count < len(entries)
             if count:
+                self._before = self.last
                 self._firsts, self._seconds = firsts[1 : count + 1], seconds[1 : count + 1]
                 self._slot, self._at = slot, 0
 

@@ -86,7 +86,10 @@ class _EntryCheck:
 
 
 class OffsetIndexCheck(_EntryCheck):
-    """Every entry's position is the start of a batch, and all offsets before it are smaller than its key."""
+    """Every entry's position is the start of a batch, all offsets before it are smaller than its key, and some is not.
+
+    A key may be higher than the offsets of the batch at the position: a broker may have written several at once.
+    """
 
     def __init__(self, file: str, base_offset: int, index: Source, *, in_columns: bool = False) -> None:
         super().__init__(file, base_offset, index, OFFSET_ENTRY, Order((-1, 0), may_repeat=False), in_columns)
@@ -126,6 +129,10 @@ class OffsetIndexCheck(_EntryCheck):
 
     def end(self, last_offset: int) -> None:
         """The walk has come to the end of the valid batches."""
+        if (last := self._entries.last) is not None and self._base + last.first > last_offset:
+            key = self._base + last.first
+            detail = f"offset {key} at position {last.second}, but the log ends with {last_offset}"
+            self._mismatch(last.slot, key, detail)
         if (entry := self._entries.next) is not None:
             key = self._base + entry.first
             detail = f"offset {key} at position {entry.second}, after the last batch ({last_offset})"
@@ -134,14 +141,17 @@ class OffsetIndexCheck(_EntryCheck):
 
 
 class TimeIndexCheck(_EntryCheck):
-    """No batch at or before an entry's offset has a larger timestamp than the entry."""
+    """No batch up to an entry's offset has a larger timestamp than the entry, and some batch has as large a one."""
 
     def __init__(self, file: str, base_offset: int, index: Source, *, in_columns: bool = False) -> None:
         order = Order((-(2**63), 0), may_repeat=True, never=(0, 0))
         super().__init__(file, base_offset, index, TIME_ENTRY, order, in_columns)
+        self._newest = order.before[0]
+        """the largest timestamp of a batch"""
 
     def batch(self, batch: RecordBatch, last_offset_before: int) -> None:
         """The walk has come to a batch."""
+        self._newest = max(self._newest, batch.header.max_timestamp)
         while (entry := self._entries.next) is not None and self._base + entry.second <= last_offset_before:
             self._entries.pass_one()
         if entry is None or batch.last_offset > self._base + entry.second:
@@ -153,6 +163,7 @@ class TimeIndexCheck(_EntryCheck):
         """The walk has come to many batches, their offsets increasing."""
         from kafkalog.codec.headers.index_agreement import first_later_batch
 
+        self._newest = max(self._newest, int(run["max_timestamp"].max()))
         before_last = max(last_offset_before, int(run.last_offsets[-2]) if len(run) > 1 else last_offset_before)
         passed = self._entries.pass_up_to(before_last - self._base, and_next=True)
         later = first_later_batch(run, last_offset_before, passed.firsts, passed.seconds, base=self._base)
@@ -168,6 +179,10 @@ class TimeIndexCheck(_EntryCheck):
     def end(self, last_offset: int) -> None:
         """The walk has come to the end of the valid batches."""
         self._entries.pass_up_to(last_offset - self._base)
+        if (last := self._entries.last) is not None and last.first > self._newest:
+            offset = self._base + last.second
+            detail = f"timestamp {last.first} up to offset {offset}, but the latest is {self._newest}"
+            self._mismatch(last.slot, offset, detail)
         if (entry := self._entries.next) is not None:
             offset = self._base + entry.second
             self._mismatch(

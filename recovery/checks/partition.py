@@ -20,7 +20,7 @@ from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.index_files import ABORTED_TRANSACTION, each_slot, read_producer_snapshot
 from kafkalog.codec.insides import Insides, insides_of
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
-from kafkalog.codec.model import CONTROL_FLAG, AbortedTransaction, BatchHeader, RecordBatch, TimestampType
+from kafkalog.codec.model import CONTROL_FLAG, AbortedTransaction, BatchHeader, RecordBatch, TimestampType, to_int64
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, DirectoryState, FileKind
 from kafkalog.codec.records import decode_batch, stored_records
 from kafkalog.codec.rules import Verdict
@@ -421,7 +421,7 @@ class _PartitionVerifier:
         if finding is not None:
             self.report.findings.append(finding.in_file(file))
         elif isinstance(header, BatchHeader) and stored:
-            largest = header.base_timestamp + max(each.timestamp_delta for each in stored)
+            largest = max(to_int64(header.base_timestamp + each.timestamp_delta) for each in stored)
             if header.timestamp_type is TimestampType.CREATE_TIME and largest != header.max_timestamp:
                 detail = f"the header says {header.max_timestamp}, the records {largest}"
                 code, offset = FindingCode.MAX_TIMESTAMP_MISMATCH, header.base_offset

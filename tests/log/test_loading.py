@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,13 +159,28 @@ def test_an_error_in_the_middle_leaves_no_marker(path: Path, monkeypatch: pytest
         raise KeyboardInterrupt
 
     other = kafkalog.Log.open(path.with_name("u-0"))
-    monkeypatch.setattr("kafkalog.log.writing.loading.rehearse", lambda *_, **__: None)
+    monkeypatch.setattr("kafkalog.log.writing.loading.rehearse", lambda *_, **__: 80)
     monkeypatch.setattr(LogLoader, "load", cut)
     with pytest.raises(KeyboardInterrupt):
         kafkalog.Log.open(path, CONFIG)
     monkeypatch.undo()
     other.close()
     assert not (path.parent / MARKER).exists()
+
+
+@pytest.mark.parametrize(("name", "slot"), [(".index", ">ii"), (".timeindex", ">qi")])
+def test_an_index_that_reaches_beyond_its_log_is_built_again(path: Path, name: str, slot: str) -> None:
+    """A broker believes it, finds no such offset and begins the segment again (`LogSegment.readNextOffset`)."""
+    last = max(path.glob(f"*{name}"))
+    entry = list(struct.unpack(slot, last.read_bytes()[-struct.calcsize(slot) :]))
+    entry[0 if name == ".index" else 1] = 2**31 - 1
+    last.write_bytes(last.read_bytes()[: -struct.calcsize(slot)] + struct.pack(slot, *entry))
+    logs = {each: data for each, data in contents(path).items() if each.endswith(".log")}
+    with kafkalog.Log.open(path, CONFIG, clock=lambda: T0) as log:
+        assert log.end_offset == 80
+        assert log.append([b"one more"]) == 80
+    assert all(contents(path)[each].startswith(data) for each, data in logs.items())
+    assert [each.offset for each in kafkalog.open_partition(path).records()] == list(range(81))
 
 
 def request(path: Path, log_start_offset: int) -> LoadRequest:

@@ -294,6 +294,42 @@ def test_damage_is_met_whatever_offset_its_header_claims(tmp_path: Path, monkeyp
             assert one[0]["offset"].to_pylist() == list(range(options.get("start_offset", 0), 100))
 
 
+def unreadable(source: random.Random, base: int) -> bytes:
+    """A batch of five with a right checksum, whose records cannot all be read, or that tells a wrong number of them."""
+    records: list[Fields] = [(0, number, number, b"k%d" % (base + number), bytes(40), []) for number in range(5)]
+    content, codec, count = payload(records), 0, 5
+    match source.randrange(4):
+        case 0:
+            content += b"zz"
+        case 1:
+            content = content[:-3]
+        case 2:
+            codec = 6
+        case _:
+            count = 4
+    return batch(content, count, base_offset=base, last_offset_delta=4, attributes=codec)
+
+
+@EACH
+def test_what_cannot_be_read_within_a_sound_batch_is_told_wherever_the_end_is(each: int, tmp_path: Path) -> None:
+    told = 0
+    for number in range(60 // each):
+        source = random.Random(number)
+        batches = [some(base) for base in range(0, 300, 5)]
+        for at in source.sample(range(60), source.choice([1, 1, 2, 5])):
+            far = [0, 1, source.choice([5, 2**31 - 1])]
+            batches[at] = odd(5 * at, far, 4) if source.random() < 0.4 else unreadable(source, 5 * at)
+        partition = log_of(tmp_path / str(number) / "t-0", {0: batches})
+        for _ in range(12):
+            low, high = sorted(source.sample(range(310), 2))
+            whole: dict[str, int] = source.choice([{}, {"end_offset": high}, {"start_offset": low, "end_offset": high}])
+            one = read(partition, 1, **whole)
+            assert read(partition, 2, **whole) == one
+            assert read(partition, 3, **whole) == one
+            told += len(one[1])
+    assert told > 200 // each
+
+
 @pytest.mark.parametrize("kept", [0, 1, 60, 700, 2500])
 def test_what_a_file_has_lost_since_it_was_listed_is_missed_in_threads_too(kept: int, tmp_path: Path) -> None:
     for number, victim in enumerate((0, 100, 200)):

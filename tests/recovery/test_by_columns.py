@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import kafkalog
 from kafkalog.codec import thresholds
-from kafkalog.codec.findings import Finding
+from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.headers import header_tables, table
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
@@ -286,6 +286,26 @@ def test_index_entries_agree_with_a_run_as_with_its_batches(place: int, slip: in
                 outcomes += plain
         column[place] -= slip
     assert outcomes or slip == 0
+
+
+@pytest.mark.parametrize(("by_run", "in_columns"), [(False, False), (True, False), (True, True)])
+def test_entries_that_promise_more_than_the_log_holds_are_found(by_run: bool, in_columns: bool) -> None:
+    found = [batch(record(0), 1, base_offset=10 + number, max_timestamp=100 + number) for number in range(5)]
+    data, size = b"".join(found), len(found[0])
+
+    def told(kind: type[OffsetIndexCheck | TimeIndexCheck], layout: str, *entries: tuple[int, int]) -> list[int | None]:
+        index = BufferSource(b"".join(struct.pack(layout, *each) for each in entries))
+        with columns(Columns(batches=2)):
+            findings = agreement(kind("file", 10, index, in_columns=in_columns), data, by_run=by_run)
+        assert all(each.code is FindingCode.INDEX_ENTRY_MISMATCH for each in findings)
+        return [each.position for each in findings]
+
+    assert told(OffsetIndexCheck, ">ii", (1, size), (4, 3 * size)) == []  # a broker wrote two batches at once
+    for key in (5, 6, 2**31 - 1):
+        assert told(OffsetIndexCheck, ">ii", (1, size), (key, 3 * size)) == [8]
+    assert told(TimeIndexCheck, ">qi", (101, 1), (104, 4)) == []
+    for timestamp in (105, 2**63 - 1):
+        assert told(TimeIndexCheck, ">qi", (101, 1), (timestamp, 4)) == [12]
 
 
 @pytest.mark.sweep
