@@ -7,6 +7,7 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.storage.tree import Tree
@@ -229,6 +230,8 @@ class Comparer:
         original = self.originals[unit.name]
         if unit.name not in self.untouched or original is None or original.hidden:
             return None
+        if self._end_of_kafka(unit) < original.end_offset:
+            return None
         if result is self.of_own:
             return self.of_kafka.measured.get(unit.name)
         return self.of_own.measured.get(unit.name) if result is self.of_kafka else None
@@ -240,7 +243,15 @@ class Comparer:
         if original is None:
             return Measured(records_lost=0, bytes_cut=0)
         found = measure(unit, self.before, original, result.tree, result.log_start(unit))
+        end = self._end_of_kafka(unit)
+        if result is self.of_kafka and end < original.end_offset:
+            found.records_hidden = max(found.records_hidden, _records_above(result.tree, unit, end))
         return found.held_elsewhere() if self._is_held_remotely(unit, found, result.tree) else found
+
+    def _end_of_kafka(self, unit: Unit) -> int:
+        """Where a broker goes on after its start: what lies from there on nobody reads, and is written again."""
+        found = self.of_kafka.partitions.get(unit.name)
+        return NO_END if found is None or found.stray is not None else found.log_end_offset
 
     def _is_held_remotely(self, unit: Unit, found: Measured, after: Tree) -> bool:
         """All that is lost lies below the local part of what is left, and the remote tier has it."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
 import pytest
 
+import kafkalog as library
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text, sentence_of_lost
 from kafkalog.recovery.decide.ways import LostRange, Measured, total
@@ -115,3 +117,26 @@ def test_the_tables_of_a_plan_agree_on_what_is_lost(torn: Path, monkeypatch: pyt
             assert any(each.startswith("safe ") and f"  {lost}  " in each for each in table[0].splitlines())
             compared += 1
     assert compared > 3
+
+
+def test_a_log_that_a_broker_would_begin_again_is_hidden_by_its_start(tmp_path: Path) -> None:
+    """It believes an index, finds no batch with the offset of its last entry, and goes on with the segment's first."""
+    path = tmp_path / "data" / "t-0"
+    path.parent.mkdir()
+    with library.Log.open(path, library.LogConfig(index_interval_bytes=1000)) as log:
+        for _ in range(50):
+            log.append([bytes(200)])
+    (index,) = path.glob("*.index")
+    data = index.read_bytes()
+    _, position = struct.unpack(">ii", data[-8:])
+    index.write_bytes(data[:-8] + struct.pack(">ii", 50, position))
+    (line,) = kafkalog("plan", "--json", path.parent).objects
+    assert line["broker"]["log_end_offsets"] == {"t-0": 0}
+    hidden = {way["way"]: (way["records_kept"], way["records_hidden"]) for way in line["ways"]}
+    assert hidden["kafka"] == (50, 50)
+    assert hidden["safe"] == (50, 0)
+    assert "a recovery is not needed" not in kafkalog("plan", path.parent).out
+    kafkalog("recover", "--yes", path.parent)
+    assert kafkalog("verify", path.parent).code == 0
+    (line,) = kafkalog("plan", "--json", path.parent).objects
+    assert line["broker"]["log_end_offsets"] == {"t-0": 50}

@@ -13,7 +13,7 @@ from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
 from kafkalog.recovery.decide.plan import BrokerForecast, PartitionPlan, Plan
-from kafkalog.recovery.decide.ways import Measured
+from kafkalog.recovery.decide.ways import Measured, WayName
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given, with_identity
@@ -114,7 +114,8 @@ def _is_not_needed(plan: Plan) -> bool:
     """What would change are indexes and snapshots only, which a broker makes by itself when it has to."""
     starts = plan.broker.outcome == "loaded" and plan.broker.clean_shutdown
     harmless = not (plan.is_hurt or plan.findings or any(each.cut_bytes for each in plan.partitions))
-    return bool(plan.changes and starts and harmless)
+    hides = any(way.way is WayName.KAFKA and way.measured.records_hidden for way in plan.choice.ways)
+    return bool(plan.changes and starts and harmless and not hides)
 
 
 def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionPlan]) -> None:
