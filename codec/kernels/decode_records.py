@@ -214,7 +214,7 @@ def _decode_usual(
         buffers[ArrowBuffer.VALUE_VIEWS],
     )  # fmt: skip
     row, key_bytes, value_bytes = filled[Filled.ROWS], filled[Filled.KEY], filled[Filled.VALUE]
-    headers_filled, lowest, span = filled[Filled.HEADERS], low - base_offset, numba.uint64(max(high - low, 0))
+    headers_filled, lowest, span = filled[Filled.HEADERS], low - base_offset, numba.uint64(high - low)
     behind, last = first, row + most
     while row < last:
         stop, timestamp, offset, key_size, key, value_size, value, is_usual = _read_usual(behind, limit)
