@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import FindingCode, StopReason
-from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, BatchHeader, RecordBatch
+from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_END, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.rules import NO_OFFSET_LIMIT, out_of_place
@@ -96,7 +96,7 @@ class Census:
 
     records: int = 0
     hidden: int = 0
-    """of those, records after ones with higher offsets: who reads in order passes over them"""
+    """of those, records that who reads in order passes over: after ones with higher offsets, or above the log's end"""
     epoch_falls: int = 0
     """batches whose leader epoch is lower than one before: one of the two is wrong"""
     offsets: OffsetRanges = field(default_factory=OffsetRanges)
@@ -146,9 +146,12 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     return sorted([*kept, *((base, path) for base, path, _last in swaps)])
 
 
-def census(tree: Tree, directories: Sequence[str], log_start: int) -> Census:
-    """Count what can be read of one topic-partition, in one directory or, where two claim it, in all of them."""
-    walk = _Walk(tree, log_start)
+def census(tree: Tree, directories: Sequence[str], log_start: int, log_end: int = NO_END) -> Census:
+    """Count what can be read of one topic-partition, in one directory or, where two claim it, in all of them.
+
+    `log_end` is where a broker goes on: from there on nobody reads, and offsets are given again.
+    """
+    walk = _Walk(tree, log_start, log_end)
     for directory in directories:
         walk.directory()
         for segment in with_next(live_segments(tree, directory)):
@@ -207,9 +210,10 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
 
 
 class _Walk:
-    def __init__(self, tree: Tree, log_start: int) -> None:
+    def __init__(self, tree: Tree, log_start: int, log_end: int) -> None:
         self._tree = tree
         self._log_start = log_start
+        self._log_end = log_end
         self._next_offset = 0
         """after the offsets so far, those that do not fit between their neighbors left aside"""
         self._reached = log_start
@@ -277,7 +281,7 @@ class _Walk:
             and bool((last >= first).all())
             and bool((first[1:] > last[:-1]).all())
             and bool((run["attributes"] & CODEC_MASK <= LAST_CODEC).all())
-            and int(last[-1]) < (NO_OFFSET_LIMIT if next_base is None else next_base)
+            and int(last[-1]) < min(NO_OFFSET_LIMIT if next_base is None else next_base, self._log_end)
         )
         if not ordinary:
             for batch in Scanner(source, position=int(run.positions[0]), end=run.end, check_crc=False):
@@ -310,7 +314,11 @@ class _Walk:
         self._missing.batches(first, last)
         if last >= self._log_start:
             count = count_of(batch, first, self._log_start)
-            hidden = count - count_of(batch, first, self._reached) if first < self._reached else 0
+            hidden = 0
+            if first < self._reached:
+                hidden = count - count_of(batch, first, self._reached)
+            if last >= self._log_end:
+                hidden += count_of(batch, first, max(self._reached, self._log_end))
             if result.offsets.touches(first, last):
                 self._repeat(identity(batch, first), count, hidden)
             else:

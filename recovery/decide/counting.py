@@ -242,10 +242,8 @@ class Comparer:
             return Measured()
         if original is None:
             return Measured(records_lost=0, bytes_cut=0)
-        found = measure(unit, self.before, original, result.tree, result.log_start(unit))
-        end = self._end_of_kafka(unit)
-        if result is self.of_kafka and end < original.end_offset:
-            found.records_hidden = max(found.records_hidden, _records_above(result.tree, unit, end))
+        end = self._end_of_kafka(unit) if result is self.of_kafka else NO_END
+        found = measure(unit, self.before, original, result.tree, result.log_start(unit), end)
         return found.held_elsewhere() if self._is_held_remotely(unit, found, result.tree) else found
 
     def _end_of_kafka(self, unit: Unit) -> int:
@@ -293,7 +291,9 @@ class Comparer:
         watermark = unit.high_watermark
         if watermark is None:
             return Measured()
-        above = 0 if original.end_offset <= watermark else _records_above(self.before, unit, watermark)
+        above = 0
+        if original.end_offset > watermark:
+            above = census(self.before, unit.directories, max(watermark, unit.log_start)).records
         return Measured(
             records_kept=held - above, records_lost=above, is_exact=True, bytes_cut=0, below_high_watermark=False
         )
@@ -314,7 +314,3 @@ class Comparer:
         """Other brokers that were in sync when the metadata beside the log was written."""
         in_sync = self.topics.in_sync.get((unit.topic, unit.partition), ()) if unit.is_live else ()
         return tuple(each for each in in_sync if each != self.topics.node_id)
-
-
-def _records_above(before: Tree, unit: Unit, offset: int) -> int:
-    return census(before, unit.directories, max(offset, unit.log_start)).records

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.model import NO_END, BatchHeader
 from kafkalog.log.storage.content import Content, Slice
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.damage.bit_repair import Proof
@@ -323,18 +323,22 @@ def logs_of(tree: Tree, directories: Iterable[str]) -> list[Content]:
     ]
 
 
-def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: int) -> Measured:
-    """Count what a way's result holds of a partition, and what of the original it does not; `log_start` is its own."""
+def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: int, log_end: int = NO_END) -> Measured:
+    """Count what a way's result holds of a partition, and what of the original it does not.
+
+    `log_start` is the way's own, and so is `log_end`, if it has the log go on elsewhere than behind its last record.
+    """
     contents = logs_of(after, unit.directories)
     kept = KeptBytes(contents)
     originals = frozenset(path for each in unit.directories for _base, path in live_segments(before, each))
     in_order = not original.hidden  # else segments that were split read differently
-    if in_order and log_start == unit.log_start and _holds_all(contents, kept, originals, original):
+    is_alike = log_start == unit.log_start and log_end >= original.end_offset
+    if in_order and is_alike and _holds_all(contents, kept, originals, original):
         left = original  # nothing sound is missing, and nothing was put in: the same can be read
     else:
         now = dict(after.renamed_directories)
         names = [now.get(each, each) for each in unit.directories]
-        left = census(after, [name for name in names if name in after.directories], log_start)
+        left = census(after, [name for name in names if name in after.directories], log_start, log_end)
     held = sum(before.files[path].size for path in originals)
     result = Measured(
         records_kept=left.records,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import kafkalog
-from kafkalog.codec.model import CONTROL_FLAG, BatchHeader
+from kafkalog.codec.model import CONTROL_FLAG, NO_END, BatchHeader
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, DirectoryState
 from kafkalog.codec.rules import MAGICS
 from kafkalog.log.reading.records import RecordReader
@@ -17,11 +19,14 @@ FAMILIES = [name for name in recovery_families() if name not in ("bases", "crc_f
 """Those of `crc_fixed` claim counts that their bytes do not hold, under a right checksum; headers are believed."""
 
 
-def readable_records(root: Path, strays_before: frozenset[str]) -> tuple[int, int]:
+def readable_records(
+    root: Path, strays_before: frozenset[str], ends: Mapping[str, int] = MappingProxyType({})
+) -> tuple[int, int]:
     """Records that can be read anywhere in the live partitions, in those that recovery made strays, and in those that
     were being moved here and have no other copy; copies once.
 
-    And how many of them a consumer passes over who reads in order, because higher ones come first.
+    And how many of them a consumer passes over who reads in order, because higher ones come first, or because the
+    broker goes on below them, where `ends` says so of a partition.
     """
     count = hidden = 0
     found = kafkalog.open(root).partitions
@@ -33,7 +38,7 @@ def readable_records(root: Path, strays_before: frozenset[str]) -> tuple[int, in
         if partition.topic == CLUSTER_METADATA_TOPIC or not counts:
             continue
         seen: set[tuple[int, int, int, int]] = set()
-        reached = partition.log_start_offset
+        reached, end = partition.log_start_offset, ends.get(Path(partition.path).name, NO_END)
         for batch, records in RecordReader(partition, all_records=True).by_batch():
             header = batch.header
             control = isinstance(header, BatchHeader) and header.attributes & CONTROL_FLAG
@@ -44,7 +49,7 @@ def readable_records(root: Path, strays_before: frozenset[str]) -> tuple[int, in
             copy = (min(offsets, default=-1), batch.last_offset, header.crc, batch.size)
             if not control and copy not in seen:
                 count += len(offsets)
-                hidden += sum(offset < reached for offset in offsets)
+                hidden += sum(offset < reached or offset >= end for offset in offsets)
             seen.add(copy)
             reached = max(reached, batch.last_offset + 1)
     return count, hidden
