@@ -221,7 +221,7 @@ def parse_java_long(text: str, bits: int = 64) -> int | None:
 
 def is_of_confluent(name: str) -> bool:
     """Whether a file is one that Confluent's server writes beside Kafka's own, and that nobody else reads."""
-    return _CONFLUENT.fullmatch(name) is not None
+    return "tier" in name and _CONFLUENT.fullmatch(name) is not None
 
 
 def is_seen_by_java(name: str) -> bool:

@@ -19,7 +19,7 @@ from kafkalog.log.directories.directory import LogDir, is_partition_dir, log_dir
 from kafkalog.log.directories.identities import are_copies_of_one, identity_findings
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
-from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
+from kafkalog.log.disk.files import PathLike, Scan, absolute, exists, is_directory, real, scan_directory, unreadable
 
 __all__ = ["LONGEST", "Inventory", "chosen_replica", "is_missing", "missing_directory", "open_all"]
 
@@ -69,9 +69,11 @@ class Inventory:
         """Topic-partitions that are live in more than one directory."""
         found: dict[PartitionName, list[Partition]] = {}
         for partition in self.partitions:
-            if partition.name is not None and partition.state is DirectoryState.LIVE and is_directory(partition.path):
+            if partition.name is not None and partition.state is DirectoryState.LIVE:
                 found.setdefault(partition.name, []).append(partition)
-        return {name: tuple(several) for name, several in found.items() if len(several) > 1}
+        several = {name: [each for each in those if is_directory(each.path)]
+                   for name, those in found.items() if len(those) > 1}  # fmt: skip
+        return {name: tuple(those) for name, those in several.items() if len(those) > 1}
 
     def duplicate_findings(self) -> list[Finding]:
         """A finding for each copy of a topic-partition that is in several directories.
@@ -174,9 +176,10 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
 class _Opened:
     """What was found so far, path after path."""
 
-    def __init__(self, limits: Limits, tolerant: bool) -> None:
+    def __init__(self, limits: Limits, tolerant: bool, scan: Scan) -> None:
         self._limits = limits
         self._tolerant = tolerant
+        self._scan = scan
         self.log_dirs: dict[str, LogDir] = {}
         self.standalone: list[Partition] = []
         self.unreadable: list[Finding] = []
@@ -203,7 +206,7 @@ class _Opened:
                 raise UsageError(f"{path} does not exist")
             if not is_directory(path):
                 self.standalone.append(open_segment(path))
-            elif is_partition_dir(path):
+            elif is_partition_dir(path, self._scan):
                 self.standalone.append(open_partition(path, limits=self._limits))
             else:
                 self._log_dirs(path)
@@ -236,17 +239,23 @@ class _Opened:
 
     def _log_dirs(self, path: str) -> None:
         before = len(self.unreadable)
-        directories = log_dirs_at(path, self._without)
+        directories = log_dirs_at(path, self._without, self._scan)
         if not directories and len(self.unreadable) == before:
             raise UsageError(_nothing_here(path))
         for directory in directories:
             key = real(directory)
             if key not in self.log_dirs:
-                self.log_dirs[key] = open_log_dir(directory, tolerant=self._tolerant, limits=self._limits)
+                self.log_dirs[key] = open_log_dir(
+                    directory, tolerant=self._tolerant, limits=self._limits, scan=self._scan
+                )
 
 
 def open_all(
-    *paths: PathLike, tolerant: bool = False, missing_too: bool = False, limits: Limits = DEFAULT_LIMITS
+    *paths: PathLike,
+    tolerant: bool = False,
+    missing_too: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+    scan: Scan = scan_directory,
 ) -> Inventory:
     """Everything at `paths`; a path without Kafka data is a `UsageError` that says what it is instead.
 
@@ -255,10 +264,11 @@ def open_all(
     A file or directory that cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
+    * `scan`: who lists log directories and the partitions in them
     """
     if not paths:
         raise UsageError("no path was given")
-    opened = _Opened(limits, tolerant)
+    opened = _Opened(limits, tolerant, scan)
     opened.take(_distinct(paths), missing_too=missing_too)
     return Inventory(
         tuple(os.fspath(path) for path in paths),

@@ -10,8 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from operator import attrgetter
 from types import TracebackType
 from typing import Self
 
@@ -27,6 +28,8 @@ __all__ = [
     "MissingFileError",
     "NotRegularFileError",
     "PathLike",
+    "Scan",
+    "Scans",
     "absolute",
     "exists",
     "is_directory",
@@ -42,6 +45,9 @@ __all__ = [
 
 PathLike = str | os.PathLike[str]
 Entry = os.DirEntry[str] | RemoteEntry
+_name = attrgetter("name")
+Scan = Callable[[PathLike], Sequence[Entry]]
+"""Gives the entries of a directory, ordered by name."""
 
 _HIDDEN = (errno.EACCES, errno.EPERM, errno.EIO)
 """What the system says of a path of which it does not tell whether anything is there."""
@@ -67,6 +73,8 @@ class NotRegularFileError(StorageError):
 
 
 _READ_AHEAD = 128 * 1024
+_MOST_ENTRIES = 1 << 17
+"""that are kept for who looks at them again: some 700 bytes each"""
 _BYTES_OF_A_BLOCK = 512
 """as `st_blocks` counts them, whatever the file system has"""
 
@@ -282,12 +290,33 @@ def scan_directory(path: PathLike) -> list[Entry]:
     """The entries of a directory, ordered by name."""
     storage = storage_of(os.fspath(path))
     if storage is not None:
-        return sorted(storage.entries(os.fspath(path)), key=lambda entry: entry.name)
+        return sorted(storage.entries(os.fspath(path)), key=_name)
     try:
         with os.scandir(path) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
+            return sorted(entries, key=_name)
     except OSError as error:
         raise StorageError.wrap(error, "cannot list the directory") from error
+
+
+class Scans:
+    """Directories that are listed once for all who look at them soon one after the other, as far as there is room."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Sequence[Entry]] = {}
+        self._room = _MOST_ENTRIES
+
+    def scan(self, path: PathLike) -> Sequence[Entry]:
+        """What `scan_directory` gives, or gave; what an entry tells of its file is as old as that."""
+        place = os.fspath(path)
+        if not place.startswith("/"):
+            place = absolute(place)
+        known = self._known.get(place)
+        if known is None:
+            known = scan_directory(path)
+            if len(known) <= self._room:
+                self._room -= len(known)
+                self._known[place] = known
+        return known
 
 
 def status_of(path: str) -> os.stat_result | None:

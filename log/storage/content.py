@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.quickly import quickly
 from kafkalog.codec.source import Source, next_data, reads_into
 
-__all__ = ["Content", "ContentSource", "Literal", "Part", "Slice", "Zeros", "join", "same_bytes"]
+__all__ = [
+    "Content",
+    "ContentSource",
+    "Literal",
+    "Part",
+    "Slice",
+    "Zeros",
+    "content_of",
+    "join",
+    "same_bytes",
+    "slice_of",
+]
 
 _PIECE = 1 << 20
 """Bytes of two files that are compared at a time."""
@@ -69,7 +81,7 @@ class Content:
         """The bytes from `start` to `end` of this content; bytes after its end are zeros."""
         if len(self.parts) == 1 and 0 <= start < end <= self.parts[0].length:
             only = self.parts[0]
-            return self if (start, end) == (0, only.length) else Content((_cut(only, start, end),))
+            return self if (start, end) == (0, only.length) else content_of((_cut(only, start, end),))
         parts: list[Part] = []
         position = 0
         for part in self.parts:
@@ -83,9 +95,13 @@ class Content:
         return join(parts)
 
 
+slice_of = quickly(Slice)
+content_of = quickly(Content)
+
+
 def _cut(part: Part, low: int, high: int) -> Part:
     if isinstance(part, Slice):
-        return Slice(part.origin, part.start + low, high - low)
+        return slice_of(part.origin, part.start + low, high - low)
     if isinstance(part, Literal):
         return Literal(part.data[low:high])
     return Zeros(high - low)
@@ -103,7 +119,7 @@ def join(parts: Iterable[Part]) -> Content:
             joined.append(part)
         else:
             joined[-1] = merged
-    return Content(tuple(joined))
+    return content_of(tuple(joined))
 
 
 def _merge(last: Part | None, part: Part) -> Part | None:

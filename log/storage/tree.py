@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import TEMPORARY, FileKind, is_seen_by_java, parse_segment_file, segment_file
 from kafkalog.codec.source import Source
-from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Slice, join, same_bytes
+from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Slice, content_of, join, same_bytes, slice_of
 from kafkalog.log.storage.java import JavaIOError, TooLargeError
 from kafkalog.log.storage.virtual_files import VirtualFile, VirtualLog, VirtualSlots
 
@@ -162,10 +162,14 @@ class _Files(MutableMapping[str, Content]):
 
 
 def _of_originals(sizes: Mapping[str, int]) -> _Files:
-    files = _Files()
+    directories: dict[str, dict[str, Content]] = {}
     for path, size in sizes.items():
-        files[path] = Content((Slice(path, 0, size),)) if size else _EMPTY
-    return files
+        directory, _, name = path.rpartition("/")
+        held = directories.get(directory)
+        if held is None:
+            held = directories[directory] = {}
+        held[name] = content_of((slice_of(path, 0, size),)) if size else _EMPTY
+    return _Files(directories)
 
 
 def _logs(directory: str, names: Iterable[str]) -> Iterator[tuple[int, str]]:

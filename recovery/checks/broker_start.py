@@ -7,42 +7,56 @@ import time
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.disk.files import Scan
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
-from kafkalog.recovery.broker.manager import Outcome
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.facts.survey import survey
+from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 from kafkalog.recovery.facts.workers import Workers
 
-__all__ = ["broker_start"]
+__all__ = ["broker_start", "surveyed"]
+
+
+def surveyed(path: str, tables: HeaderTables, scan: Scan) -> Survey | StorageError:
+    """A log directory as `broker_start` takes it; `tables` of logs that are read before, `scan` lists directories."""
+    try:
+        return survey(path, tables=tables, scan=scan)
+    except StorageError as error:
+        return error
 
 
 def broker_start(
-    log_dir: LogDir, tables: HeaderTables | None = None, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
+    path: str, seen: Survey | StorageError, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
 ) -> tuple[BrokerStart, list[Finding]]:
-    """Whether a broker would start on the directory, with default settings; `tables` of logs that were just read.
+    """Whether a broker would start on the directory as it was `surveyed`, with default settings.
 
     `jobs` partitions are loaded at a time; `facts` are what the broker's metadata log says.
     """
-    rules = Rules(at=time.time_ns() // 1_000_000)
-    workers = Workers(jobs)
     try:
-        with survey(log_dir.path, tables=tables) as found:
-            workers.begin("", {path: facts.size for path, facts in found.files.items()})
-            loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
-            result = with_identity(loaded, found.tree(), found.root, facts)
+        result = _result(seen, jobs, facts)
     except StorageError as error:
         if error.errno is None:
             raise
         detail = f"the broker's start could not be predicted: {error.strerror}"
-        finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, log_dir.path)
+        finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, path)
         return BrokerStart(None, None, detail), [finding]
     start = BrokerStart(str(result.outcome), result.exception, result.message)
     if result.outcome == Outcome.LOADED:
         return start, []
     end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
     detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
-    return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, log_dir.path)]
+    return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, path)]
+
+
+def _result(seen: Survey | StorageError, jobs: int, facts: TopicFacts) -> BrokerResult:
+    if isinstance(seen, StorageError):
+        raise seen
+    rules = Rules(at=time.time_ns() // 1_000_000)
+    workers = Workers(jobs)
+    with seen as found:
+        workers.begin("", {path: each.size for path, each in found.files.items()})
+        loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
+        return with_identity(loaded, found.tree(), found.root, facts)

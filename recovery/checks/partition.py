@@ -93,9 +93,10 @@ class Beside:
         name = partition.name
         if name is None or not partition.segments:
             return None
-        names = [entry.name for entry in scan_directory(partition.path)]
+        begins = partition.segments[0].base_offset
+        names = [entry.name for entry in scan_directory(partition.path)] if begins else []  # nothing comes before 0
         epochs = [each.start_offset for each in partition.leader_epochs]
-        return self.tiering.of((name.topic, name.partition), names, partition.segments[0].base_offset, epochs, end)
+        return self.tiering.of((name.topic, name.partition), names, begins, epochs, end)
 
     def findings(self, partition: Partition, report: PartitionReport, found: LocalStart | None) -> Iterator[Finding]:
         """The findings about a live partition, whose log begins as found."""
@@ -148,6 +149,14 @@ def header_tables(partitions: Sequence[Partition]) -> HeaderTables:
             return first_batch_bytes(lambda: stack.enter_context(largest.open()))
 
     return HeaderTables(sum(segment.size for segment in segments), batch_bytes)
+
+
+def _largest(base: int, deltas: Sequence[int]) -> int:
+    """The largest timestamp of records; each is the sum of the header's and its own, in 64 bits."""
+    low, high = base + min(deltas), base + max(deltas)
+    if (to_int64(low), to_int64(high)) == (low, high):
+        return high
+    return max(to_int64(base + each) for each in deltas)
 
 
 class _PartitionVerifier:
@@ -421,7 +430,7 @@ class _PartitionVerifier:
         if finding is not None:
             self.report.findings.append(finding.in_file(file))
         elif isinstance(header, BatchHeader) and stored:
-            largest = max(to_int64(header.base_timestamp + each.timestamp_delta) for each in stored)
+            largest = _largest(header.base_timestamp, [each.timestamp_delta for each in stored])
             if header.timestamp_type is TimestampType.CREATE_TIME and largest != header.max_timestamp:
                 detail = f"the header says {header.max_timestamp}, the records {largest}"
                 code, offset = FindingCode.MAX_TIMESTAMP_MISMATCH, header.base_offset

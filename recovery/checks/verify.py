@@ -6,18 +6,19 @@ What is found are `Finding`s with stable codes; nothing here raises for bad data
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.files import real, scan_directory, unreadable
+from kafkalog.log.disk.files import Scan, Scans, real, scan_directory, unreadable
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.recovery.checks.lost_and_found import batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
@@ -67,7 +68,8 @@ def verify(
     * `paths`: log directories, partition directories or segments
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
-    inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
+    scan = Scans().scan
+    inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits, scan=scan)
     select.check(inventory.names)
 
     def meant(partitions: Sequence[Partition]) -> list[Partition]:
@@ -90,6 +92,8 @@ def verify(
     directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in unusable]
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
+    seen = {each.path: _Seen(each.path, known, tables, scan) for each in inventory.log_dirs} if select == ALL else {}
+    del scan  # what was listed goes before others are forked
     for log_dir in inventory.log_dirs:
         partitions = meant(log_dir.partitions)
         if log_dir.partitions and not partitions:
@@ -99,20 +103,35 @@ def verify(
         found = [*findings_of_half_done(log_dir.path), *log_dir.findings, *_among(together, partitions)]
         if facts is not None:
             found += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
-            found += other_owners(log_dir.path, facts)
             found += batches_outside(log_dir, {each.path: each.log_end_offset for each in reports if each.is_log_read})
         found += [each for each in together if each.file == os.path.join(log_dir.path, META_PROPERTIES)]
         start: BrokerStart | None = None
         refused: list[Finding] = []
-        if select == ALL:
-            from kafkalog.recovery.checks.broker_start import broker_start  # the whole model of the broker
-
-            start, refused = broker_start(log_dir, tables, jobs=jobs, facts=facts or NO_FACTS)
+        if log_dir.path in seen:
+            found += seen[log_dir.path].owners
+            start, refused = seen[log_dir.path].started(jobs)
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
     for partition in meant(_apart(inventory)):
         found = _among(together, [partition])
         directories.append(DirectoryReport(partition.path, checked_all([partition]), found))
     return VerifyReport(inventory.paths, directories)
+
+
+class _Seen:
+    """What a log directory is asked for as a whole, as it was when it was listed."""
+
+    def __init__(self, path: str, known: Mapping[str, TopicFacts], tables: HeaderTables, scan: Scan) -> None:
+        from kafkalog.recovery.checks import broker_start  # the whole model of the broker
+
+        self._path = path
+        self._facts = known.get(real(path))
+        self._start = broker_start
+        self._survey = broker_start.surveyed(path, tables, scan)
+        self.owners = [] if self._facts is None else other_owners(path, self._facts, scan)
+
+    def started(self, jobs: int) -> tuple[BrokerStart, list[Finding]]:
+        """Whether a broker would start on it."""
+        return self._start.broker_start(self._path, self._survey, jobs=jobs, facts=self._facts or NO_FACTS)
 
 
 def _apart(inventory: Inventory) -> list[Partition]:

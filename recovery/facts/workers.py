@@ -157,6 +157,8 @@ class Workers:
 
     def done(self, directory: str) -> None:
         """A partition is done, with all its logs."""
+        if self._on_progress is None:
+            return
         for path, size in self._sizes.get(directory, {}).items():
             before = self._read.get(path, 0)
             self._bytes_done += size - before
