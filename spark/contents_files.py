@@ -22,7 +22,7 @@ from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import is_directory, is_file
 from kafkalog.log.walk.summary import SegmentSummary, summarize
-from kafkalog.recovery.checks.broker_start import broker_start
+from kafkalog.recovery.checks.broker_start import broker_start, surveyed
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.partition import verify_partition
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
@@ -185,7 +185,7 @@ def finding_rows(place: Place) -> Iterator[Row]:
         if place.path:
             log_dir = open_log_dir(place.path)
             facts = read_topic_facts([log_dir.path])
-            found = [*log_dir.findings, *missing_partitions_of(log_dir, facts), *broker_start(log_dir)[1]]
+            found = [*log_dir.findings, *missing_partitions_of(log_dir, facts), *_refusals(log_dir)]
         yield from map(_finding_row, found)
         return
     partition = reopened(place)
@@ -195,6 +195,10 @@ def finding_rows(place: Place) -> Iterator[Row]:
     )
     for finding in (*report.findings, *beside):
         yield named(partition, place.path, _finding_row(finding))
+
+
+def _refusals(log_dir: LogDir) -> list[Finding]:
+    return broker_start(log_dir.path, surveyed(log_dir.path))[1]
 
 
 def _finding_row(finding: Finding) -> Row:

@@ -51,7 +51,6 @@ from kafkalog.log.disk.files import (
     Entry,
     NotRegularFileError,
     PathLike,
-    Scan,
     exists,
     is_directory,
     read_small,
@@ -145,9 +144,9 @@ class LogDir:
         return True  # a directory, even if no partition is in it
 
 
-def is_partition_dir(path: PathLike, scan: Scan = scan_directory) -> bool:
+def is_partition_dir(path: PathLike) -> bool:
     """Whether a directory holds what only partition directories hold; its name proves nothing (`broker-1`)."""
-    for entry in scan(path):
+    for entry in scan_directory(path):
         if entry.name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA) or parse_segment_file(entry.name) is not None:
             return True
     return False
@@ -167,9 +166,9 @@ def existing_log_directory(path: PathLike) -> str:
     return root
 
 
-def is_log_dir(path: PathLike, scan: Scan = scan_directory) -> bool:
+def is_log_dir(path: PathLike) -> bool:
     """Whether a directory is an entry of `log.dirs`: it holds such a file, or a partition directory."""
-    entries = scan(path)
+    entries = scan_directory(path)
     if any(entry.name in READ_BY_A_BROKER and not entry.is_dir(follow_symlinks=False) for entry in entries):
         return True
     return any(
@@ -187,11 +186,10 @@ def _readable_partition(path: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, path: str, limits: Limits, tolerant: bool, scan: Scan = scan_directory) -> None:
+    def __init__(self, path: str, limits: Limits, tolerant: bool) -> None:
         self.path = path
         self.limits = limits
         self.tolerant = tolerant
-        self.scan = scan
         self.findings: list[Finding] = []
 
     def found(self, code: FindingCode, path: str, detail: str, severity: Severity) -> None:
@@ -243,14 +241,14 @@ class _Reader:
         for path, name in self.directories():
             start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
             try:
-                found.append(read_partition(path, name, start, limits=self.limits, scan=self.scan))
+                found.append(read_partition(path, name, start, limits=self.limits))
             except StorageError as error:
                 self.without(error, path)
         return found
 
     def directories(self) -> Iterator[tuple[str, PartitionName]]:
         """Paths and names of the partition directories."""
-        for entry in self.scan(self.path):
+        for entry in scan_directory(self.path):
             try:
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
@@ -307,29 +305,26 @@ def log_dir_findings(path: str) -> list[Finding]:
     return [*reader.findings, *_duplicates(directories)]
 
 
-def open_log_dir(
-    path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS, scan: Scan = scan_directory
-) -> LogDir:
+def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> LogDir:
     """The log directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
 
     With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
-    * `scan`: who lists directories
     """
     text = os.fspath(path)
     if not exists(text):
         raise UsageError(f"{text} does not exist")
     if not is_directory(text):
         raise UsageError(f"{text} is not a directory")
-    if is_partition_dir(text, scan):
+    if is_partition_dir(text):
         raise UsageError(f"{text} is a partition directory, not a log directory")
-    if not is_log_dir(text, scan):
+    if not is_log_dir(text):
         inside = [entry.name for entry in _directories(text) if _is_log_dir_inside(entry.path)]
         if inside:
             raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is not one itself")
         raise UsageError(f"{text} is not a Kafka log directory: it holds no partition and no segment")
-    reader = _Reader(text, limits, tolerant, scan)
+    reader = _Reader(text, limits, tolerant)
     beside = reader.beside()
     found = reader.partitions(beside.log_starts)
     partitions = sorted(found, key=lambda each: (each.name or PartitionName("", 0), each.path))
@@ -370,11 +365,9 @@ def log_dirs_inside(path: PathLike, on_error: Callable[[StorageError, str], None
     return found
 
 
-def log_dirs_at(
-    path: PathLike, on_error: Callable[[StorageError, str], None] | None = None, scan: Scan = scan_directory
-) -> list[str]:
+def log_dirs_at(path: PathLike, on_error: Callable[[StorageError, str], None] | None = None) -> list[str]:
     """The log directories that a directory means: itself, or those directly inside; none where it is neither."""
-    return [os.fspath(path)] if is_log_dir(path, scan) else log_dirs_inside(path, on_error)
+    return [os.fspath(path)] if is_log_dir(path) else log_dirs_inside(path, on_error)
 
 
 def log_directory_around(place: str) -> str | None:

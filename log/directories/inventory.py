@@ -19,7 +19,7 @@ from kafkalog.log.directories.directory import LogDir, is_partition_dir, log_dir
 from kafkalog.log.directories.identities import are_copies_of_one, identity_findings
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
-from kafkalog.log.disk.files import PathLike, Scan, absolute, exists, is_directory, real, scan_directory, unreadable
+from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
 
 __all__ = ["LONGEST", "Inventory", "chosen_replica", "is_missing", "missing_directory", "open_all"]
 
@@ -176,10 +176,9 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
 class _Opened:
     """What was found so far, path after path."""
 
-    def __init__(self, limits: Limits, tolerant: bool, scan: Scan) -> None:
+    def __init__(self, limits: Limits, tolerant: bool) -> None:
         self._limits = limits
         self._tolerant = tolerant
-        self._scan = scan
         self.log_dirs: dict[str, LogDir] = {}
         self.standalone: list[Partition] = []
         self.unreadable: list[Finding] = []
@@ -206,7 +205,7 @@ class _Opened:
                 raise UsageError(f"{path} does not exist")
             if not is_directory(path):
                 self.standalone.append(open_segment(path))
-            elif is_partition_dir(path, self._scan):
+            elif is_partition_dir(path):
                 self.standalone.append(open_partition(path, limits=self._limits))
             else:
                 self._log_dirs(path)
@@ -239,23 +238,17 @@ class _Opened:
 
     def _log_dirs(self, path: str) -> None:
         before = len(self.unreadable)
-        directories = log_dirs_at(path, self._without, self._scan)
+        directories = log_dirs_at(path, self._without)
         if not directories and len(self.unreadable) == before:
             raise UsageError(_nothing_here(path))
         for directory in directories:
             key = real(directory)
             if key not in self.log_dirs:
-                self.log_dirs[key] = open_log_dir(
-                    directory, tolerant=self._tolerant, limits=self._limits, scan=self._scan
-                )
+                self.log_dirs[key] = open_log_dir(directory, tolerant=self._tolerant, limits=self._limits)
 
 
 def open_all(
-    *paths: PathLike,
-    tolerant: bool = False,
-    missing_too: bool = False,
-    limits: Limits = DEFAULT_LIMITS,
-    scan: Scan = scan_directory,
+    *paths: PathLike, tolerant: bool = False, missing_too: bool = False, limits: Limits = DEFAULT_LIMITS
 ) -> Inventory:
     """Everything at `paths`; a path without Kafka data is a `UsageError` that says what it is instead.
 
@@ -264,11 +257,10 @@ def open_all(
     A file or directory that cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
-    * `scan`: who lists log directories and the partitions in them
     """
     if not paths:
         raise UsageError("no path was given")
-    opened = _Opened(limits, tolerant, scan)
+    opened = _Opened(limits, tolerant)
     opened.take(_distinct(paths), missing_too=missing_too)
     return Inventory(
         tuple(os.fspath(path) for path in paths),

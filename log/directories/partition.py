@@ -38,7 +38,6 @@ from kafkalog.log.disk.files import (
     FileSource,
     NotRegularFileError,
     PathLike,
-    Scan,
     absolute,
     exists,
     is_directory,
@@ -391,16 +390,11 @@ def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) 
 
 
 def read_partition(
-    path: str,
-    name: PartitionName,
-    log_start_offset: int | None,
-    *,
-    limits: Limits = DEFAULT_LIMITS,
-    scan: Scan = scan_directory,
+    path: str, name: PartitionName, log_start_offset: int | None, *, limits: Limits = DEFAULT_LIMITS
 ) -> Partition:
     """List a directory whose name is known; raises `StorageError`."""
     listing = PartitionListing(path, limits)
-    for entry in scan(path):
+    for entry in scan_directory(path):
         listing.look_at(entry)
     segments = listing.segments()
     return Partition(

@@ -10,8 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from operator import attrgetter
 from types import TracebackType
 from typing import Self
@@ -28,12 +29,11 @@ __all__ = [
     "MissingFileError",
     "NotRegularFileError",
     "PathLike",
-    "Scan",
-    "Scans",
     "absolute",
     "exists",
     "is_directory",
     "is_file",
+    "listed_once",
     "open_regular",
     "read_small",
     "real",
@@ -46,8 +46,6 @@ __all__ = [
 PathLike = str | os.PathLike[str]
 Entry = os.DirEntry[str] | RemoteEntry
 _name = attrgetter("name")
-Scan = Callable[[PathLike], Sequence[Entry]]
-"""Gives the entries of a directory, ordered by name."""
 
 _HIDDEN = (errno.EACCES, errno.EPERM, errno.EIO)
 """What the system says of a path of which it does not tell whether anything is there."""
@@ -288,9 +286,14 @@ def read_small(path: PathLike, limit: int) -> bytes:
 
 def scan_directory(path: PathLike) -> list[Entry]:
     """The entries of a directory, ordered by name."""
-    storage = storage_of(os.fspath(path))
+    listed = _listed.get()
+    return _entries(os.fspath(path)) if listed is None else listed.entries(os.fspath(path)).copy()
+
+
+def _entries(path: str) -> list[Entry]:
+    storage = storage_of(path)
     if storage is not None:
-        return sorted(storage.entries(os.fspath(path)), key=_name)
+        return sorted(storage.entries(path), key=_name)
     try:
         with os.scandir(path) as entries:
             return sorted(entries, key=_name)
@@ -298,25 +301,36 @@ def scan_directory(path: PathLike) -> list[Entry]:
         raise StorageError.wrap(error, "cannot list the directory") from error
 
 
-class Scans:
-    """Directories that are listed once for all who look at them soon one after the other, as far as there is room."""
+class _Listed:
+    """Directories as they were listed, as far as there is room."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Sequence[Entry]] = {}
+        self._known: dict[str, list[Entry]] = {}
         self._room = _MOST_ENTRIES
 
-    def scan(self, path: PathLike) -> Sequence[Entry]:
-        """What `scan_directory` gives, or gave; what an entry tells of its file is as old as that."""
-        place = os.fspath(path)
-        if not place.startswith("/"):
-            place = absolute(place)
+    def entries(self, path: str) -> list[Entry]:
+        """The entries of a directory; what one tells of its file is as old as the listing."""
+        place = path if path.startswith("/") else absolute(path)
         known = self._known.get(place)
         if known is None:
-            known = scan_directory(path)
+            known = _entries(path)
             if len(known) <= self._room:
                 self._room -= len(known)
                 self._known[place] = known
         return known
+
+
+_listed: ContextVar[_Listed | None] = ContextVar("listed", default=None)
+
+
+@contextmanager
+def listed_once() -> Iterator[None]:
+    """Within, each directory is listed once for all who look at it: they see what is there at one time."""
+    token = _listed.set(_Listed())
+    try:
+        yield
+    finally:
+        _listed.reset(token)
 
 
 def status_of(path: str) -> os.stat_result | None:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import TEMPORARY, FileKind, is_seen_by_java, parse_segment_file, segment_file
 from kafkalog.codec.source import Source
-from kafkalog.log.storage.content import Content, ContentSource, Literal, Part, Slice, content_of, join, same_bytes, slice_of
+from kafkalog.log.storage.content import (
+    Content,
+    ContentSource,
+    Literal,
+    Part,
+    Slice,
+    content_of,
+    join,
+    same_bytes,
+    slice_of,
+)
 from kafkalog.log.storage.java import JavaIOError, TooLargeError
 from kafkalog.log.storage.virtual_files import VirtualFile, VirtualLog, VirtualSlots
 

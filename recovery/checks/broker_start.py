@@ -7,7 +7,6 @@ import time
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.log.disk.files import Scan
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
@@ -20,23 +19,29 @@ from kafkalog.recovery.facts.workers import Workers
 __all__ = ["broker_start", "surveyed"]
 
 
-def surveyed(path: str, tables: HeaderTables, scan: Scan) -> Survey | StorageError:
-    """A log directory as `broker_start` takes it; `tables` of logs that are read before, `scan` lists directories."""
+def surveyed(path: str) -> Survey | StorageError:
+    """A log directory as `broker_start` takes it."""
     try:
-        return survey(path, tables=tables, scan=scan)
+        return survey(path)
     except StorageError as error:
         return error
 
 
 def broker_start(
-    path: str, seen: Survey | StorageError, *, jobs: int = 1, facts: TopicFacts = NO_FACTS
+    path: str,
+    seen: Survey | StorageError,
+    tables: HeaderTables | None = None,
+    *,
+    jobs: int = 1,
+    facts: TopicFacts = NO_FACTS,
 ) -> tuple[BrokerStart, list[Finding]]:
     """Whether a broker would start on the directory as it was `surveyed`, with default settings.
 
-    `jobs` partitions are loaded at a time; `facts` are what the broker's metadata log says.
+    `tables` are of logs that were just read; `jobs` partitions are loaded at a time; `facts` are what the broker's
+    metadata log says.
     """
     try:
-        result = _result(seen, jobs, facts)
+        result = _result(seen, tables, jobs, facts)
     except StorageError as error:
         if error.errno is None:
             raise
@@ -51,9 +56,12 @@ def broker_start(
     return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, path)]
 
 
-def _result(seen: Survey | StorageError, jobs: int, facts: TopicFacts) -> BrokerResult:
+def _result(
+    seen: Survey | StorageError, tables: HeaderTables | None, jobs: int, facts: TopicFacts
+) -> BrokerResult:
     if isinstance(seen, StorageError):
         raise seen
+    seen.tables = tables
     rules = Rules(at=time.time_ns() // 1_000_000)
     workers = Workers(jobs)
     with seen as found:

@@ -16,7 +16,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import LOCK_FILE, META_PROPERTIES, parse_partition_directory, parse_segment_file
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
-from kafkalog.log.disk.files import Scan, scan_directory
+from kafkalog.log.disk.files import scan_directory
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 __all__ = ["other_owners"]
@@ -28,15 +28,14 @@ User = tuple[int, int]
 """user id and group id"""
 
 
-def other_owners(root: str, facts: TopicFacts, scan: Scan = scan_directory) -> list[Finding]:
+def other_owners(root: str, facts: TopicFacts) -> list[Finding]:
     """The one finding of a log directory in which something belongs to another user; its file is a whole path.
 
-    The broker's other directories, which `facts` name, are asked for its user too.  `scan` lists directories.
+    The broker's other directories, which `facts` name, are asked for its user too.
     """
     try:
-        user = _user({root, *facts.roots}, scan)
-        entries = () if user is None else _entries(root, scan)
-        closed = [path for path, status in entries if user is not None and _is_closed(path, status, user)]
+        user = _user({root, *facts.roots})
+        closed = [] if user is None else [path for path, status in _entries(root) if _is_closed(path, status, user)]
     except OSError:  # said by those who read what is in it
         return []
     if user is None or not closed:
@@ -51,13 +50,13 @@ def other_owners(root: str, facts: TopicFacts, scan: Scan = scan_directory) -> l
     return [Finding(FindingCode.OWNER_MISMATCH, Severity.WARNING, None, None, detail, root)]
 
 
-def _user(roots: Iterable[str], scan: Scan) -> User | None:
+def _user(roots: Iterable[str]) -> User | None:
     """Who owns most of the directories that do not belong to root; None where all do."""
     owners: Counter[User] = Counter()
     for root in roots:
         status = os.lstat(root)
         owners[status.st_uid, status.st_gid] += 1
-        for entry in scan(root):
+        for entry in scan_directory(root):
             if entry.name == META_PROPERTIES or parse_partition_directory(entry.name) is not None:
                 status = entry.stat(follow_symlinks=False)
                 owners[status.st_uid, status.st_gid] += 1
@@ -65,15 +64,15 @@ def _user(roots: Iterable[str], scan: Scan) -> User | None:
     return max(others, key=lambda each: (owners[each], each), default=None)
 
 
-def _entries(root: str, scan: Scan) -> Iterator[tuple[str, os.stat_result]]:
+def _entries(root: str) -> Iterator[tuple[str, os.stat_result]]:
     """What a broker opens: the directory, its own files, partition directories and all that is in them."""
     yield root, os.lstat(root)
-    for entry in scan(root):
+    for entry in scan_directory(root):
         is_partition = parse_partition_directory(entry.name) is not None
         if is_partition or entry.name in _OWN_FILES:
             yield entry.path, entry.stat(follow_symlinks=False)
         if is_partition and entry.is_dir(follow_symlinks=False):
-            for each in scan(entry.path):
+            for each in scan_directory(entry.path):
                 yield each.path, each.stat(follow_symlinks=False)
 
 

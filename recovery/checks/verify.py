@@ -18,7 +18,7 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
-from kafkalog.log.disk.files import Scan, Scans, real, scan_directory, unreadable
+from kafkalog.log.disk.files import listed_once, real, scan_directory, unreadable
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.recovery.checks.lost_and_found import batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
@@ -68,9 +68,11 @@ def verify(
     * `paths`: log directories, partition directories or segments
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
-    scan = Scans().scan
-    inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits, scan=scan)
-    select.check(inventory.names)
+    with listed_once():  # and no longer: what was listed goes before others are forked
+        inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
+        select.check(inventory.names)
+        known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
+        seen = {each.path: _Seen(each.path, known) for each in inventory.log_dirs} if select == ALL else {}
 
     def meant(partitions: Sequence[Partition]) -> list[Partition]:
         return [each for each in partitions if select.takes(each.topic, each.partition)]
@@ -91,9 +93,6 @@ def verify(
     unusable = with_what_was_there(inventory.unreadable, [each.path for each in inventory.log_dirs])
     directories = [DirectoryReport(finding.file or "", [], [finding]) for finding in unusable]
     together = inventory.findings_together()
-    known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
-    seen = {each.path: _Seen(each.path, known, tables, scan) for each in inventory.log_dirs} if select == ALL else {}
-    del scan  # what was listed goes before others are forked
     for log_dir in inventory.log_dirs:
         partitions = meant(log_dir.partitions)
         if log_dir.partitions and not partitions:
@@ -109,7 +108,7 @@ def verify(
         refused: list[Finding] = []
         if log_dir.path in seen:
             found += seen[log_dir.path].owners
-            start, refused = seen[log_dir.path].started(jobs)
+            start, refused = seen[log_dir.path].started(tables, jobs)
         directories.append(DirectoryReport(log_dir.path, reports, [*found, *refused], start))
     for partition in meant(_apart(inventory)):
         found = _among(together, [partition])
@@ -120,18 +119,18 @@ def verify(
 class _Seen:
     """What a log directory is asked for as a whole, as it was when it was listed."""
 
-    def __init__(self, path: str, known: Mapping[str, TopicFacts], tables: HeaderTables, scan: Scan) -> None:
+    def __init__(self, path: str, known: Mapping[str, TopicFacts]) -> None:
         from kafkalog.recovery.checks import broker_start  # the whole model of the broker
 
         self._path = path
         self._facts = known.get(real(path))
         self._start = broker_start
-        self._survey = broker_start.surveyed(path, tables, scan)
-        self.owners = [] if self._facts is None else other_owners(path, self._facts, scan)
+        self._survey = broker_start.surveyed(path)
+        self.owners = [] if self._facts is None else other_owners(path, self._facts)
 
-    def started(self, jobs: int) -> tuple[BrokerStart, list[Finding]]:
-        """Whether a broker would start on it."""
-        return self._start.broker_start(self._path, self._survey, jobs=jobs, facts=self._facts or NO_FACTS)
+    def started(self, tables: HeaderTables, jobs: int) -> tuple[BrokerStart, list[Finding]]:
+        """Whether a broker would start on it; `tables` of logs that were read since."""
+        return self._start.broker_start(self._path, self._survey, tables, jobs=jobs, facts=self._facts or NO_FACTS)
 
 
 def _apart(inventory: Inventory) -> list[Partition]:

@@ -21,7 +21,7 @@ from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.names import LOCK_FILE, FileKind
 from kafkalog.codec.quickly import quickly
 from kafkalog.codec.source import Source
-from kafkalog.log.disk.files import Entry, ListedSource, Scan, exists, scan_directory, what_it_is
+from kafkalog.log.disk.files import Entry, ListedSource, exists, scan_directory, what_it_is
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.facts.scratch import SCRATCH, Scratch
@@ -282,12 +282,11 @@ def survey(
     on_read: OnRead | None = None,
     tables: HeaderTables | None = None,
     tolerant: bool = False,
-    scan: Scan = scan_directory,
 ) -> Survey:
     """List a log directory and its partition directories; `only` limits it to some of the latter.
 
     `tables` are those of logs that were read a moment ago, by their real paths.  With `tolerant` a directory below that
-    cannot be listed is left out (`unreadable`).  `scan` lists directories.
+    cannot be listed is left out (`unreadable`).
     Raises `UsageError` if `root` is not a directory, `StorageError` if it cannot be read.
     """
     if not exists(root):
@@ -297,12 +296,12 @@ def survey(
     found = Survey(os.path.realpath(root), {}, {}, {}, on_read=on_read, is_partial=only is not None, tables=tables)
     listing = _Listing(only)
     unreadable: dict[str, StorageError] = {}
-    for entry in scan(found.root):
+    for entry in scan_directory(found.root):
         below = _Listing(None)
         try:
             listing.take(entry, entry.name)
             if entry.name in listing.directories:
-                for inside in scan(entry.path):
+                for inside in scan_directory(entry.path):
                     below.take(inside, f"{entry.name}/{inside.name}")
         except StorageError as error:
             if not (tolerant and entry.is_dir(follow_symlinks=False)):
@@ -337,6 +336,8 @@ class _Listing:
         is_meant = self._only is None or entry.name in self._only
         try:
             status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:  # gone since it was listed
+            return
         except OSError as error:
             raise StorageError.wrap(error, "cannot examine the file") from error
         if stat.S_ISREG(status.st_mode):
