@@ -30,18 +30,19 @@ def refuse_without_permission(made: Changes) -> None:
 
 def _refuse_unless(made: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
     full = os.path.join(made.root, path) if path else made.root
-    if not os.path.lexists(full):
-        return  # a directory that is made on the way
+    user = os.geteuid()
     if not os.access(full, how, effective_ids=True):
+        if not os.path.lexists(full):
+            return  # a directory that is made on the way
         why = f"may not be {done}"
-    elif needs_owner and os.geteuid() not in (0, os.lstat(full).st_uid):
+    elif needs_owner and user and user != os.lstat(full).st_uid:
         why = "belongs to another user, and only its owner can put back its time"
     else:
         return
     way = "recover as the user that the broker runs as, or as root"
-    if os.geteuid() == 0:
+    if user == 0:
         way = "its file system is read-only, or root may not do everything here"
     raise RecoveryRefused(
-        f"{full} {why} by this user (number {os.geteuid()}): {way}",
+        f"{full} {why} by this user (number {user}): {way}",
         reason="permission",
     )

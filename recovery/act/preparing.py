@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import LOCK_FILE, READ_BY_A_BROKER, FileKind
-from kafkalog.codec.source import Source
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.log.storage.content import Content, ContentSource
 from kafkalog.recovery.act.digest import Piece, digest_of_zeros, solid_blocks
@@ -22,6 +21,7 @@ from kafkalog.recovery.act.journal import JOURNAL, PREPARING, Bystander, EntryKi
 from kafkalog.recovery.act.operations import FILES, STAGED, Disks, owner_of_new, tail_of
 from kafkalog.recovery.act.states import Place
 from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
+from kafkalog.recovery.facts.survey import Survey
 
 __all__ = ["Announcing", "finish_document", "prepare", "write_document"]
 
@@ -52,15 +52,15 @@ def prepare(
     disks: Disks,
     empty: Journal,
     actions: Sequence[RecoveryAction],
-    origin: Callable[[str], Source],
+    seen: Survey,
     refuse_changed: Callable[[], None],
     announcing: Announcing,
     on_step: Callable[[], None] = lambda: None,
 ) -> tuple[Journal, bytes]:
     """Save what will go, stage what will come, write the journal; after this the run can be completed or undone.
 
-    `empty` is the journal without its steps; `refuse_changed` is called when everything is saved, and raises if the
-    directory is no longer what was planned for; `announcing` names the run in the log directory before its journal is
+    `empty` is the journal without its steps, `seen` the directory that the actions are for; `refuse_changed` is called
+    when everything is saved, and raises if the directory is no longer what was seen; `announcing` names the run in the log directory before its journal is
     there, and takes that back; `on_step` is called after each action that was prepared.  If anything fails on the way,
     what was copied is removed again.  Gives the journal, and its document.
     """
@@ -69,7 +69,7 @@ def prepare(
     try:
         write_document(disks, empty, PREPARING)
         with disks.flushed_together():
-            journal = _Preparation(disks, empty, origin).journal(actions, on_step)
+            journal = _Preparation(disks, empty, seen).journal(actions, on_step)
         refuse_changed()
         document = write_document(disks, journal, PREPARING)
         begin()
@@ -82,12 +82,12 @@ def prepare(
 
 
 class _Preparation:
-    def __init__(self, disks: Disks, empty: Journal, origin: Callable[[str], Source]) -> None:
+    def __init__(self, disks: Disks, empty: Journal, seen: Survey) -> None:
         self.disks = disks
         self.root = disks.root
         self.quarantine = disks.quarantine
         self.empty = empty
-        self.origin = origin
+        self.seen = seen
         self.given: set[str] = set()
         """paths that an earlier step gives or takes away"""
         self.written: dict[Place, Place] = {}
@@ -184,7 +184,7 @@ class _Preparation:
         there = status is not None and path not in self.given
         before = self.existing(path) if there else None
         staged = Place(True, f"{STAGED}/{number}")
-        source = ContentSource(content, self.origin)
+        source = ContentSource(content, self.seen.source)
         digest = self.stage(staged, _content(source), source.size, owner_of_new(self.root, path, before))
         modified = None if modified_ms is None else modified_ms * _NS_IN_MS
         if modified is None and before is not None and path.endswith(FileKind.LOG.value):
@@ -234,21 +234,27 @@ class _Preparation:
         found |= {step.path for step in steps if step.kind is ActionKind.RENAME_DIRECTORY}
         return sorted(path for path in found if path and self.root.status(path) is not None)
 
-    def bystanders(self, steps: Sequence[Step], directories: Iterable[str]) -> dict[str, Bystander]:
-        known = {step.path for step in steps} | {step.target for step in steps}
-        found: dict[str, Bystander] = {}
-        for directory in directories:
-            names = self.root.names(directory) if directory else READ_BY_A_BROKER
-            for name in names:
-                path = f"{directory}/{name}" if directory else name
-                status = self.root.status(path)
-                if status is None or path in known or name in _OWN:
-                    continue
-                if stat.S_ISREG(status.st_mode):
-                    found[path] = Bystander(EntryKind.FILE, status.st_size, status.st_mtime_ns)
-                else:
-                    is_directory = stat.S_ISDIR(status.st_mode)
-                    found[path] = Bystander(EntryKind.DIRECTORY if is_directory else EntryKind.OTHER)
+    def bystanders(self, steps: Sequence[Step], directories: Collection[str]) -> dict[str, Bystander]:
+        """What else is in the directories, as it was seen: that it still is, `refuse_changed` finds out."""
+        seen, known = self.seen, {step.path for step in steps} | {step.target for step in steps}
+
+        def is_one(path: str) -> bool:
+            directory, _, name = path.rpartition("/")
+            return bool(directory) and directory in directories and path not in known and name not in _OWN
+
+        found = {path: Bystander(EntryKind.FILE, each.size, each.mtime_ns)
+                 for path, each in seen.files.items() if is_one(path)}  # fmt: skip
+        found |= {path: Bystander(EntryKind.DIRECTORY) for path in seen.directories if is_one(path)}
+        found |= {path: Bystander(EntryKind.OTHER) for path in (*seen.special, *seen.dangling) if is_one(path)}
+        for name in READ_BY_A_BROKER:  # which may not have been readable, and then is not among what was seen
+            status = self.root.status(name)
+            if status is None or name in known:
+                continue
+            if stat.S_ISREG(status.st_mode):
+                found[name] = Bystander(EntryKind.FILE, status.st_size, status.st_mtime_ns)
+            else:
+                is_directory = stat.S_ISDIR(status.st_mode)
+                found[name] = Bystander(EntryKind.DIRECTORY if is_directory else EntryKind.OTHER)
         return found
 
 

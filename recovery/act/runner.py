@@ -247,7 +247,7 @@ def act(
             disks,
             empty,
             marker_first(made.survey, made.actions),
-            made.survey.source,
+            made.survey,
             lambda: _refuse_changed(made, still()),
             (partial(runs.begin, root, run_id, place), forgetting),
             progress.step_done,
