@@ -64,25 +64,19 @@ def _verify(path: Path, threads: int) -> int:
 
 
 def _recover(path: Path, threads: int) -> int:
-    with scratch_directory() as scratch:
-        root = Path(scratch) / "data"
-        _copy(path, root / path.name)
-        start = time.perf_counter()
-        kafkalog.recover(root, jobs=threads)
-        _recover_seconds.append(time.perf_counter() - start)
+    _on_a_copy(path, lambda root: kafkalog.recover(root, jobs=threads), path.name)
     return 1
 
 
 def _recover_all(path: Path, threads: int) -> int:
     """Partitions; a directory that recovery declines (a topic id that nobody can know) took as long as that."""
-    with scratch_directory() as scratch:
-        root = Path(scratch) / "data"
-        _copy(path, root)
-        start = time.perf_counter()
+
+    def recover(root: Path) -> None:
         with contextlib.suppress(kafkalog.RecoveryRefused):
             kafkalog.recover(root, jobs=threads)
-        _recover_seconds.append(time.perf_counter() - start)
-        return len(list(root.glob("*-*")))
+
+    _on_a_copy(path, recover)
+    return len(list(path.glob("*-*")))
 
 
 def _copy(path: Path, target: Path) -> None:
@@ -129,10 +123,10 @@ def _bare_change(path: Path, threads: int) -> int:
     return _directories(path)
 
 
-def _on_a_copy(path: Path, work: Callable[[Path], object]) -> None:
-    """Do some work on a copy; what making that takes does not count."""
+def _on_a_copy(path: Path, work: Callable[[Path], object], name: str = "") -> None:
+    """Do some work on a log directory with a copy, which may be that of one partition; making it does not count."""
     root = Path(_copies.enter_context(scratch_directory())) / "data"
-    _copy(path, root)
+    _copy(path, root / name)
     start, used = time.perf_counter(), _processor_seconds()
     work(root)
     _recover_seconds.append(time.perf_counter() - start)
