@@ -305,28 +305,37 @@ def a_segment(tmp_path: Path) -> Paths:
     return [log]
 
 
-MADE: dict[Callable[[Path], Paths], FindingCode] = {
+Made = dict[Callable[[Path], Paths], FindingCode]
+"""what is made, and what is found of it among others"""
+
+AS_A_WHOLE: Made = {
     somebody_elses: FindingCode.OWNER_MISMATCH,
     cut_short: FindingCode.RUN_UNFINISHED,
-    with_blanks: FindingCode.FOREIGN_DIRECTORY,
-    from_the_middle: FindingCode.BATCHES_OUTSIDE,
-    from_the_end: FindingCode.BATCHES_OUTSIDE,
-    from_the_end_of_what_cannot_be_read: FindingCode.BATCHES_OUTSIDE,
-    of_another_place: FindingCode.BATCHES_OUTSIDE,
-    without_its_start: FindingCode.SEGMENT_MISSING,
-    without_its_start_by_epochs: FindingCode.SEGMENT_MISSING,
-    between_tiers: FindingCode.TIER_GAP,
-    between_tiers_by_another_disk: FindingCode.TIER_GAP,
     missing_by_another_disk: FindingCode.PARTITION_MISSING,
     twice: FindingCode.DUPLICATE_PARTITION,
     a_copy: FindingCode.IDENTITY_MISMATCH,
     read_only: FindingCode.LOG_DIRECTORY_READ_ONLY,
     refused: FindingCode.BROKER_REFUSES,
+}
+OUTSIDE: Made = dict.fromkeys(
+    (from_the_middle, from_the_end, from_the_end_of_what_cannot_be_read, of_another_place), FindingCode.BATCHES_OUTSIDE
+)
+OF_PARTITIONS: Made = {
+    with_blanks: FindingCode.FOREIGN_DIRECTORY,
+    without_its_start: FindingCode.SEGMENT_MISSING,
+    without_its_start_by_epochs: FindingCode.SEGMENT_MISSING,
+    between_tiers: FindingCode.TIER_GAP,
+    between_tiers_by_another_disk: FindingCode.TIER_GAP,
     by_itself: FindingCode.CHECKPOINT_INVALID,
     deleted: FindingCode.BATCH_SIZE_INVALID,
     a_segment: FindingCode.TORN_TAIL,
 }
-"""what is made, and what is found of it among others"""
+
+
+def each_of(made: Made) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        ("paths", "code"), made.items(), ids=[each.__name__ for each in made], indirect=["paths"]
+    )
 
 
 @pytest.fixture
@@ -339,8 +348,23 @@ def paths(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return make(tmp_path)
 
 
-@pytest.mark.parametrize(("paths", "code"), MADE.items(), ids=[each.__name__ for each in MADE], indirect=["paths"])
-def test_what_is_found_as_a_whole_and_beside(paths: Paths, code: FindingCode, monkeypatch: pytest.MonkeyPatch) -> None:
+@each_of(AS_A_WHOLE)
+def test_of_log_directories_as_a_whole(paths: Paths, code: FindingCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    _is_found_by_both(paths, code, monkeypatch)
+
+
+@each_of(OUTSIDE)
+def test_of_files_outside_of_logs(paths: Paths, code: FindingCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    _is_found_by_both(paths, code, monkeypatch)
+
+
+@each_of(OF_PARTITIONS)
+def test_of_partitions(paths: Paths, code: FindingCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    _is_found_by_both(paths, code, monkeypatch)
+
+
+def _is_found_by_both(paths: Paths, code: FindingCode, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whole paths and by relative ones."""
     found = same(*paths)
     assert code in {json.loads(each)["code"] for each in found}
     monkeypatch.chdir(paths[0].parent)

@@ -2,8 +2,8 @@
 
 A test that is parametrized with many recorded directories or many stops says the same of each; what is wrong with it is
 nearly always wrong for many.  Everybody runs a fourth of them, but at least eight, of the lists about
-pages and about the house all.  `SHARES` has the tests that take long with few cases, and those of which each case is
-another one: every how many of them everybody runs.
+pages and about the house all.  `SHARES` has the tests that take long with few cases: every how many of them everybody
+runs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,6 @@ SHARES = {
     "server/test_clients.py::test_a_client_reads_what_kafkas_consumer_read": 4,
     "server/test_left_behind.py::test_the_coordinators_log_decides_what_it_can": 2,
     "server/test_replay_into_a_mock.py::test_what_ends_anywhere_goes_on_there": 3,
-    "spark_without_java/test_findings.py::test_what_is_found_as_a_whole_and_beside": 1,
     "tiers/test_aiven.py::test_a_manifest_is_not_trusted": 4,
     "tiers/test_aiven.py::test_a_record_costs_its_chunk": 4,
     "tiers/test_aiven.py::test_chunks_lie_where_the_plugin_finds_them": 4,
