@@ -112,6 +112,14 @@ def test_of_recorded_directories(each: int, compared: Note) -> None:
     compared("findings as rows, recorded directories", count)
 
 
+def test_what_is_found_in_a_partition_names_it() -> None:
+    found = rows(brokers("4.1.1/torn"))
+    assert any(row["firstUnread"] is not None for row in found)
+    named = [row for row in found if row["topic"] is not None]
+    assert len({(row["topic"], row["partition"]) for row in named}) > 5
+    assert all(f"{row['topic']}-{row['partition']}" in Path(row["file"]).parts for row in named)
+
+
 @EACH
 def test_of_recorded_damage(each: int, tmp_path: Path, compared: Note) -> None:
     count = 0
@@ -238,8 +246,9 @@ def between_tiers(tmp_path: Path) -> Paths:
 
 
 def between_tiers_by_another_disk(tmp_path: Path) -> Paths:
-    """The events and the metadata log are in another log directory of the broker."""
+    """The events and the metadata log are in another log directory of the broker, and leader epochs tell nothing."""
     root = _between_tiers(tmp_path)
+    (root / "kept-0" / "leader-epoch-checkpoint").unlink()
     other = metadata_elsewhere(root, tmp_path / "other")
     for each in root.glob("__remote_log_metadata-*"):
         each.rename(other / each.name)
