@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -16,15 +17,14 @@ from kafkalog.codec.names import (
     DirectoryState,
     FileKind,
 )
-from kafkalog.log import Inventory, LogDir, Partition, open_log_dir, open_segment
-from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
+from kafkalog.log import Inventory, Partition, open_log_dir, open_partition, open_segment
 from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.directories.side_files import read_side_file
-from kafkalog.log.disk.files import is_directory, is_file
+from kafkalog.log.disk.files import is_directory, is_file, listed_once, real
 from kafkalog.log.walk.summary import SegmentSummary, summarize
-from kafkalog.recovery.checks.broker_start import broker_start, surveyed
-from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
-from kafkalog.recovery.checks.partition import verify_partition
+from kafkalog.recovery.checks.log_directory import AsListed, in_no_log_directory, lost_starts
+from kafkalog.recovery.checks.partition import Beside, Told, verify_partition
+from kafkalog.recovery.facts.brokers import of_one_broker
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.spark.contents_rows import Row
 
@@ -55,8 +55,10 @@ class Place:
     path: str
     partition: Partition | None = None
     """as it was listed when the query was planned; read again from its path"""
-    log_start: int = 0
-    high_watermark: int | None = None
+    told: Told | None = None
+    """of a live partition in a log directory: what that tells of it, for its findings"""
+    broker: tuple[str, ...] = ()
+    """of a log directory, for its findings: all that belong to its broker"""
     known: tuple[Finding, ...] = ()
 
 
@@ -163,42 +165,58 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
 
 def finding_places(inventory: Inventory) -> list[Place]:
     """Every partition, every log directory, and what only all of them together tell."""
-    found = [Place(log_dir.path) for log_dir in inventory.log_dirs]
-    found += [_with_checkpoints(each, log_dir) for log_dir in inventory.log_dirs for each in log_dir.partitions]
-    found += places(inventory.standalone)
+    by_path = {real(each.path): each for each in inventory.log_dirs}
+    directories, partitions = [], []
+    for broker in of_one_broker(list(by_path)):
+        log_dirs = [by_path[path] for path in broker]
+        lost = lost_starts(log_dirs)
+        for log_dir in log_dirs:
+            directories.append(Place(log_dir.path, broker=tuple(broker)))
+            beside = Beside(log_dir.log_start_offsets, log_dir.high_watermarks)
+            partitions += [
+                Place(each.path, each, beside.told_of(each, lost.get(each.path))) for each in log_dir.partitions
+            ]
     known = tuple(inventory.findings_together())
-    return [*found, Place("", known=known)] if known else found
-
-
-def _with_checkpoints(partition: Partition, log_dir: LogDir) -> Place:
-    key = (partition.topic or "", partition.partition or 0)
-    if partition.state is not DirectoryState.LIVE:
-        return Place(partition.path, partition)
-    start, watermark = log_dir.log_start_offsets.get(key, 0), log_dir.high_watermarks.get(key)
-    return Place(partition.path, partition, start, watermark)
+    together = [Place("", known=known)] if known else []
+    return [*directories, *partitions, *places(in_no_log_directory(inventory)), *together]
 
 
 def finding_rows(place: Place) -> Iterator[Row]:
     """What `verify` finds there; together with the other places, all that it finds."""
     if place.partition is None:
-        found: Iterable[Finding] = place.known
-        if place.path:
-            log_dir = open_log_dir(place.path)
-            facts = read_topic_facts([log_dir.path])
-            found = [*log_dir.findings, *missing_partitions_of(log_dir, facts), *_refusals(log_dir)]
-        yield from map(_finding_row, found)
+        yield from map(_finding_row, _of_log_dir(place) if place.path else place.known)
         return
-    partition = reopened(place)
+    is_alone = place.told is None and place.partition.state is DirectoryState.LIVE and is_directory(place.path)
+    partition = open_partition(place.path) if is_alone else reopened(place)  # with what the directory around says
     report = verify_partition(partition)
-    beside = checkpoint_findings(
-        partition, report.log_end_offset, place.log_start, place.high_watermark, end_behind=report.end_behind_damage
-    )
-    for finding in (*report.findings, *beside):
+    told = () if place.told is None else place.told.findings(partition, report)
+    for finding in (*report.findings, *told):
         yield named(partition, place.path, _finding_row(finding))
 
 
-def _refusals(log_dir: LogDir) -> list[Finding]:
-    return broker_start(log_dir.path, surveyed(log_dir.path))[1]
+def _of_log_dir(place: Place) -> list[Finding]:
+    """Findings about a log directory as a whole."""
+    with listed_once():
+        listed = AsListed(open_log_dir(place.path), read_topic_facts(place.broker))
+    ends: dict[str, int | None] = {}
+
+    def ends_at(partition: Partition, offset: int) -> bool:
+        if not partition.segments or offset < partition.segments[-1].base_offset:
+            return False  # reads no log that goes on
+        if partition.path not in ends:
+            ends[partition.path] = _end_of(partition)
+        return ends[partition.path] == offset
+
+    return listed.checked(ends_at)[1]
+
+
+def _end_of(partition: Partition) -> int | None:
+    """The offset after the last one of a log; None where it cannot be read."""
+    try:
+        report = verify_partition(partition, deep=False)
+    except StorageError:
+        return None
+    return report.log_end_offset if report.is_log_read else None
 
 
 def _finding_row(finding: Finding) -> Row:

@@ -12,6 +12,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.log import open_all
+from kafkalog.log.disk.files import listed_once
 from kafkalog.spark import contents_files
 from kafkalog.spark.batch_contents import batches_of
 from kafkalog.spark.contents_cluster import OF_A_CLUSTER, cluster_rows
@@ -45,15 +46,16 @@ class ContentsReader(DataSourceReader):
         options = self._options
         if options.contents in OF_A_CLUSTER:
             return [ContentsPartition(None)]
-        inventory = open_all(*expand_paths(options.paths))
-        if options.contents == "findings":
-            found = contents_files.finding_places(inventory)
-        elif options.contents == "checkpoints":
-            found = [Place(log_dir.path) for log_dir in inventory.log_dirs]
-        elif options.contents == "segments":
-            found = contents_files.places(selected(inventory.partitions, options))
-        else:
-            found = contents_files.places(selected(inventory.readable(options.replica), options))
+        with listed_once():
+            inventory = open_all(*expand_paths(options.paths))
+            if options.contents == "findings":
+                found = contents_files.finding_places(inventory)
+            elif options.contents == "checkpoints":
+                found = [Place(log_dir.path) for log_dir in inventory.log_dirs]
+            elif options.contents == "segments":
+                found = contents_files.places(selected(inventory.partitions, options))
+            else:
+                found = contents_files.places(selected(inventory.readable(options.replica), options))
         return [ContentsPartition(place) for place in found]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

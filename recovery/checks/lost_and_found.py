@@ -7,7 +7,7 @@ segment that begins where the file ends (`LogSegments` of a partition follow eac
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from kafkalog.classes import dataclass
@@ -20,7 +20,10 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, is_directory, unreadable
 
-__all__ = ["batches_outside", "lost_places"]
+__all__ = ["EndsAt", "batches_outside", "known_ends", "lost_places"]
+
+EndsAt = Callable[[Partition, int], bool]
+"""Whether the log of a partition ends at an offset, the one that the next record gets; False where that is not known"""
 
 _MOST_FILES = 1000
 """of a lost+found"""
@@ -42,8 +45,13 @@ class _Held:
         return f"{counted(self.batches, 'sound batch')}{epoch} with offsets {self.first} to {self.last}"
 
 
-def batches_outside(log_dir: LogDir, ends: Mapping[str, int | None]) -> list[Finding]:
-    """A finding for each file that holds batches; `ends` are the log end offsets of partitions by their paths."""
+def known_ends(ends: Mapping[str, int | None]) -> EndsAt:
+    """The log end offsets of partitions by their paths, to be asked for."""
+    return lambda partition, offset: ends.get(partition.path) == offset
+
+
+def batches_outside(log_dir: LogDir, ends_at: EndsAt) -> list[Finding]:
+    """A finding for each file that holds batches; nobody is asked for the end of a log where there is none."""
     found = []
     lost = (path for place in lost_places(log_dir.path) for path in islice(_files(place), _MOST_FILES))
     for path in dict.fromkeys([*lost, *_foreign(log_dir)]):
@@ -53,7 +61,7 @@ def batches_outside(log_dir: LogDir, ends: Mapping[str, int | None]) -> list[Fin
             found.append(unreadable(error, path))
             continue
         if held is not None:
-            detail = f"{held}: {_where(held, path, log_dir, ends)}"
+            detail = f"{held}: {_where(held, path, log_dir, ends_at)}"
             found.append(Finding(FindingCode.BATCHES_OUTSIDE, Severity.WARNING, 0, held.first, detail, path))
     return found
 
@@ -95,24 +103,24 @@ def _held(path: str) -> _Held | None:
     return _Held(batches, first, last, epoch) if batches else None
 
 
-def _where(held: _Held, path: str, log_dir: LogDir, ends: Mapping[str, int | None]) -> str:
+def _where(held: _Held, path: str, log_dir: LogDir, ends_at: EndsAt) -> str:
     fitting = [
         f"{why}: copy it to {os.path.join(partition.path, segment_file(held.first, FileKind.LOG))}"
         for partition in log_dir.partitions
-        if partition.state is DirectoryState.LIVE and (why := _fits(held, partition, log_dir, ends)) is not None
+        if partition.state is DirectoryState.LIVE and (why := _fits(held, partition, log_dir, ends_at)) is not None
     ]
     if not fitting:
         return f"no partition in {log_dir.path} ends where it begins, or has a segment that begins where it ends"
     return f"{' or '.join(fitting)}, once the broker is stopped"
 
 
-def _fits(held: _Held, partition: Partition, log_dir: LogDir, ends: Mapping[str, int | None]) -> str | None:
+def _fits(held: _Held, partition: Partition, log_dir: LogDir, ends_at: EndsAt) -> str | None:
     bases = {segment.base_offset for segment in partition.segments}
-    if held.first in bases and held.first != ends.get(partition.path):
+    if held.first in bases and not ends_at(partition, held.first):
         return None
     if held.last + 1 in bases:
         return f"in {partition.name} a segment begins at {held.last + 1}"
-    if partition.segments and ends.get(partition.path) == held.first:
+    if partition.segments and ends_at(partition, held.first):
         mark = log_dir.high_watermarks.get((partition.topic or "", partition.partition or 0))
         known = f", and its high watermark was {mark}" if mark is not None and mark > held.first else ""
         return f"{partition.name} ends at {held.first}{known}"

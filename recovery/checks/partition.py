@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["Beside", "header_tables", "verify_beside", "verify_partition"]
+__all__ = ["Beside", "Told", "header_tables", "verify_beside", "verify_partition"]
 
 _IndexCheck = OffsetIndexCheck | TimeIndexCheck
 
@@ -80,6 +80,36 @@ def verify_partition(
 
 
 @dataclass(frozen=True, slots=True)
+class Told:
+    """What a log directory tells of one live partition in it: no more than another process needs to check that."""
+
+    log_start: int
+    """by log-start-offset-checkpoint; 0 without an entry"""
+    high_watermark: int | None
+    """by replication-offset-checkpoint; None without an entry"""
+    local_start: LocalStart | None
+    """where the log begins; also None where nobody asks, because none of its start is lost"""
+
+    def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
+        """What does not agree with the partition, whose log the report is about; nothing if that could not be read."""
+        if partition.name is None or not report.is_log_read:
+            return
+        if partition.name.has_blanks:
+            detail = "blanks in its name: a broker renames it, and the start after that fails"
+            yield Finding(FindingCode.FOREIGN_DIRECTORY, Severity.WARNING, None, None, detail, partition.path)
+        end, behind = report.log_end_offset, report.end_behind_damage
+        yield from checkpoint_findings(partition, end, self.log_start, self.high_watermark, end_behind=behind)
+        found = self.local_start
+        if found is None or found.lost is None:
+            return
+        if found.is_tiered:
+            yield tier_gap(partition.path, found)
+        else:
+            bases = (each.base_offset for each in partition.segments)
+            yield from missing_segments(partition.path, [found.lost], self.log_start, bases)
+
+
+@dataclass(frozen=True, slots=True)
 class Beside:
     """What is beside a partition in its log directory."""
 
@@ -98,24 +128,13 @@ class Beside:
         epochs = [each.start_offset for each in partition.leader_epochs]
         return self.tiering.of((name.topic, name.partition), names, begins, epochs, end)
 
-    def findings(self, partition: Partition, report: PartitionReport, found: LocalStart | None) -> Iterator[Finding]:
-        """The findings about a live partition, whose log begins as found."""
-        if partition.name is None or partition.state.value:
-            return
-        if partition.name.has_blanks:
-            detail = "blanks in its name: a broker renames it, and the start after that fails"
-            yield Finding(FindingCode.FOREIGN_DIRECTORY, Severity.WARNING, None, None, detail, partition.path)
-        key = (partition.name.topic, partition.name.partition)
-        start = self.log_starts.get(key, 0)
-        end, behind = report.log_end_offset, report.end_behind_damage
-        yield from checkpoint_findings(partition, end, start, self.high_watermarks.get(key), end_behind=behind)
-        if found is None or found.lost is None:
-            return
-        if found.is_tiered:
-            yield tier_gap(partition.path, found)
-        else:
-            bases = (each.base_offset for each in partition.segments)
-            yield from missing_segments(partition.path, [found.lost], start, bases)
+    def told_of(self, partition: Partition, found: LocalStart | None) -> Told | None:
+        """What is told of a partition whose log begins as found; None if it is not live."""
+        name = partition.name
+        if name is None or partition.state is not DirectoryState.LIVE:
+            return None
+        key = (name.topic, name.partition)
+        return Told(self.log_starts.get(key, 0), self.high_watermarks.get(key), found)
 
 
 def verify_beside(
@@ -135,7 +154,8 @@ def verify_beside(
     if beside is not None and report.is_log_read:
         found = None if partition.state.value else beside.local_start(partition, report.log_end_offset)
         report.local_start = found if found is not None and found.is_tiered else None
-        report.findings += beside.findings(partition, report, found)
+        told = beside.told_of(partition, found)
+        report.findings += () if told is None else told.findings(partition, report)
     return report
 
 

@@ -32,7 +32,7 @@ from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
-from kafkalog.recovery.checks.lost_and_found import batches_outside, lost_places
+from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, lost_places
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
@@ -340,9 +340,9 @@ def _outside(found: Survey, ends: Mapping[str, int]) -> list[Finding]:
     if not is_log_dir(found.root):
         return []
     log_dir = open_log_dir(found.root, tolerant=True)
-    known = {os.path.join(log_dir.path, name): end for name, end in ends.items()}
+    ends_at = known_ends({os.path.join(log_dir.path, name): end for name, end in ends.items()})
     return [
-        each.in_file(os.path.relpath(each.file or found.root, found.root)) for each in batches_outside(log_dir, known)
+        each.in_file(os.path.relpath(each.file or found.root, found.root)) for each in batches_outside(log_dir, ends_at)
     ]
 
 

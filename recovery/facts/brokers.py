@@ -6,9 +6,9 @@ A broker reads its topics' settings and ids, and which partitions are its own, f
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
+from kafkalog.log.disk.files import real
 from kafkalog.recovery.facts.topic_facts import TopicFacts, identity_of, read_topic_facts
 
 __all__ = ["brothers_of", "facts_of_each", "of_one_broker"]
@@ -37,5 +37,5 @@ def brothers_of(root: str, roots: Sequence[str]) -> list[str]:
 
 def facts_of_each(roots: Sequence[str]) -> Mapping[str, TopicFacts]:
     """What the metadata log of its broker says, for each log directory by its real path."""
-    real = [os.path.realpath(root) for root in roots]
-    return {root: facts for each in of_one_broker(real) for facts in [read_topic_facts(each)] for root in each}
+    brokers = of_one_broker([real(root) for root in roots])
+    return {root: facts for each in brokers for facts in [read_topic_facts(each)] for root in each}

@@ -306,33 +306,6 @@ def test_leader_epochs_and_checkpoints_are_what_the_files_say() -> None:
         assert [f"{row['epoch']} {row['startOffset']}" for row in got] == lines
 
 
-SAID = ("code", "severity", "file", "position", "offset", "detail")
-UNREAD = {
-    "firstUnread": "first_offset",
-    "lastUnread": "last_offset",
-    "newestBefore": "newest_before",
-    "oldestAfter": "oldest_after",
-}
-
-
-def said(finding: dict[str, Any]) -> dict[str, object]:
-    """A row of the columns, by what `verify --json` prints."""
-    unread = {column: finding.get("unread", {}).get(name) for column, name in UNREAD.items()}
-    return {name: finding[name] for name in SAID} | {"lastOffset": finding.get("last_offset")} | unread
-
-
-@pytest.mark.parametrize("case_id", ["4.1.1/txn", "4.1.1/torn"])
-def test_the_findings_of_all_tasks_are_those_of_verify(case_id: str) -> None:
-    paths = brokers(case_id)
-    found = [finding.as_dict() for finding in kafkalog.verify(*paths).findings]
-    assert ("torn" in case_id) == any("unread" in each for each in found)
-    wanted = [said(each) for each in found]
-    got = rows(paths, "findings")
-    assert sorted(({name: row[name] for name in wanted[0]} for row in got), key=str) == sorted(wanted, key=str)
-    if case_id.endswith("torn"):
-        assert len({(row["topic"], row["partition"]) for row in got}) > 5
-
-
 def test_segments_show_every_replica_and_how_far_each_is_whole(tmp_path: Path) -> None:
     (broker,) = brokers("4.1.1/segments")
     second = own_copy(broker, tmp_path / "second")

@@ -18,18 +18,15 @@ from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import PathLike, real, unreadable
-from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
 from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
-from kafkalog.recovery.checks.lost_and_found import batches_outside
-from kafkalog.recovery.checks.lost_directories import read_only_finding, with_what_was_there
-from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
+from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
+from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.missing_segments import missing_from
-from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.partition import Beside
-from kafkalog.recovery.checks.verify import beside_of
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.workers import OnRead, in_order
 from kafkalog.tiers.tiering import LocalStart
@@ -220,15 +217,12 @@ def health_of(
         if log_dir.partitions and not partitions and not select.of_unreadable(hidden):
             continue
         places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
-        findings = [*findings_of_half_done(log_dir.path), *log_dir.findings]
-        findings += [each for each in together if each.file in places]
         facts = known.get(real(log_dir.path))
-        if facts is not None:
-            findings += [*missing_partitions_of(log_dir, facts), *read_only_finding(log_dir.path, facts)]
-            findings += other_owners(log_dir.path, facts)
+        findings = [*listed_findings(log_dir, facts), *(each for each in together if each.file in places)]
         read = _several(partitions, log_dir, beside_of(log_dir, inventory.log_dirs, facts), jobs, on_read)
         if select == ALL:
-            findings += batches_outside(log_dir, {each.partition.path: each.log_end_offset for each in read})
+            ends = {each.partition.path: each.log_end_offset for each in read}
+            findings += batches_outside(log_dir, known_ends(ends))
         findings, unread = _as_rows(log_dir, findings, select)
         read += unread
         found.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))

@@ -1,0 +1,127 @@
+"""What is found of a log directory as a whole, and what it tells of the partitions in it: said here for all who check.
+
+Whoever checks a directory and its partitions one after the other, or each of them in a process of its own, finds the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.headers.header_tables import HeaderTables
+from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.inventory import Inventory
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.files import real, scan_directory
+from kafkalog.log.disk.pointer import findings_of_half_done
+from kafkalog.recovery.checks.lost_and_found import EndsAt, batches_outside
+from kafkalog.recovery.checks.lost_directories import read_only_finding
+from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.checks.owners import other_owners
+from kafkalog.recovery.checks.partition import Beside
+from kafkalog.recovery.checks.report import BrokerStart
+from kafkalog.recovery.facts.brokers import brothers_of
+from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
+from kafkalog.tiers.tiering import NO_TIERING, LocalStart
+
+__all__ = ["AsListed", "beside_of", "in_no_log_directory", "listed_findings", "lost_starts"]
+
+
+def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
+    """Findings about a log directory that need no log to be read.
+
+    `facts` are what the metadata log of its broker says; None where only some of the partitions are meant.
+    """
+    found = [*findings_of_half_done(log_dir.path), *log_dir.findings]
+    if facts is not None:
+        found += missing_partitions_of(log_dir, facts)
+        found += read_only_finding(log_dir.path, facts)
+        found += other_owners(log_dir.path, facts)
+    return found
+
+
+class AsListed:
+    """A log directory as it was when it was listed, before its logs are read; `facts` are as in `listed_findings`."""
+
+    def __init__(self, log_dir: LogDir, facts: TopicFacts) -> None:
+        from kafkalog.recovery.checks import broker_start  # the whole model of the broker
+
+        self._log_dir = log_dir
+        self._facts = facts
+        self._start = broker_start
+        self._survey = broker_start.surveyed(log_dir.path)
+        self._findings = listed_findings(log_dir, facts)
+
+    def checked(
+        self, ends_at: EndsAt, tables: HeaderTables | None = None, *, jobs: int = 1
+    ) -> tuple[BrokerStart, list[Finding]]:
+        """Whether a broker would start on it, and all that is found of the directory as a whole.
+
+        `ends_at` is asked where the logs end; `tables` are of logs that were read since, `jobs` partitions are loaded
+        at a time.
+        """
+        outside = batches_outside(self._log_dir, ends_at)
+        start, refused = self._start.broker_start(
+            self._log_dir.path, self._survey, tables, jobs=jobs, facts=self._facts
+        )
+        return start, [*self._findings, *outside, *refused]
+
+
+def beside_of(log_dir: LogDir, log_dirs: Sequence[LogDir] = (), facts: TopicFacts | None = None) -> Beside:
+    """What is beside the partitions of a log directory; `log_dirs` may be others of the same broker.
+
+    `facts` are what the broker's metadata log says, where somebody has read it.
+    """
+    names = [entry.name for entry in scan_directory(log_dir.path)]
+    begin_late = any(each.segments and each.segments[0].base_offset for each in log_dir.partitions)
+    if begin_late and facts is None:
+        facts = read_topic_facts(brothers_of(log_dir.path, [each.path for each in log_dirs]))
+    tiering = facts.tiering if begin_late and facts is not None else NO_TIERING
+    tiering = tiering.with_checkpoint(names, log_dir.log_start_offsets)
+    return Beside(log_dir.log_start_offsets, log_dir.high_watermarks, tiering)
+
+
+def lost_starts(broker: Sequence[LogDir]) -> Mapping[str, LocalStart]:
+    """Where the live logs of a broker's log directories begin that have lost their start, by partition directory.
+
+    Logs of the broker's own topics are read only where one of these could say that a start is not lost, or is.
+    """
+    late = {log_dir.path: [each for each in log_dir.partitions if _begins_late(each)] for log_dir in broker}
+    if any(late.values()) and not any(map(_has_remote_metadata, broker)):  # then a start that is there stays so
+        alone = Beside()
+        late = {path: [each for each in logs if _is_lost(alone.local_start(each, 0))] for path, logs in late.items()}
+    if not any(late.values()):
+        return {}
+    facts = read_topic_facts([real(each.path) for each in broker])
+    found = {}
+    for log_dir in broker:
+        beside = beside_of(log_dir, facts=facts)
+        for each in late[log_dir.path]:
+            # where the log ends decides only where its start is said to be, not what is lost below the first segment
+            start = beside.local_start(each, 0)
+            if start is not None and _is_lost(start):
+                found[each.path] = start
+    return found
+
+
+def _begins_late(partition: Partition) -> bool:
+    is_live = partition.state is DirectoryState.LIVE
+    return is_live and bool(partition.segments) and partition.segments[0].base_offset > 0
+
+
+def _has_remote_metadata(log_dir: LogDir) -> bool:
+    return any(entry.name.startswith(REMOTE_LOG_METADATA_TOPIC) for entry in scan_directory(log_dir.path))
+
+
+def _is_lost(found: LocalStart | None) -> bool:
+    return found is not None and found.lost is not None
+
+
+def in_no_log_directory(inventory: Inventory) -> list[Partition]:
+    """Partitions that were pointed at themselves, and are in no log directory that is checked."""
+    if not inventory.standalone:
+        return []
+    counted = {real(each.path) for log_dir in inventory.log_dirs for each in log_dir.partitions}
+    return [each for each in inventory.standalone if real(each.path) not in counted]
