@@ -60,9 +60,9 @@ def prepare(
     """Save what will go, stage what will come, write the journal; after this the run can be completed or undone.
 
     `empty` is the journal without its steps, `seen` the directory that the actions are for; `refuse_changed` is called
-    when everything is saved, and raises if the directory is no longer what was seen; `announcing` names the run in the log directory before its journal is
-    there, and takes that back; `on_step` is called after each action that was prepared.  If anything fails on the way,
-    what was copied is removed again.  Gives the journal, and its document.
+    when everything is saved, and raises if the directory is no longer what was seen; `announcing` names the run in the
+    log directory before its journal is there, and takes that back; `on_step` is called after each action that was
+    prepared.  If anything fails on the way, what was copied is removed again.  Gives the journal, and its document.
     """
     begin, withdraw = announcing
     disks.quarantine.make_directory(disks.run_id)
