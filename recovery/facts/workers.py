@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from kafkalog.classes import dataclass
+from kafkalog.classes import dataclass, expect_many
 from kafkalog.codec.names import FileKind, parse_partition_directory
 
 __all__ = ["Group", "OnProgress", "OnRead", "ProgressState", "Workers", "groups_of", "in_order"]
@@ -92,6 +92,7 @@ def _begin(parent: int) -> None:
     """
     gc.freeze()
     gc.set_threshold(_OBJECTS)
+    expect_many()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _end_with(parent)
 

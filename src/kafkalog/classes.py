@@ -13,11 +13,18 @@ from dataclasses import dataclass as declared
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "expect_many"]
 
 _ORDER = ("__lt__", "__le__", "__gt__", "__ge__")
 _FEW = 100
 """Calls that take about as long field by field as making the method and calling that."""
+_few = _FEW
+
+
+def expect_many() -> None:
+    """Make each method when it is first called, from now on: there will be more than a few instances."""
+    global _few
+    _few = 0
 
 
 class _Later:
@@ -32,7 +39,7 @@ class _Later:
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         is_of_class = instance is None  # then `__hash__` is only looked at: whether a default can be hashed
-        if self.until_then is not None and self.calls < _FEW and not (is_of_class and self.name == "__init__"):
+        if self.until_then is not None and self.calls < _few and not (is_of_class and self.name == "__init__"):
             self.calls += 1
             return partial(self.until_then, self) if is_of_class else partial(self.until_then, self, instance)
         return self.made(instance)

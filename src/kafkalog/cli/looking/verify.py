@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -61,19 +62,24 @@ def _row(partition: PartitionReport, *, shallow: bool, below: str) -> list[objec
     ]
 
 
+def _in_order(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
+    return sorted(reports, key=lambda each: natural_order(each.path))
+
+
 def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -> None:
     """A table of the partitions; of many sound ones a sum in its place."""
     title = f"{'clean' if report.is_clean else 'not clean'}: {escape_controls(', '.join(report.paths))}"
-    found = sorted(report.partitions, key=lambda each: natural_order(each.path))
+    found = report.partitions
     sums = [sum(each.segments for each in found), sum(each.batches for each in found),
             "" if shallow else sum(each.records for each in found), sum(each.log_bytes for each in found),
             sum(each.valid_bytes for each in found)]  # fmt: skip
-    hurt = [each for each in found if _hurt(each)]
+    hurt = _in_order(each for each in found if _hurt(each))
     places = {os.path.dirname(each.path) for each in found}
     below = os.path.join(*places, "") if len(places) == 1 else ""
     most = MANY if not sys.stdout.isatty() else _MOST_ON_A_TERMINAL
     if not (len(found) > most if problems_only is None else problems_only):
         totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
+        found = _in_order(found)
         print_table(title, _COLUMNS, [_row(each, shallow=shallow, below=below) for each in found], totals)
         with LineWriter() as writer:
             for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in found]):
