@@ -19,6 +19,8 @@ def refuse_without_permission(made: Changes) -> None:
     for action in made.actions:
         if action.kind is ActionKind.TRUNCATE:
             _refuse_unless(made, action.path, os.W_OK | os.R_OK, "changed")
+        if action.kind is ActionKind.REMOVE_DIRECTORY:  # it gets another parent, which is written in it
+            _refuse_unless(made, action.path, os.R_OK | os.W_OK | os.X_OK, "moved", needs_owner=False)
         for path in (action.path, action.target):
             directory = None if path is None else path.rpartition("/")[0]
             if directory is not None and directory not in asked:

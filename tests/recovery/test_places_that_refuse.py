@@ -63,6 +63,25 @@ def test_a_partition_that_may_not_be_changed_is_met_before_the_run_begins(
     assert sorted(each.name for each in tmp_path.iterdir()) == ["logs"]
 
 
+def test_a_directory_that_may_not_be_moved_is_met_before_the_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moving a directory to another parent writes in it: the rename was denied, and the run was left unfinished."""
+    root = CASE.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    access = os.access
+
+    def denied(path: str, how: int, **more: Any) -> bool:
+        return not (str(path).endswith("t-0") and how & os.W_OK) and access(path, how, **more)
+
+    monkeypatch.setattr(permissions, "os", SimpleNamespace(**{**vars(os), "access": denied}))
+    with pytest.raises(RecoveryRefused, match="t-0 may not be moved by this user") as refused:
+        recover(root / "t-0", mode="set-aside", accept_loss=True, **given(CASE))
+    assert refused.value.reason == "permission"
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["logs"]
+
+
 def blocks(place: Path) -> int:
     """What the files and directories below a place take, in bytes of whole blocks; a hole takes none."""
     taken = 0
