@@ -6,6 +6,7 @@ A part of the recorded cases in each run, all of them in the sweep; `undo` then 
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from kafkalog.recovery.decide.ways import Measured
 from kafkalog.words.ways import needs_of
 from testkit.judging.counted_records import FAMILIES, readable_records, strays
 from testkit.judging.trees import first_difference, stamps
-from testkit.recorded.fixture_data import RecoveryCase, recovery_cases
+from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
 from testkit.running.command import kafkalog as command
 
@@ -80,3 +81,15 @@ def test_printed_commands(tmp_path: Path, compared: Callable[[str, int], None]) 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_printed_command(family: str, tmp_path: Path, compared: Callable[[str, int], None]) -> None:
     run_all(recovery_cases([family]), tmp_path, compared)
+
+
+@pytest.mark.parametrize("mode", ["safe", "set-aside"])
+def test_those_for_one_partition_are_about_no_other(mode: str, tmp_path: Path) -> None:
+    """Nothing is planned of a partition that is set aside: the commands were for the whole log directory."""
+    case = recovery_case("random_mix/000")
+    root = case.unpack_before(tmp_path / "root")
+    shutil.copytree(root / "t-0", root / "t-1")
+    said = command("plan", "--mode", mode, *arguments(case), root / "t-0")
+    printed = [shlex.split(line) for line in said.lines if line.startswith(PRINTED)]
+    assert printed
+    assert all(words[2] == str(root / "t-0") and str(root) not in words for words in printed)
