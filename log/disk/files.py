@@ -286,8 +286,8 @@ def read_small(path: PathLike, limit: int) -> bytes:
 
 def scan_directory(path: PathLike) -> list[Entry]:
     """The entries of a directory, ordered by name."""
-    listed = _listed.get()
-    return _entries(os.fspath(path)) if listed is None else listed.entries(os.fspath(path)).copy()
+    place, listed = os.fspath(path), _listed.get()
+    return _entries(place) if listed is None else listed.entries(place).copy()
 
 
 def _entries(path: str) -> list[Entry]:

@@ -175,10 +175,8 @@ def _of_originals(sizes: Mapping[str, int]) -> _Files:
     directories: dict[str, dict[str, Content]] = {}
     for path, size in sizes.items():
         directory, _, name = path.rpartition("/")
-        held = directories.get(directory)
-        if held is None:
-            held = directories[directory] = {}
-        held[name] = content_of((slice_of(path, 0, size),)) if size else _EMPTY
+        content = content_of((slice_of(path, 0, size),)) if size else _EMPTY
+        directories.setdefault(directory, {})[name] = content
     return _Files(directories)
 
 

@@ -170,9 +170,7 @@ class Plan:
         """The names of the partition directories that it is for; none where it is for the whole log directory."""
         if not self.survey.is_partial:
             return ()
-        planned = {partition.name for partition in self.partitions} | set(self.declined)
-        # of what is set aside nothing is planned
-        return tuple(sorted(planned or (name for name in self.survey.directories if "/" not in name)))
+        return tuple(sorted({name for name in self.survey.directories if "/" not in name} | set(self.declined)))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

@@ -41,6 +41,16 @@ def test_a_read_only_file_system_is_named_for_what_it_is(tmp_path: Path, monkeyp
     assert first_difference(dict(stamps(root)), dict(before)) == ""
 
 
+def without_writing_in(name: str, monkeypatch: pytest.MonkeyPatch, **also: Callable[..., Any]) -> None:
+    """Where permissions are asked, no change is permitted in a directory of this name; `also` is what else is said."""
+    access = os.access
+
+    def denied(path: str, how: int, **more: Any) -> bool:
+        return not (str(path).endswith(name) and how & os.W_OK) and access(path, how, **more)
+
+    monkeypatch.setattr(permissions, "os", SimpleNamespace(**{**vars(os), "access": denied, **also}))
+
+
 @pytest.mark.parametrize("user", [0, 1000])
 def test_a_partition_that_may_not_be_changed_is_met_before_the_run_begins(
     user: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -48,13 +58,7 @@ def test_a_partition_that_may_not_be_changed_is_met_before_the_run_begins(
     """As where one partition is mounted read-only: of root nothing was asked, and the run was left half done."""
     root = CASE.unpack_before(tmp_path / "logs")
     before = stamps(root)
-    access = os.access
-
-    def denied(path: str, how: int, **more: Any) -> bool:
-        return not (str(path).endswith("t-0") and how & os.W_OK) and access(path, how, **more)
-
-    asked = {"access": denied, "geteuid": lambda: user, "lstat": lambda path: SimpleNamespace(st_uid=user)}
-    monkeypatch.setattr(permissions, "os", SimpleNamespace(**{**vars(os), **asked}))
+    without_writing_in("t-0", monkeypatch, geteuid=lambda: user, lstat=lambda path: SimpleNamespace(st_uid=user))
     with pytest.raises(RecoveryRefused, match=rf"t-0 may not be changed by this user \(number {user}\): ") as refused:
         recover(root, accept_loss=True, **given(CASE))
     assert refused.value.reason == "permission"
@@ -69,12 +73,7 @@ def test_a_directory_that_may_not_be_moved_is_met_before_the_run_begins(
     """Moving a directory to another parent writes in it: the rename was denied, and the run was left unfinished."""
     root = CASE.unpack_before(tmp_path / "logs")
     before = stamps(root)
-    access = os.access
-
-    def denied(path: str, how: int, **more: Any) -> bool:
-        return not (str(path).endswith("t-0") and how & os.W_OK) and access(path, how, **more)
-
-    monkeypatch.setattr(permissions, "os", SimpleNamespace(**{**vars(os), "access": denied}))
+    without_writing_in("t-0", monkeypatch)
     with pytest.raises(RecoveryRefused, match="t-0 may not be moved by this user") as refused:
         recover(root / "t-0", mode="set-aside", accept_loss=True, **given(CASE))
     assert refused.value.reason == "permission"
