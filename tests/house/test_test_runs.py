@@ -1,10 +1,11 @@
-"""The two parts of a run of tests that have rules of their own: what the rest takes, and a time that is up."""
+"""The parts of a run of tests that have rules of their own: what the rest takes, a time that is up, ports."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from testkit.running import time_limit
+from testkit.running import free_ports, time_limit
 from testkit.running.progress import SECONDS, Pace, spoken
 from testkit.running.shares import SHARES
 
@@ -92,3 +93,15 @@ def test_what_would_begin_after_the_time_is_left_out_and_said(tmp_path: Path) ->
         answer = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, check=False)
         assert passed in answer.stdout
         assert left in answer.stdout
+
+
+def test_a_port_that_is_named_is_none_that_the_system_lends(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = [free_ports.free_port() for _ in range(20)]
+    assert len(set(given)) == 20
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        lent = s.getsockname()[1]
+    assert lent not in free_ports.named_ports()
+    monkeypatch.setattr(free_ports, "LENT", tmp_path / "range")
+    free_ports.LENT.write_text("1024\t65535\n")
+    assert free_ports.named_ports()[0] == 10_240, "where all are lent there is no choice"

@@ -13,9 +13,10 @@ import pytest
 from testkit.kafka import kafka_jars
 from testkit.kafka.connect_worker import as_request, distributed, file_sink, standalone
 from testkit.kafka.kafka_needed import kafka_needed
-from testkit.kafka.real_broker import RealBroker, free_port
+from testkit.kafka.real_broker import RealBroker
 from testkit.recorded.broker_dirs import brokers, expected_records
 from testkit.recorded.fixture_data import broker_case
+from testkit.running.free_ports import free_port
 from testkit.serving.the_server import listening
 
 pytestmark = pytest.mark.interop

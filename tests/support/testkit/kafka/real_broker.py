@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from testkit.kafka import kafka_jars
 from testkit.kafka.kafka_oracle import Json, KafkaOracle, OracleError
+from testkit.running.free_ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,13 +55,6 @@ SETTINGS = {
 
 class BrokerError(Exception):
     """A broker that does not start or stop as it should; the message ends with its last lines."""
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
 
 
 def _listening(port: int) -> bool:

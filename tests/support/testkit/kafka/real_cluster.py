@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Self
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.log import open_partition
-from testkit.kafka.real_broker import CLUSTER_ID, SESSION_MS, START_SECONDS, RealBroker, free_port
+from testkit.kafka.real_broker import CLUSTER_ID, SESSION_MS, START_SECONDS, RealBroker
+from testkit.running.free_ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

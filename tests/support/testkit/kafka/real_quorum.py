@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from testkit.kafka import kafka_jars
 from testkit.kafka.kafka_oracle import Json, KafkaOracle, OracleError
-from testkit.kafka.real_broker import LOGGING, SETTINGS, end, end_all, free_port
+from testkit.kafka.real_broker import LOGGING, SETTINGS, end, end_all
+from testkit.running.free_ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from testkit.running.free_ports import free_port
+
 STOP_SECONDS = 30
 
 
@@ -27,7 +29,7 @@ def the_command(*arguments: object, descriptors: int | None = None) -> Iterator[
 @contextmanager
 def listening(*arguments: object, descriptors: int | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Where the command listens, on a free port, and its process."""
-    with the_command("--listen", "127.0.0.1:0", "--json", *arguments, descriptors=descriptors) as process:
+    with the_command("--listen", f"127.0.0.1:{free_port()}", "--json", *arguments, descriptors=descriptors) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.communicate(timeout=STOP_SECONDS)[1]

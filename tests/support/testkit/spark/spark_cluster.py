@@ -13,7 +13,6 @@ import json
 import os
 import runpy
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,14 +23,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyspark
 
+from testkit.running.free_ports import free_port
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
 ROOT = Path(__file__).resolve().parents[4]
-PROGRAMS = ROOT / "tests" / "support"
-PROGRAMS = ROOT / "tests" / "support"
-PROGRAMS = ROOT / "tests" / "support"
 PROGRAMS = ROOT / "tests" / "support"
 JOB = PROGRAMS / "spark_job.py"
 WRITE_JOB = PROGRAMS / "spark_write_job.py"
@@ -42,13 +40,6 @@ JOB_SECONDS = 300
 
 class SparkClusterError(Exception):
     """A cluster or a job that does not do what it should; the message ends with its last lines."""
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port: int = s.getsockname()[1]
-        return port
 
 
 def zipped_package(folder: Path) -> Path:
