@@ -13,8 +13,21 @@ _OBJECTS = 250_000
 command over thousands of partitions spends a fifth of its time on them.  Importing makes fewer than this."""
 
 
+def _take_closed_descriptors() -> None:
+    """Open what is missing of descriptors 0 to 2, or the next file, perhaps a log, gets its number and what is printed.
+
+    Standard input and output cannot be used then; what is written to standard error goes nowhere.
+    """
+    for name, flags in (("stdin", os.O_WRONLY), ("stdout", os.O_RDONLY), ("stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            descriptor = os.open(os.devnull, flags)
+            mode = "r" if name == "stdin" else "w"
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", errors="backslashreplace", closefd=False))
+
+
 def main() -> None:
     """Run the command and end the process with its exit code."""
+    _take_closed_descriptors()
     with suppress(ValueError):  # where this is not the main thread
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # while modules are imported, Ctrl-C ends it without a traceback
     gc.set_threshold(_OBJECTS)

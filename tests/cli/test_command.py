@@ -17,6 +17,7 @@ from kafkalog.cli.main import COMMANDS
 from kafkalog.codec.errors import ReplicaError
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.outcome import Outcome
 from testkit.recorded.broker_dirs import STOPPED, brokers, expected_offsets, own_copy, unpacked
 from testkit.recorded.fixture_data import BrokerCase, broker_case
 from testkit.running.command import kafkalog
@@ -171,12 +172,38 @@ def test_damage_is_a_sentence_on_standard_error_and_1(tmp_path: Path) -> None:
         assert finished.err.count("\n") == 1
 
 
-def test_a_closed_pipe_is_quiet() -> None:
-    command = f"{sys.executable} -m kafkalog dump --all {brokers(TXN)[0]} | head -n 1; echo ${{PIPESTATUS[0]}}"
+def shell(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """`$0` is Python, and the words are `"$@"`."""
     environment = {**os.environ, "PYTHONPATH": str(SOURCE)}
-    finished = subprocess.run(["bash", "-c", command], capture_output=True, text=True, env=environment, check=False)
+    command = ["bash", "-c", script, sys.executable, *words]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_a_closed_pipe_is_quiet() -> None:
+    finished = shell('"$0" -m kafkalog dump --all "$@" | head -n 1; echo ${PIPESTATUS[0]}', str(brokers(TXN)[0]))
     assert finished.stderr == ""
     assert finished.stdout.splitlines()[0].startswith("Dumping ")
+
+
+@pytest.mark.parametrize("redirected", [">&-", ">/dev/full", "<&- >&- 2>/dev/full", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["--version", "ls --help", "ls --json", "dump --json", "verify", "plan"])
+def test_an_output_that_takes_nothing_is_one_sentence(words: str, redirected: str) -> None:
+    directory = "" if words.startswith("-") or words.endswith("help") else str(brokers(TXN)[0])
+    finished = shell(f'"$0" -m kafkalog {words} "$@" {redirected}', *filter(None, [directory]))
+    assert finished.returncode == Outcome.IO_ERROR
+    if "2>" in redirected:
+        assert finished.stderr == ""
+    else:
+        why = "No space left on device" if "full" in redirected else "Bad file descriptor"
+        assert finished.stderr.startswith("kafkalog: ")
+        assert finished.stderr.endswith(f"{why}\n")
+        assert finished.stderr.count("\n") == 1
+        assert "standard output: " in finished.stderr or not directory
+
+
+def test_no_file_gets_the_number_of_a_closed_output() -> None:
+    program = "import os; from kafkalog import __main__ as m; m._take_closed_descriptors(); os._exit(os.open('/', 0))"
+    assert shell('"$0" -c "$1" <&- >&- 2>&-', program).returncode == 3
 
 
 def test_filters() -> None:

@@ -23,6 +23,7 @@ ALLOWED = {
     "log/disk/holders.py": "the broker's lock, which is examined and never read, and the kernel's list of locks",
     "src/kafkalog/machine_code/levels.py": "what the kernel tells of processors",
     "src/kafkalog/machine_code/stored.py": "the program's own compiled code; a regular file of whom it may trust",
+    "src/kafkalog/__main__.py": "the null device, in the place of an output that is closed",
     "src/kafkalog/cli/main.py": "the null device, to write to where the reader of a pipe went away",
     "log/writing/record_files.py": "records that a user gives `build` to write, not a directory under examination",
     "values/protoc.py": "what a compiler wrote into a folder of our own, of 64 MiB at most",

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -121,14 +121,15 @@ def cli(debug: bool) -> None:
     """
 
 
-def _quiet_pipe() -> None:
-    """Keep the interpreter from complaining about a closed pipe while it shuts down."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except BrokenPipeError:
-            os.dup2(nowhere, stream.fileno())
+def _write_out(stream: TextIO, text: str = "") -> None:
+    """Write all that is left; what nobody can take goes nowhere, or the interpreter would try again as it ends."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -141,7 +142,8 @@ def run(arguments: Sequence[str]) -> int:
         result = cli.main(args=list(arguments), prog_name="kafkalog", standalone_mode=False)
         sys.stdout.flush()
     except (BrokenPipeError, _PipeClosedError):
-        _quiet_pipe()
+        _write_out(sys.stdout)
+        _write_out(sys.stderr)
         return PIPE_CLOSED
     except (click.ClickException, click.Abort, KeyboardInterrupt, Exception) as error:  # noqa: BLE001
         if "--debug" in arguments:
@@ -175,9 +177,10 @@ def _as_json(text: str, code: int) -> int:
 
     try:
         print_json({"error": text, "exit_code": int(code)})
-    except BrokenPipeError:
-        _quiet_pipe()
-        return PIPE_CLOSED
+    except OSError as closed:
+        _write_out(sys.stdout)
+        if isinstance(closed, BrokenPipeError):
+            return PIPE_CLOSED
     _complain(text)
     return code
 
@@ -193,9 +196,5 @@ def _is_expected(error: BaseException) -> bool:
 def _complain(text: str) -> None:
     from kafkalog.words.escapes import escape_controls
 
-    try:
-        sys.stdout.flush()
-        sys.stderr.write(f"kafkalog: {escape_controls(text)}\n")
-        sys.stderr.flush()
-    except BrokenPipeError:
-        _quiet_pipe()
+    _write_out(sys.stdout)
+    _write_out(sys.stderr, f"kafkalog: {escape_controls(text)}\n")

@@ -50,25 +50,29 @@ class LineWriter:
         """Bytes as they are, behind all lines so far."""
         if self._lines or not self._block:
             self.flush()
-        LineWriter.blocks += 1
-        self._stream.write(data)
-        if not self._block:
-            self._stream.flush()
+        self._put(data, at_once=not self._block)
 
     def write_lines(self, lines: bytes | memoryview) -> None:
         """Whole lines with their newlines, as they are."""
         self.flush()
-        LineWriter.blocks += 1
-        self._stream.write(lines)
+        self._put(lines)
 
     def flush(self) -> None:
         """Hand everything to the operating system."""
-        if self._lines:
-            lines, self._lines, self._held = self._lines, [], 0
-            lines.append("")
-            LineWriter.blocks += 1
-            self._stream.write("\n".join(lines).encode("utf-8", "backslashreplace"))
-        self._stream.flush()
+        lines, self._lines, self._held = self._lines, [], 0
+        lines.append("")
+        self._put("\n".join(lines).encode("utf-8", "backslashreplace"), at_once=True)
+
+    def _put(self, data: bytes | memoryview, *, at_once: bool = False) -> None:
+        try:
+            if data:
+                LineWriter.blocks += 1
+                self._stream.write(data)
+            if at_once:
+                self._stream.flush()
+        except OSError as error:
+            error.filename = "standard output"  # else a full disk would seem to be the one that is read
+            raise
 
     def __enter__(self) -> Self:
         return self
