@@ -62,6 +62,11 @@ class Result:
         found = [self.partitions[each].log_start_offset for each in unit.directories if each in self.partitions]
         return found[0] if found else unit.log_start
 
+    def log_end(self, unit: Unit) -> int:
+        """Where a broker goes on: what lies from there on nobody reads, and is written again; `NO_END` if not known."""
+        found = self.partitions.get(unit.name)
+        return NO_END if found is None or found.stray is not None else found.log_end_offset
+
     def touches(self, unit: Unit, before: Tree) -> bool:
         """Whether it leaves other logs, or begins them elsewhere."""
         if self.tree is None:
@@ -230,7 +235,7 @@ class Comparer:
         original = self.originals[unit.name]
         if unit.name not in self.untouched or original is None or original.hidden:
             return None
-        if self._end_of_kafka(unit) < original.end_offset:
+        if min(self.of_kafka.log_end(unit), self.of_own.log_end(unit)) < original.end_offset:
             return None
         if result is self.of_own:
             return self.of_kafka.measured.get(unit.name)
@@ -242,14 +247,8 @@ class Comparer:
             return Measured()
         if original is None:
             return Measured(records_lost=0, bytes_cut=0)
-        end = self._end_of_kafka(unit) if result is self.of_kafka else NO_END
-        found = measure(unit, self.before, original, result.tree, result.log_start(unit), end)
+        found = measure(unit, self.before, original, result.tree, result.log_start(unit), result.log_end(unit))
         return found.held_elsewhere() if self._is_held_remotely(unit, found, result.tree) else found
-
-    def _end_of_kafka(self, unit: Unit) -> int:
-        """Where a broker goes on after its start: what lies from there on nobody reads, and is written again."""
-        found = self.of_kafka.partitions.get(unit.name)
-        return NO_END if found is None or found.stray is not None else found.log_end_offset
 
     def _is_held_remotely(self, unit: Unit, found: Measured, after: Tree) -> bool:
         """All that is lost lies below the local part of what is left, and the remote tier has it."""

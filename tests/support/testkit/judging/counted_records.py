@@ -26,7 +26,7 @@ def readable_records(
     were being moved here and have no other copy; copies once.
 
     And how many of them a consumer passes over who reads in order, because higher ones come first, or because the
-    broker goes on below them, where `ends` says so of a partition.
+    broker goes on below them: where `ends` says, else behind the last batch of the last segment.
     """
     count = hidden = 0
     found = kafkalog.open(root).partitions
@@ -38,7 +38,9 @@ def readable_records(
         if partition.topic == CLUSTER_METADATA_TOPIC or not counts:
             continue
         seen: set[tuple[int, int, int, int]] = set()
-        reached, end = partition.log_start_offset, ends.get(Path(partition.path).name, NO_END)
+        reached, end = partition.log_start_offset, NO_END
+        if partition.state is DirectoryState.LIVE:
+            end = ends[name] if (name := Path(partition.path).name) in ends else partition.log_end_offset()
         for batch, records in RecordReader(partition, all_records=True).by_batch():
             header = batch.header
             control = isinstance(header, BatchHeader) and header.attributes & CONTROL_FLAG
