@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.recovery.decide.actions import ActionKind, Changes
 
 __all__ = ["refuse_without_permission"]
+
+_IMMUTABLE = "it is immutable (`lsattr` shows that), its file system is read-only, or root may not do everything here"
 
 
 def refuse_without_permission(made: Changes) -> None:
@@ -28,6 +31,16 @@ def refuse_without_permission(made: Changes) -> None:
                 _refuse_unless(made, directory, os.W_OK | os.X_OK, "changed")
         if action.kind in (ActionKind.REMOVE, ActionKind.RENAME, ActionKind.WRITE) and action.path in made.survey.files:
             _refuse_unless(made, action.path, os.R_OK, "read", needs_owner=False)
+            _refuse_immutable(os.path.join(made.root, action.path))
+
+
+def _refuse_immutable(full: str) -> None:
+    """Nobody can rename or replace a file that is immutable, although its mode says otherwise."""
+    if os.access(full, os.W_OK, effective_ids=True):
+        return
+    user, facts = os.geteuid(), os.lstat(full)
+    if user == 0 or (user == facts.st_uid and facts.st_mode & stat.S_IWUSR):
+        raise _refused(full, "may not be changed", _IMMUTABLE)
 
 
 def _refuse_unless(made: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:
@@ -41,10 +54,8 @@ def _refuse_unless(made: Changes, path: str, how: int, done: str, *, needs_owner
         why = "belongs to another user, and only its owner can put back its time"
     else:
         return
-    way = "recover as the user that the broker runs as, or as root"
-    if user == 0:
-        way = "its file system is read-only, or root may not do everything here"
-    raise RecoveryRefused(
-        f"{full} {why} by this user (number {user}): {way}",
-        reason="permission",
-    )
+    raise _refused(full, why, _IMMUTABLE if user == 0 else "recover as the user that the broker runs as, or as root")
+
+
+def _refused(full: str, why: str, way: str) -> RecoveryRefused:
+    return RecoveryRefused(f"{full} {why} by this user (number {os.geteuid()}): {way}", reason="permission")

@@ -62,9 +62,20 @@ def test_a_partition_that_may_not_be_changed_is_met_before_the_run_begins(
     with pytest.raises(RecoveryRefused, match=rf"t-0 may not be changed by this user \(number {user}\): ") as refused:
         recover(root, accept_loss=True, **given(CASE))
     assert refused.value.reason == "permission"
-    assert ("its file system is read-only" in str(refused.value)) is (user == 0)
+    assert ("it is immutable (`lsattr` shows that), its file system is read-only" in str(refused.value)) is (user == 0)
     assert first_difference(dict(stamps(root)), dict(before)) == ""
     assert sorted(each.name for each in tmp_path.iterdir()) == ["logs"]
+
+
+def test_a_file_that_is_immutable_is_met_before_the_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its mode permits everything, and its directory too: renaming it was denied in the middle of the run."""
+    root = CASE.unpack_before(tmp_path / "logs")
+    before = stamps(root)
+    without_writing_in("recovery-point-offset-checkpoint", monkeypatch)
+    with pytest.raises(RecoveryRefused, match=r"checkpoint may not be changed by .*: it is immutable") as refused:
+        recover(root, accept_loss=True, **given(CASE))
+    assert refused.value.reason == "permission"
+    assert first_difference(dict(stamps(root)), dict(before)) == ""
 
 
 def test_a_directory_that_may_not_be_moved_is_met_before_the_run_begins(
