@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import (
     CLEANER_OFFSET_CHECKPOINT,
@@ -21,6 +21,7 @@ from kafkalog.log import Inventory, Partition, open_log_dir, open_partition, ope
 from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import is_directory, is_file, listed_once, real
+from kafkalog.log.disk.remote import is_uri
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.checks.log_directory import AsListed, in_no_log_directory, lost_starts
 from kafkalog.recovery.checks.partition import Beside, Told, verify_partition
@@ -164,7 +165,16 @@ def checkpoint_rows(place: Place, findings: list[Finding]) -> Iterator[Row]:
 
 
 def finding_places(inventory: Inventory) -> list[Place]:
-    """Every partition, every log directory, and what only all of them together tell."""
+    """Every partition, every log directory, and what only all of them together tell.
+
+    Raises `UsageError` for a log directory in an object store: what a broker's start would do is asked of mounted ones.
+    """
+    remote = next((each.path for each in inventory.log_dirs if is_uri(each.path)), None)
+    if remote is not None:
+        raise UsageError(
+            f"contents=findings of the log directory {remote} needs it mounted, because it tells what a broker's start "
+            f"would do; name its partition directories ({remote}/*-[0-9]*), of which it tells all but that"
+        )
     by_path = {real(each.path): each for each in inventory.log_dirs}
     directories, partitions = [], []
     for broker in of_one_broker(list(by_path)):

@@ -20,7 +20,7 @@ from kafkalog.spark.discovery import expand_paths
 from kafkalog.spark.options import RECORDS, parse_options
 from kafkalog.spark.reader import LogReader
 from kafkalog.spark.schema import full_schema, layout_of
-from testkit.recorded.broker_dirs import brokers, unpacked
+from testkit.recorded.broker_dirs import brokers, own_copy, unpacked
 from testkit.serving.tiny_s3 import BUCKET, SECRET, TinyS3, serving
 
 CASE = "4.1.1/segments"
@@ -90,6 +90,24 @@ def test_contents_are_those_of_the_disk(s3: TinyS3, contents: str) -> None:
     for row in found:
         row["file"] = row["file"].replace(f"s3://{BUCKET}/{broker.name}", str(broker))
     assert local
+    assert found == local
+
+
+def test_findings_are_told_of_partitions_and_of_a_log_directory_where_it_is_mounted(tmp_path: Path) -> None:
+    broker = own_copy(brokers(CASE)[0], tmp_path / "broker-0")
+    log = max(broker.glob("*-0/*.log"), key=lambda path: path.stat().st_size)
+    data = bytearray(log.read_bytes())
+    data[-20] ^= 1
+    log.write_bytes(data)
+    partitions = f"{broker.name}/*-[0-9]*"
+    local = query(f"{broker.parent}/{partitions}", contents="findings")
+    with serving(broker.parent) as s3:
+        found = query(f"s3://{BUCKET}/{partitions}", contents="findings", **s3.options())
+        with pytest.raises(UsageError, match=rf"needs it mounted.*s3://{BUCKET}/{broker.name}/\*-\[0-9\]\*"):
+            query(f"s3://{BUCKET}/{broker.name}", contents="findings", **s3.options())
+    for row in found:
+        row["file"] = row["file"].replace(f"s3://{BUCKET}", str(broker.parent))
+    assert "crc_mismatch" in [row["code"] for row in local]
     assert found == local
 
 
