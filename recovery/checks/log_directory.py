@@ -16,11 +16,11 @@ from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import real, scan_directory
 from kafkalog.log.disk.pointer import findings_of_half_done
+from kafkalog.recovery.checks.beside import Beside
 from kafkalog.recovery.checks.lost_and_found import EndsAt, batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.owners import other_owners
-from kafkalog.recovery.checks.partition import Beside
 from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.facts.brokers import brothers_of
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts

@@ -9,10 +9,8 @@ import bisect
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import field
 from typing import TYPE_CHECKING
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason, severity_of_unfinished
 from kafkalog.codec.framing import first_batch_bytes
@@ -28,11 +26,8 @@ from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.codec.thresholds import kernel_is_worth_it
-from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
-from kafkalog.log.directories.directory import Offsets
-from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
-from kafkalog.log.disk.files import FileSource, ListedSource, real, scan_directory, unreadable
+from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.reading.ahead import ahead
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
@@ -44,13 +39,12 @@ from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.missing_segments import missing_from
 from kafkalog.recovery.checks.repeats import Repeats
 from kafkalog.recovery.checks.report import PartitionReport
-from kafkalog.tiers.tiering import NO_TIERING, LocalStart, Tiering, tier_gap
 
 if TYPE_CHECKING:
     from kafkalog.codec.columnar.records_of_runs import RecordsOfRuns
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["Beside", "Told", "header_tables", "verify_beside", "verify_partition"]
+__all__ = ["header_tables", "verify_partition"]
 
 _IndexCheck = OffsetIndexCheck | TimeIndexCheck
 
@@ -77,86 +71,6 @@ def verify_partition(
 ) -> PartitionReport:
     """What is wrong with one partition, its log directory left aside; `tables` to leave what is read to others."""
     return _PartitionVerifier(partition, deep, limits, on_read, tables or header_tables([partition])).run()
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a log directory tells of one live partition in it: no more than another process needs to check that."""
-
-    log_start: int
-    """by log-start-offset-checkpoint; 0 without an entry"""
-    high_watermark: int | None
-    """by replication-offset-checkpoint; None without an entry"""
-    local_start: LocalStart | None
-    """where the log begins; also None where nobody asks, because none of its start is lost"""
-
-    def findings(self, partition: Partition, report: PartitionReport) -> Iterator[Finding]:
-        """What does not agree with the partition, whose log the report is about; nothing if that could not be read."""
-        if partition.name is None or not report.is_log_read:
-            return
-        if partition.name.has_blanks:
-            detail = "blanks in its name: a broker renames it, and the start after that fails"
-            yield Finding(FindingCode.FOREIGN_DIRECTORY, Severity.WARNING, None, None, detail, partition.path)
-        end, behind = report.log_end_offset, report.end_behind_damage
-        yield from checkpoint_findings(partition, end, self.log_start, self.high_watermark, end_behind=behind)
-        found = self.local_start
-        if found is None or found.lost is None:
-            return
-        if found.is_tiered:
-            yield tier_gap(partition.path, found)
-        else:
-            bases = (each.base_offset for each in partition.segments)
-            yield from missing_segments(partition.path, [found.lost], self.log_start, bases)
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """What is beside a partition in its log directory."""
-
-    log_starts: Offsets = field(default_factory=dict)
-    high_watermarks: Offsets = field(default_factory=dict)
-    tiering: Tiering = NO_TIERING
-    """with the names and the checkpoint of the log directory"""
-
-    def local_start(self, partition: Partition, end: int) -> LocalStart | None:
-        """Where the local part of a live partition's log begins, which ends at `end`; None without a segment."""
-        name = partition.name
-        if name is None or not partition.segments:
-            return None
-        begins = partition.segments[0].base_offset
-        names = [entry.name for entry in scan_directory(partition.path)] if begins else []  # nothing comes before 0
-        epochs = [each.start_offset for each in partition.leader_epochs]
-        return self.tiering.of((name.topic, name.partition), names, begins, epochs, end)
-
-    def told_of(self, partition: Partition, found: LocalStart | None) -> Told | None:
-        """What is told of a partition whose log begins as found; None if it is not live."""
-        name = partition.name
-        if name is None or partition.state is not DirectoryState.LIVE:
-            return None
-        key = (name.topic, name.partition)
-        return Told(self.log_starts.get(key, 0), self.high_watermarks.get(key), found)
-
-
-def verify_beside(
-    partition: Partition,
-    beside: Beside | None,
-    *,
-    deep: bool = True,
-    limits: Limits = DEFAULT_LIMITS,
-    on_read: Callable[[int], None] | None = None,
-    tables: HeaderTables | None = None,
-) -> PartitionReport:
-    """What is wrong with one partition, and with what its log directory tells of it.
-
-    None if it is looked at by itself.
-    """
-    report = verify_partition(partition, deep=deep, limits=limits, on_read=on_read, tables=tables)
-    if beside is not None and report.is_log_read:
-        found = None if partition.state.value else beside.local_start(partition, report.log_end_offset)
-        report.local_start = found if found is not None and found.is_tiered else None
-        told = beside.told_of(partition, found)
-        report.findings += () if told is None else told.findings(partition, report)
-    return report
 
 
 def header_tables(partitions: Sequence[Partition]) -> HeaderTables:

@@ -17,10 +17,11 @@ from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import listed_once, real, unreadable
+from kafkalog.recovery.checks.beside import Beside, verify_beside
 from kafkalog.recovery.checks.log_directory import AsListed, beside_of, in_no_log_directory, listed_findings
 from kafkalog.recovery.checks.lost_and_found import known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
-from kafkalog.recovery.checks.partition import Beside, header_tables, verify_beside
+from kafkalog.recovery.checks.partition import header_tables
 from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.workers import OnRead, in_order

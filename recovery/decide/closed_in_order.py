@@ -25,7 +25,7 @@ from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.tiers.tiering import Tiering
 
 if TYPE_CHECKING:
-    from kafkalog.recovery.checks.partition import Beside
+    from kafkalog.recovery.checks.beside import Beside
     from kafkalog.recovery.decide.actions import RecoveryAction
 
 __all__ = ["Look", "checks_of", "left_by", "told_by_checks"]
@@ -47,7 +47,7 @@ class _Checks:
     """The checks of the partitions of a survey; without decoding records, which no plan depends on."""
 
     def __init__(self, found: Survey, tiering: Tiering) -> None:
-        from kafkalog.recovery.checks.partition import Beside  # checks every index: most plans need none of it
+        from kafkalog.recovery.checks.beside import Beside  # checks every index: most plans need none of it
 
         tree = found.tree()
         self._found = found
@@ -70,7 +70,7 @@ class _Checks:
         return found
 
     def _findings(self, directory: str, first: int) -> list[Finding]:
-        from kafkalog.recovery.checks.partition import verify_beside
+        from kafkalog.recovery.checks.beside import verify_beside
 
         partition = self._partition(directory)
         if partition is None:
