@@ -42,6 +42,7 @@ __all__ = [
     "TimestampType",
     "batch_header_of",
     "record_of",
+    "to_int32",
     "to_int64",
 ]
 
@@ -133,8 +134,8 @@ def increment_sequence(sequence: int, by: int) -> int:
 
     What no broker writes, such as a negative `by`, comes out as in Java's 32-bit arithmetic.
     """
-    wrapped = sequence + by if sequence <= _int32(MAX_SEQUENCE - by) else by - (MAX_SEQUENCE - sequence) - 1
-    return _int32(wrapped)
+    wrapped = sequence + by if sequence <= to_int32(MAX_SEQUENCE - by) else by - (MAX_SEQUENCE - sequence) - 1
+    return to_int32(wrapped)
 
 
 def to_int64(value: int) -> int:
@@ -142,7 +143,8 @@ def to_int64(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def _int32(value: int) -> int:
+def to_int32(value: int) -> int:
+    """Wrapped to 32 bits, as Java's arithmetic wraps."""
     return (value + 2**31) % 2**32 - 2**31
 
 

@@ -36,7 +36,6 @@ __all__ = [
     "OutOfOrderSequenceError",
     "TooLargeError",
     "TransactionCoordinatorFencedError",
-    "int32",
     "int64",
     "offset_of",
     "parse_int",
@@ -205,11 +204,6 @@ class TooLargeError(JavaError):
     """A file that a broker reads whole and that is larger than it could hold; ends the broker's start."""
 
     java_class = "java.lang.OutOfMemoryError"
-
-
-def int32(value: int) -> int:
-    """Two's complement, 32 bits."""
-    return (value + 2**31) % 2**32 - 2**31
 
 
 def parse_long(text: str) -> int:

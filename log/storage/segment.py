@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalog.codec.errors import PortableError
-from kafkalog.codec.model import AnyHeader, RecordBatch
+from kafkalog.codec.model import AnyHeader, RecordBatch, to_int32
 from kafkalog.codec.names import FileKind, segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.disk import Disk
@@ -18,7 +18,6 @@ from kafkalog.log.storage.java import (
     InvalidRecordError,
     JavaError,
     NoSuchFileError,
-    int32,
     int64,
 )
 from kafkalog.log.storage.leader_epochs import LeaderEpochFileCache
@@ -211,7 +210,7 @@ class LogSegment:
             return None
         if max_size == 0:
             return batch.position, 0
-        size = min(int32(limit - batch.position), max_size)
+        size = min(to_int32(limit - batch.position), max_size)
         if size < 0:
             raise IllegalArgumentError(f"Invalid size: {size} in read")
         return batch.position, min(size, self.log.size - batch.position)

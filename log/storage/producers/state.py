@@ -17,13 +17,13 @@ from kafkalog.codec.model import (
     ControlType,
     EndTransactionMarker,
     ProducerEntry,
+    to_int32,
 )
 from kafkalog.log.storage.java import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
-    int32,
     int64,
 )
 
@@ -113,7 +113,7 @@ class ProducerStateEntry:
         """Remember a data batch."""
         self.set_epoch(header.producer_epoch)
         last_offset = int64(header.last_offset)
-        batch = BatchMetadata(header.last_sequence, last_offset, int32(last_offset - header.base_offset))
+        batch = BatchMetadata(header.last_sequence, last_offset, to_int32(last_offset - header.base_offset))
         self.batches = (*self.batches, batch)[-_REMEMBERED:]
         self.last_timestamp = header.max_timestamp
 
