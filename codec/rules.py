@@ -165,7 +165,7 @@ class Continuity:
             return Verdict.KEEP
         taken = _offsets_taken(header)
         if taken is not None and header.first_offset != expected:
-            if following is not None and is_displaced(header.first_offset, taken - 1, expected, following):
+            if self.is_between(header, following):
                 return Verdict.DISPLACED
             has_room = self.may_hide(header, following) and following is not None and expected + taken <= following
             if has_room and second is not None and following is not None and following < second <= last:
@@ -174,6 +174,13 @@ class Continuity:
             if reaches_over and header.first_offset > expected and taken > 0:
                 return Verdict.DISPLACED
         return Verdict.REPEATS if last < expected else Verdict.KEEP
+
+    def is_between(self, header: AnyHeader, following: int | None) -> bool:
+        """Whether the next batch begins elsewhere than it should, however far, and the one behind it just after it."""
+        taken, expected = _offsets_taken(header), self.expected
+        if taken is None or expected is None or following is None:
+            return False
+        return bool(is_displaced(header.first_offset, taken - 1, expected, following))
 
     def check(self, batch: RecordBatch, following: int | None = None, second: int | None = None) -> list[Finding]:
         """Findings of this batch, given those before it, and the `verdict` about it."""

@@ -52,11 +52,14 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
     def make(readable: Survey, at_work: Workers) -> Plan:
         is_in_order, look = (no_checks, None) if mark_clean else checks_of(readable, rules.facts.tiering)
         made, outcomes = plan_with(is_in_order, readable, at_work, look)
-        if is_in_order is no_checks or rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
+        if rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
             return made
-        made, _ = plan_with(no_checks, readable, at_work)
-        tiering = rules.facts.tiering
-        left = left_by(made.actions, made.findings, readable, tiering, outcomes.checked) if compare else ()
+        looked_at, checked = readable, outcomes.checked
+        if is_in_order is no_checks:  # checking all would take as long as planning; a plan has to do with these
+            looked_at, checked = readable.only(made.choice.by_partition), {}
+        else:
+            made, _ = plan_with(no_checks, readable, at_work)
+        left = left_by(made.actions, made.findings, looked_at, rules.facts.tiering, checked) if compare else ()
         return replace(made, findings=[*made.findings, *left])
 
     whole = around_unreadable(found.without(options.lacking), make, workers)

@@ -13,9 +13,10 @@ from typing import Protocol
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.model import RecordBatch
 from kafkalog.log.walk.resync import Expected, Resync
 
-__all__ = ["EndOfWalk", "FinishedWalk", "end_of_walk"]
+__all__ = ["EndOfWalk", "FinishedWalk", "end_of_walk", "ends_below"]
 
 _TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
 
@@ -52,6 +53,15 @@ class EndOfWalk:
     def is_tail(self) -> bool:
         """What an append that was cut short leaves at the end of a log, and nothing follows."""
         return self.stop in _TAILS
+
+
+def ends_below(batch: RecordBatch, highest: int) -> Finding:
+    """What is wrong with a log whose last batch, of its last segment, ends below an offset that came before.
+
+    A broker takes the end of a log from its last batch (`LogSegment.readNextOffset`).
+    """
+    detail = f"the log ends with offset {batch.last_offset} after {highest}, so a broker appends from there"
+    return Finding(FindingCode.LOG_END_BELOW_OFFSET, Severity.ERROR, batch.position, batch.last_offset, detail)
 
 
 def end_of_walk(

@@ -21,6 +21,7 @@ from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.walk.cursor import Cursor
+from kafkalog.log.walk.ending import ends_below
 from kafkalog.log.walk.missing import first_offset_of
 from kafkalog.log.walk.segment import Segment
 
@@ -53,6 +54,8 @@ class SegmentSummary:
     has_gaps: bool
     """offsets are missing between batches"""
     findings: tuple[Finding, ...]
+    ends_below: Finding | None = None
+    """the last batch ends below an offset before it, which is wrong at the end of a log: a broker goes on there"""
 
     @property
     def next_offset(self) -> int:
@@ -69,6 +72,7 @@ def summarize(
 ) -> SegmentSummary:
     """Walk a whole segment; `next_segment` is the base offset of the one after it.  Raises `StorageError` only."""
     facts = _Facts(limits)
+    below: Finding | None = None
     with segment.open() as source:
         cursor = Cursor(source, segment.base_offset, next_segment, limits=limits)
         scanner = _scanner(source, limits)
@@ -77,9 +81,12 @@ def summarize(
                 if isinstance(each, RecordBatch):
                     is_in_place = cursor.judge(each) is not Verdict.DISPLACED
                     facts.findings.extend(finding.in_file(segment.path) for finding in cursor.found)
+                    highest = segment.base_offset - 1 if facts.last is None else facts.last
+                    below = ends_below(each, highest) if is_in_place and each.last_offset < highest else None
                     facts.batch(each, is_in_place=is_in_place)
                     size = each.size
                 else:
+                    below = None
                     facts.run(each, segment.path)
                     size = each.end - int(each.positions[0])
                 if on_bytes is not None:
@@ -99,6 +106,7 @@ def summarize(
         stop=ended.stop,
         has_gaps=facts.has_gaps,
         findings=tuple(facts.findings),
+        ends_below=below.in_file(segment.path) if below is not None and scanner.stop is StopReason.END else None,
     )
 
 

@@ -31,6 +31,7 @@ from kafkalog.log.disk.files import FileSource, ListedSource, real, unreadable
 from kafkalog.log.reading.ahead import ahead
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
 from kafkalog.log.walk.cursor import Cursor
+from kafkalog.log.walk.ending import ends_below
 from kafkalog.log.walk.missing import MissingOffsets, first_offset_of
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
@@ -120,6 +121,8 @@ class _PartitionVerifier:
         self._deleted: tuple[str, int] | None = None
         self._repeat: RecordBatch | None = None
         """the batch that was seen last, if what it holds was there before"""
+        self._placed: int | None = None
+        """the largest offset of the segment, of batches that are in their place"""
         self._repeats = Repeats()
         self._records_of_runs: RecordsOfRuns | None = None
         self._deleted_batches = 0
@@ -172,7 +175,7 @@ class _PartitionVerifier:
             cursor = Cursor(source, segment.base_offset, next_base, limits=self.limits)
             runs = self._runs(segment, source)
             checks = list(self._index_checks(segment, indexes, in_columns=runs is not None))
-            position, self._repeats = 0, Repeats()
+            position, self._repeats, self._placed = 0, Repeats(), None
             # closed before the file is, from which a thread may be reading
             for part in indexes.enter_context(closing(_parts(runs or (), cursor))):
                 if isinstance(part, RecordBatch):
@@ -187,7 +190,7 @@ class _PartitionVerifier:
             if scanner.stop is not StopReason.END:
                 self._missing.damaged()
             elif next_base is None and self._repeat is not None:
-                self._ends_at_repeat(self._repeat, last_offset, segment.path)
+                report.findings.append(ends_below(self._repeat, last_offset).in_file(segment.path))
             unlike = self._repeats.unlike(source, scanner.valid_bytes, limits=self.limits)
             report.findings += [finding.in_file(segment.path) for finding in unlike]
             ended = cursor.ended(scanner, through_damage=False)
@@ -200,13 +203,8 @@ class _PartitionVerifier:
             for check in checks:
                 report.findings += check.findings
         report.log_bytes += segment.size
-        report.log_end_offset = max(report.log_end_offset, last_offset + 1)
-
-    def _ends_at_repeat(self, batch: RecordBatch, last_offset: int, file: str) -> None:
-        """A broker takes the end of a log from its last batch (`LogSegment.readNextOffset`)."""
-        detail = f"the log ends with offset {batch.last_offset} after {last_offset}, so a broker appends from there"
-        finding = Finding(FindingCode.LOG_END_BELOW_OFFSET, Severity.ERROR, batch.position, batch.last_offset, detail)
-        self.report.findings.append(finding.in_file(file))
+        end = segment.base_offset if self._placed is None else self._placed + 1
+        report.log_end_offset = max(report.log_end_offset, end)
 
     def _behind_damage(self) -> None:
         """Say what comes after the first damage, which is where a consumer stops."""
@@ -235,8 +233,15 @@ class _PartitionVerifier:
         self.report.findings += [finding.in_file(file) for finding in cursor.found]
         self._of_each(checks, lambda check: check.batch(batch, last_offset))
         self._batch(batch, file)
-        self._repeat = batch if not is_displaced and batch.last_offset < last_offset else None
-        return max(last_offset, cursor.next_offset - 1 if is_displaced else batch.last_offset)
+        if is_displaced:
+            self._repeat = None
+            return max(last_offset, cursor.next_offset - 1)
+        self._repeat = batch if batch.last_offset < last_offset else None
+        return self._reached(batch.last_offset, last_offset)
+
+    def _reached(self, offset: int, last_offset: int) -> int:
+        self._placed = offset if self._placed is None else max(self._placed, offset)
+        return max(last_offset, offset)
 
     def _runs(self, segment: Segment, source: Source) -> Iterable[BatchRun | RecordBatch] | None:
         """With their records, if these are to be examined; None where a scanner had better give batches one by one."""
@@ -277,7 +282,7 @@ class _PartitionVerifier:
         if self._records_of_runs is not None:
             self._records_of(found, self._records_of_runs, file)
             self.report.findings[told:] = sorted(self.report.findings[told:], key=lambda each: each.position or 0)
-        return max(last_offset, int(last_offsets[-1]))
+        return self._reached(int(last_offsets[-1]), last_offset)
 
     def _of_each(self, checks: list[_IndexCheck], step: Callable[[_IndexCheck], None]) -> None:
         """Take a step in all indexes; one that cannot be read any further is a finding, and is left out from there."""

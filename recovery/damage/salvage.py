@@ -10,7 +10,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import MAGIC_POSITION
 from kafkalog.codec.insides import Insides, look_inside
-from kafkalog.codec.model import AnyHeader, BatchHeader, RecordBatch
+from kafkalog.codec.model import BATCH, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.codec.rules import Verdict, out_of_place
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource, Source
@@ -97,13 +97,26 @@ class _Salvage:
                 return stop
             held = batch
         whole = scanner.stop is StopReason.END
-        if held is not None and (stop := self._take(held, base, next_base if whole else None, None)) is not None:
-            return stop
+        if held is not None:
+            behind = (next_base, None) if whole else self._mended_behind(source, scanner.valid_bytes)
+            stop = self._take(held, base, *behind)
+            if stop is not None:
+                return stop
         if whole:
             return None
         ended = self._cursor.ended(scanner, through_damage=False)
         finding = ended.findings[-1]
         return _Stop(ended.position, finding.code, finding.detail, ended.is_tail)
+
+    def _mended_behind(self, source: Source, position: int) -> tuple[int | None, int | None]:
+        """First offset and epoch of a damaged batch as it will be mended: they judge the batch before it."""
+        found = None
+        if self._repair is not None:
+            found = repair_at(source, position, Neighbors(unknown_magics=frozenset(self._unknown_magics)))
+        if self._repair is None or found is None or found[0].proof < self._repair:
+            return None, None
+        header = BatchHeader(*BATCH.struct.unpack_from(found[0].apply(bytes(source.read(position, found[1])))))
+        return header.base_offset, header.partition_leader_epoch
 
     def _take(self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None) -> _Stop | None:
         """Keep a batch with a right checksum, unless its offsets are wrong, or its records cannot be read.
@@ -125,7 +138,7 @@ class _Salvage:
         if problem is not None:
             return _Stop(position, *problem, is_tail=False)
         behind = self._cursor.behind(header, position + header.size)
-        if self._resume and order.judge(header, *behind) is Verdict.DISPLACED:
+        if self._resume and (order.judge(header, *behind) is Verdict.DISPLACED or order.is_between(header, behind[0])):
             detail = f"offset {first}, where the batches around it leave room for offset {self._cursor.next_offset}"
             return _Stop(position, FindingCode.OFFSET_DISPLACED, detail, is_tail=False, behind=position + header.size)
         if self._last is not None and first <= self._last:

@@ -211,6 +211,11 @@ class Measured:
         return None if self.records_lost is None else self.records_lost + self.records_hidden
 
     @property
+    def is_left_wrong(self) -> bool:
+        """Whether something stays that could be read, and is not: damaged, or out of its place."""
+        return bool(self.damage_left or self.records_hidden or self.epoch_falls)
+
+    @property
     def may_lose(self) -> bool:
         """Whether anything is lost or left wrong, or may be."""
         lost = self.records_lost or self.records_hidden or self.lost or self.markers_damaged or self.damage_left
@@ -356,15 +361,17 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
         _count_sound(unit, before, after, original, left, kept, result, gone)
     unknown_from = _count_damaged(unit, original, left, kept, result, gone)
     for start, end in list(_never_there(unit, original, left, gone)):
-        result.records_lost = (result.records_lost or 0) + end - start + 1
+        for first, last in list(gone.absent(start, end)):  # what is gone of it is counted
+            result.records_lost = (result.records_lost or 0) + last - first + 1
+            gone.add(first, last)
         result.is_exact, result.is_estimate = False, True
-        gone.add(start, end)
         if unknown_from is not None and unknown_from <= end:
             unknown_from = None
     result.uncounted += unknown_from is not None
     result.lost = _ranges(unit.name, gone, unknown_from)
-    if unit.high_watermark is not None:
-        result.below_high_watermark = any(each.first < unit.high_watermark for each in result.lost)
+    if unit.high_watermark is not None:  # what is kept above the log's end, no leader serves
+        lost = any(each.first < unit.high_watermark for each in result.lost)
+        result.below_high_watermark = lost or log_end < min(unit.high_watermark, original.end_offset)
     return result
 
 
@@ -380,26 +387,38 @@ def _count_sound(
 ) -> None:
     """Add the sound batches that are not kept, and of which no copy is."""
     dropped: set[Identity] = set()
-    repeated: dict[Identity, int] = {}
+    repeated: dict[Identity, tuple[int, int, int]] = {}
     for span in original.spans:
         for start, end in kept.missing(span.path, span.start, span.end):
+            behind = next((first for _, first, _ in sound_batches(before, Span(span.path, end, span.end))), NO_END)
             for batch, first, last in sound_batches(before, Span(span.path, start, end)):
                 if last < unit.log_start:
                     continue
                 key = identity(batch, first)
                 count = count_of(batch, first, unit.log_start)
                 if left.offsets.touches(first, last) or gone.touches(first, last):
-                    repeated[key] = count  # a second copy, or other records with the same offsets
+                    # a second copy, or other records with the same offsets
+                    repeated[key] = count, *_before(behind, first, last)
                     continue
                 if isinstance(batch.header, BatchHeader) and batch.header.is_control:
                     result.markers_lost += max(batch.header.records_count, 0)
                 if count:
-                    gone.add(first, last)
+                    for absent in list(left.offsets.absent(*_before(behind, first, last))):
+                        gone.add(*absent)
                     dropped.add(key)
                     result.sound_lost += count
     there = times_of(after, left.spans, repeated)
-    result.sound_lost += sum(count for key, count in repeated.items() if not there[key] and key not in dropped)
+    for key, (count, first, last) in repeated.items():
+        if count and not there[key] and key not in dropped:
+            result.sound_lost += count
+            for start, end in list(left.offsets.absent(first, last)):
+                gone.add(start, end)
     result.records_lost = result.sound_lost
+
+
+def _before(behind: int, first: int, last: int) -> tuple[int, int]:
+    """The offsets that a batch takes where the next one begins with `behind`: its own, or those its place says."""
+    return (first, last) if last < behind else (max(behind - 1 - (last - first), 0), behind - 1)
 
 
 def _count_damaged(

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.inspect.health import health
 from kafkalog.recovery import plan, recover
 from kafkalog.recovery.checks.report import DirectoryReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from testkit.made import damage
 from testkit.made.batches import batch, fix_crc, patch, record, simple
 from testkit.recorded.broker_dirs import STOPPED, brokers, own_copy
-from testkit.recorded.fixture_data import BrokerCase, recovery_case
+from testkit.recorded.fixture_data import BrokerCase, recovery_case, recovery_cases, recovery_families
 from testkit.recorded.recovery_settings import given
 
 PARTITION = "orders-23-0"
@@ -352,6 +353,23 @@ def test_a_log_that_ends_with_what_was_there_before_is_cut_there(codec: str, tmp
     recover(root, accept_loss=True, **given(case))
     assert verify(root).is_clean
     assert not plan(root, **given(case)).is_worth_a_look
+
+
+@pytest.mark.parametrize("family", recovery_families())
+def test_whoever_looks_sees_where_a_broker_would_append(family: str, tmp_path: Path) -> None:
+    """`ls` said that all was well where `verify` found the end of the log below what comes before it; each had an end
+    of its own where batches are out of their place.
+    """
+    for case in recovery_cases([family]):
+        root = case.unpack_before(tmp_path / case.name)
+        checked, looked = verify(root), [partition for each in health(root) for partition in each.partitions]
+        below = [each for partition in looked for each in partition.findings
+                 if each.code is FindingCode.LOG_END_BELOW_OFFSET]  # fmt: skip
+        assert below == of(FindingCode.LOG_END_BELOW_OFFSET, checked), case.id
+        ends = {each.path: each.log_end_offset for each in checked.partitions}
+        read = {each.partition.path: each.log_end_offset for each in looked if each.is_read}
+        assert {path: ends[path] for path in read} == read, case.id
+        shutil.rmtree(root)
 
 
 @pytest.mark.parametrize("is_copy", [True, False])

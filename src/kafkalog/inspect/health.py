@@ -137,6 +137,8 @@ def _read(partition: Partition, log_dir: LogDir | None, beside: Beside | None, t
         for segment, base in zip(partition.segments, [*following, None], strict=False)
     )
     findings = [*partition.findings, *(found for each in segments for found in each.findings)]
+    if segments and segments[-1].ends_below is not None:
+        findings.append(segments[-1].ends_below)
     told_of = tell_what_is_behind(findings, partition.segments, log_start=partition.log_start_offset)
     behind = told_of or BehindDamage()
     findings += missing_from(partition, _missing(segments))
