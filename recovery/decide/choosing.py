@@ -83,7 +83,7 @@ def compare_ways(
         if repaired is None or repaired.repairs:  # beside other damage, which it does not help with
             carry_out(How(mode=Mode.SALVAGE, proof=level))
         carry_out(How(mode=Mode.SALVAGE))
-        if not rules.full and any(comparer.measured(unit, _safe(outcomes).result).is_left_wrong for unit in hurt):
+        if not rules.full and any(comparer.measured(unit, _safe(outcomes).result).leaves_to_mend for unit in hurt):
             carry_out(How(proof=level, full=True))  # what is wrong may lie below the recovery point
     elsewhere = [_left_to_remote(part, rules, comparer, own, safely, hurt), merging]
     return _compared(comparer, units, hurt, outcomes, [each for each in elsewhere if each is not None])

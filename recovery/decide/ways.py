@@ -211,9 +211,9 @@ class Measured:
         return None if self.records_lost is None else self.records_lost + self.records_hidden
 
     @property
-    def is_left_wrong(self) -> bool:
-        """Whether something stays that could be read, and is not: damaged, or out of its place."""
-        return bool(self.damage_left or self.records_hidden or self.epoch_falls)
+    def leaves_to_mend(self) -> bool:
+        """Whether something is damaged or out of its place still, or what could be read goes with what is."""
+        return bool(self.damage_left or self.records_hidden or self.epoch_falls or self.sound_lost)
 
     @property
     def may_lose(self) -> bool:

@@ -1,0 +1,131 @@
+"""Batches whose offsets are not those of their place: what is forecast of them is what becomes of them, and by name."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.codec.encode import build_batch
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.model import Record, TimestampType
+from kafkalog.codec.scanner import scan
+from kafkalog.recovery import plan, recover
+from kafkalog.recovery.checks.verify import verify
+from kafkalog.recovery.damage.bit_repair import Proof
+from kafkalog.recovery.decide.ways import RecoveryWay
+from testkit.judging.ways_taken import options_of
+from testkit.recorded.fixture_data import recovery_cases
+from testkit.recorded.recovery_settings import given
+
+AT = 1_700_000_000_000
+LENGTH, EPOCH = 8, 12
+"""where the fields begin, in a batch"""
+
+
+def log(root: Path, batches: int = 8, *, below_recovery_point: bool = False, segments: int = 1) -> list[Path]:
+    """Batches of ten records each; returns the logs."""
+    (root / "t-0").mkdir(parents=True)
+    logs = []
+    for number in range(segments):
+        base = number * batches * 10
+        logs.append(root / "t-0" / f"{base:020}.log")
+        logs[-1].write_bytes(b"".join(map(ten, range(base, base + batches * 10, 10))))
+    end = segments * batches * 10
+    (root / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {end}\n")
+    if below_recovery_point:
+        (root / "t-0" / f"{end:020}.log").touch()
+        (root / "recovery-point-offset-checkpoint").write_text(f"0\n1\nt 0 {end}\n")
+    return logs
+
+
+def ten(base: int, epoch: int = 3) -> bytes:
+    records = [Record(base + n, AT, TimestampType.CREATE_TIME, None, b"v%d" % (base + n)) for n in range(10)]
+    return build_batch(records, partition_leader_epoch=epoch)
+
+
+def flip(path: Path, batch: int, byte: int, bit: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[scan(bytes(data)).batches[batch].position + byte] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def ways_of(root: Path, **options: object) -> dict[str, RecoveryWay]:
+    return {str(way.way): way for way in plan(root, **options).choice.ways}  # type: ignore[arg-type]
+
+
+def offsets(root: Path) -> list[int]:
+    return [record.offset for record in kafkalog.open(root)["t", 0].records()]
+
+
+@pytest.mark.parametrize("batch", [0, 2, 6])
+@pytest.mark.parametrize("byte", range(7))
+def test_one_wrong_offset_takes_one_batch_at_most(batch: int, byte: int, tmp_path: Path) -> None:
+    """A base offset beyond what a segment holds was kept by mode salvage, which left out all that came after it."""
+    (path,) = log(tmp_path / "root", below_recovery_point=True)
+    root, sound = tmp_path / "root", path.read_bytes()
+    flip(path, batch, byte, 0)
+    ways = ways_of(root)
+    best = plan(root).choice.recommended
+    assert best is not None
+    assert (str(best.way), best.measured.records_lost, best.measured.records_hidden) == ("repair_bits", 0, 0)
+    lost = ways["salvage"].measured
+    assert (lost.records_kept, lost.records_lost, lost.records_hidden) == (70, 10, 0)
+    assert [(each.first, each.last) for each in lost.lost] == [(batch * 10, batch * 10 + 9)], "not what the header says"
+    assert lost.below_high_watermark
+    other = shutil.copytree(root, tmp_path / "other")
+    recover(other, **options_of(ways["salvage"]))
+    assert offsets(other) == [n for n in range(80) if n // 10 != batch]
+    recover(root, **options_of(best))
+    assert path.read_bytes() == sound
+
+
+def test_two_bits_in_batches_that_prove_each_other_are_turned_back_in_one_run(tmp_path: Path) -> None:
+    """The batch behind the wrong epoch was damaged itself: what it will be was not asked, and the epoch stayed."""
+    (path,) = log(tmp_path / "root")
+    root, sound = tmp_path / "root", path.read_bytes()
+    flip(path, 4, LENGTH + 1, 6)
+    flip(path, 3, EPOCH + 3, 6)
+    recover(root, repair_bits=Proof.STRUCTURE, accept_loss=True)
+    assert path.read_bytes() == sound
+    assert "67" not in (root / "t-0" / "leader-epoch-checkpoint").read_text()
+    assert not plan(root, repair_bits=Proof.STRUCTURE).changes
+
+
+def test_no_offset_is_lost_twice(tmp_path: Path) -> None:
+    """Batches below the base of a segment that was renamed, and the gap before it, are the same offsets."""
+    logs = log(tmp_path / "root", 3, segments=2)
+    logs[1].rename(logs[1].with_name(f"{70:020}.log"))
+    for way in plan(tmp_path / "root").choice.ways:
+        found = way.measured
+        if found.records_lost:
+            gone = sum((each.last or 0) - each.first + 1 for each in found.lost)
+            assert found.records_lost <= gone, way.way
+
+
+def test_records_above_the_end_of_the_log_are_no_committed_ones(tmp_path: Path) -> None:
+    """The row of the partition said that committed records are lost, and the table of ways that none is."""
+    for case in recovery_cases(["segment_set", "offset_order", "end_offset", "overflow"])[::3]:
+        root = case.unpack_before(tmp_path / case.name)
+        for mode in ("safe", "salvage"):
+            made = plan(root, mode=mode, **given(case))
+            if any(each.is_cut_below_high_watermark for each in made.partitions):
+                assert made.choice.own.below_high_watermark, (case.id, mode)
+
+
+def test_a_plan_names_what_it_leaves(tmp_path: Path) -> None:
+    """It named what is wrong before the recovery point only where nothing was to be changed."""
+    first, _ = log(tmp_path / "root", segments=2)
+    parts = [ten(base) for base in range(0, 80, 10)]
+    parts[0], parts[3] = parts[3], parts[0]
+    first.write_bytes(b"".join(parts))
+    root = tmp_path / "root"
+    (root / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 100\n")
+    checked = {(each.code, each.position) for each in verify(root, deep=False).findings
+               if each.severity is Severity.ERROR}  # fmt: skip
+    made = plan(root)
+    assert made.changes
+    assert {code for code, _ in checked} == {FindingCode.OFFSET_DISPLACED}
+    assert {(each.code, each.position) for each in made.findings} >= checked
