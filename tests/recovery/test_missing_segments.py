@@ -191,7 +191,7 @@ def test_an_emptied_segment_is_named_itself(number: int, root: Path) -> None:
     first, last = int(logs[number].stem), int(logs[number + 1].stem) - 1
     found = answers(root)
     (row,) = found["verify"]
-    detail = f"offsets {first} to {last} are missing, and no others in this log are: this segment is empty"
+    detail = f"offsets {first} to {last} are missing, and no others in this log are: this segment holds none of them"
     assert row == ("warning", str(logs[number]), detail, first)
     assert found == {key: [row] for key in found}
 

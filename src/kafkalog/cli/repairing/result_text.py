@@ -67,7 +67,8 @@ def _kept(result: RecoveryResult) -> str:
             return f"{kept}; none is lost but {counted(found.markers_damaged, 'marker')} of the end of a transaction"
         return f"{kept}; none is lost" if found.is_exact else f"{kept}; what the damage hid is unknown"
     verb = "is" if found.records_lost == 1 and found.is_exact else "are"
-    return f"{kept}; {lost_text(found)} {verb} lost ({escape_controls(ranges_text(found.lost, named=True))})"
+    ranges = escape_controls(ranges_text(found.lost, named=True))
+    return f"{kept}; {lost_text(found)} {verb} lost ({ranges or 'others have their offsets'})"
 
 
 def _broker(result: RecoveryResult) -> str:
