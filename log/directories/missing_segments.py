@@ -27,7 +27,8 @@ def missing_segments(
     for first, last in missing:
         if last >= log_start:
             is_emptied = first in there
-            why = "this segment holds none of them" if is_emptied else "a segment before this one is gone, or the end of it"
+            gone = "a segment before this one is gone, or the end of it"
+            why = "this segment holds none of them" if is_emptied else gone
             detail = f"offsets {max(first, log_start)} to {last} are missing, {why_sure}: {why}"
             path = f"{directory}/{segment_file(first if is_emptied else last + 1, FileKind.LOG)}"
             unread = Unread(max(first, log_start), last)
