@@ -13,7 +13,7 @@ from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
-from kafkalog.recovery.decide.closed_in_order import Look, checks_of, left_by
+from kafkalog.recovery.decide.closed_in_order import Look, checks_of, left_by, left_in_place
 from kafkalog.recovery.decide.outcomes import Outcomes, find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.facts.modes import Mode
@@ -54,12 +54,15 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
         made, outcomes = plan_with(is_in_order, readable, at_work, look)
         if rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
             return made
-        looked_at, checked = readable, outcomes.checked
-        if is_in_order is no_checks:  # checking all would take as long as planning; a plan has to do with these
-            looked_at, checked = readable.only(made.choice.by_partition), {}
-        else:
+        if is_in_order is not no_checks:
             made, _ = plan_with(no_checks, readable, at_work)
-        left = left_by(made.actions, made.findings, looked_at, rules.facts.tiering, checked) if compare else ()
+        hurt, tiering = made.choice.by_partition, rules.facts.tiering
+        if not compare or (is_in_order is no_checks and not hurt):
+            return made
+        if is_in_order is no_checks:  # checking all would take as long as planning: only what something is wrong with
+            left = left_in_place(made.actions, made.findings, readable.only(hurt), tiering)
+        else:
+            left = left_by(made.actions, made.findings, readable, tiering, outcomes.checked)
         return replace(made, findings=[*made.findings, *left])
 
     whole = around_unreadable(found.without(options.lacking), make, workers)

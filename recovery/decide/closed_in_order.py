@@ -8,7 +8,7 @@ index or a snapshot that says the same in other bytes, does not justify changing
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kafkalog.recovery.checks.beside import Beside
     from kafkalog.recovery.decide.actions import RecoveryAction
 
-__all__ = ["Look", "checks_of", "left_by", "told_by_checks"]
+__all__ = ["Look", "checks_of", "left_by", "left_in_place", "told_by_checks"]
 
 Look = Callable[[str], Sequence[Finding] | None]
 """What is wrong with a partition directory by the checks, not what is only worth knowing; None if it is unreadable."""
@@ -121,7 +121,7 @@ def told_by_checks(found: Survey, tiering: Tiering, checked: Checked = _NOTHING)
 
 
 def left_by(
-    actions: Iterable[RecoveryAction], findings: Iterable[Finding], found: Survey, tiering: Tiering, checked: Checked
+    actions: Iterable[RecoveryAction], findings: Collection[Finding], found: Survey, tiering: Tiering, checked: Checked
 ) -> Iterator[Finding]:
     """What is wrong before a plan and after it, in files that it does not change, and that its findings do not tell.
 
@@ -133,6 +133,16 @@ def left_by(
         if _place(each) in told or (each.file is not None and _is_mended(each, each.file, changed)):
             continue
         yield replace(each, detail=f"{each.detail}{_STAYS}") if each.code in _OF_INDEXES else each
+
+
+def left_in_place(
+    actions: Iterable[RecoveryAction], findings: Collection[Finding], found: Survey, tiering: Tiering
+) -> Iterator[Finding]:
+    """As `left_by`, of places in files of which the findings of a plan say nothing."""
+    told = {(each.file, each.position) for each in findings}
+    for each in left_by(actions, findings, found, tiering, _NOTHING):
+        if each.position is not None and (each.file, each.position) not in told:
+            yield each
 
 
 def _place(finding: Finding) -> tuple[object, ...]:
