@@ -390,8 +390,10 @@ def _count_sound(
     repeated: dict[Identity, tuple[int, int, int]] = {}
     for span in original.spans:
         for start, end in kept.missing(span.path, span.start, span.end):
-            behind = next((first for _, first, _ in sound_batches(before, Span(span.path, end, span.end))), NO_END)
+            behind: int | None = None
             for batch, first, last in sound_batches(before, Span(span.path, start, end)):
+                if behind is None:
+                    behind = _first_of(before, Span(span.path, end, span.end))
                 if last < unit.log_start:
                     continue
                 key = identity(batch, first)
@@ -414,6 +416,10 @@ def _count_sound(
             for start, end in list(left.offsets.absent(first, last)):
                 gone.add(start, end)
     result.records_lost = result.sound_lost
+
+
+def _first_of(tree: Tree, span: Span) -> int:
+    return next((first for _batch, first, _last in sound_batches(tree, span)), NO_END)
 
 
 def _before(behind: int, first: int, last: int) -> tuple[int, int]:
