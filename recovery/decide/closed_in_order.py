@@ -138,7 +138,7 @@ def left_by(
 def left_in_place(
     actions: Iterable[RecoveryAction], findings: Collection[Finding], found: Survey, tiering: Tiering
 ) -> Iterator[Finding]:
-    """As `left_by`, of places in files of which the findings of a plan say nothing."""
+    """Findings as `left_by` gives them, of places in files of which those of a plan say nothing."""
     told = {(each.file, each.position) for each in findings}
     for each in left_by(actions, findings, found, tiering, _NOTHING):
         if each.position is not None and (each.file, each.position) not in told:
