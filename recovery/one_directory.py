@@ -54,16 +54,13 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
         made, outcomes = plan_with(is_in_order, readable, at_work, look)
         if rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
             return made
-        if is_in_order is not no_checks:
-            made, _ = plan_with(no_checks, readable, at_work)
-        hurt, tiering = made.choice.by_partition, rules.facts.tiering
-        if not compare or (is_in_order is no_checks and not hurt):
-            return made
-        if is_in_order is no_checks:  # checking all would take as long as planning: only what something is wrong with
-            left = left_in_place(made.actions, made.findings, readable.only(hurt), tiering)
+        tiering = rules.facts.tiering
+        if is_in_order is no_checks:
+            left = left_in_place(made.actions, made.findings, readable, tiering, made.choice.by_partition)
         else:
+            made, _ = plan_with(no_checks, readable, at_work)
             left = left_by(made.actions, made.findings, readable, tiering, outcomes.checked)
-        return replace(made, findings=[*made.findings, *left])
+        return replace(made, findings=[*made.findings, *left]) if compare else made
 
     whole = around_unreadable(found.without(options.lacking), make, workers)
     return with_beginnings(whole, begin) if begin else whole

@@ -30,14 +30,16 @@ def refuse_without_permission(made: Changes) -> None:
                 asked.add(directory)
                 _refuse_unless(made, directory, os.W_OK | os.X_OK, "changed")
         if action.kind in (ActionKind.REMOVE, ActionKind.RENAME, ActionKind.WRITE) and action.path in made.survey.files:
-            _refuse_unless(made, action.path, os.R_OK, "read", needs_owner=False)
-            _refuse_immutable(os.path.join(made.root, action.path))
+            full = os.path.join(made.root, action.path)
+            if not os.access(full, os.R_OK | os.W_OK, effective_ids=True):  # one look where all is well
+                _refuse_unless(made, action.path, os.R_OK, "read", needs_owner=False)
+                _refuse_immutable(full)
 
 
 def _refuse_immutable(full: str) -> None:
-    """Nobody can rename or replace a file that is immutable, although its mode says otherwise."""
-    if os.access(full, os.W_OK, effective_ids=True):
-        return
+    """Nobody can rename or replace a file that is immutable: its mode permits writing, and the system does not."""
+    if not os.path.lexists(full):
+        return  # it is gone since it was seen, which is found out when it is compared
     user, facts = os.geteuid(), os.lstat(full)
     if user == 0 or (user == facts.st_uid and facts.st_mode & stat.S_IWUSR):
         raise _refused(full, "may not be changed", _IMMUTABLE)

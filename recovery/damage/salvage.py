@@ -110,12 +110,13 @@ class _Salvage:
 
     def _mended_behind(self, source: Source, position: int) -> tuple[int | None, int | None]:
         """First offset and epoch of a damaged batch as it will be mended: they judge the batch before it."""
-        found = None
-        if self._repair is not None:
-            found = repair_at(source, position, Neighbors(unknown_magics=frozenset(self._unknown_magics)))
-        if self._repair is None or found is None or found[0].proof < self._repair:
+        if self._repair is None:
             return None, None
-        header = BatchHeader(*BATCH.struct.unpack_from(found[0].apply(bytes(source.read(position, found[1])))))
+        found = repair_at(source, position, Neighbors(unknown_magics=frozenset(self._unknown_magics)))
+        if found is None or found[0].proof < self._repair:
+            return None, None
+        repair, size = found
+        header = BatchHeader(*BATCH.struct.unpack_from(repair.apply(bytes(source.read(position, size)))))
         return header.base_offset, header.partition_leader_epoch
 
     def _take(self, batch: RecordBatch, base: int, following: int | None, next_epoch: int | None) -> _Stop | None:

@@ -136,11 +136,20 @@ def left_by(
 
 
 def left_in_place(
-    actions: Iterable[RecoveryAction], findings: Collection[Finding], found: Survey, tiering: Tiering
+    actions: Iterable[RecoveryAction],
+    findings: Collection[Finding],
+    found: Survey,
+    tiering: Tiering,
+    directories: Collection[str],
 ) -> Iterator[Finding]:
-    """Findings as `left_by` gives them, of places in files of which those of a plan say nothing."""
+    """Findings as `left_by` gives them, of places in files of some partitions of which those of a plan say nothing.
+
+    Checking all partitions would take as long as planning for them.
+    """
+    if not directories:
+        return
     told = {(each.file, each.position) for each in findings}
-    for each in left_by(actions, findings, found, tiering, _NOTHING):
+    for each in left_by(actions, findings, found.only(directories), tiering, _NOTHING):
         if each.position is not None and (each.file, each.position) not in told:
             yield each
 

@@ -405,17 +405,20 @@ def _count_sound(
                 if isinstance(batch.header, BatchHeader) and batch.header.is_control:
                     result.markers_lost += max(batch.header.records_count, 0)
                 if count:
-                    for absent in list(left.offsets.absent(*_before(behind, first, last))):
-                        gone.add(*absent)
+                    _add_absent(gone, left.offsets, *_before(behind, first, last))
                     dropped.add(key)
                     result.sound_lost += count
     there = times_of(after, left.spans, repeated)
     for key, (count, first, last) in repeated.items():
         if count and not there[key] and key not in dropped:
             result.sound_lost += count
-            for start, end in list(left.offsets.absent(first, last)):
-                gone.add(start, end)
+            _add_absent(gone, left.offsets, first, last)
     result.records_lost = result.sound_lost
+
+
+def _add_absent(gone: OffsetRanges, there: OffsetRanges, first: int, last: int) -> None:
+    for absent in there.absent(first, last):
+        gone.add(*absent)
 
 
 def _first_of(tree: Tree, span: Span) -> int:

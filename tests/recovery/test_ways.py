@@ -31,6 +31,7 @@ from kafkalog.recovery.decide.ways import RecoveryWay
 from testkit.judging.counted_records import FAMILIES, readable_records, strays
 from testkit.judging.trees import stamps
 from testkit.judging.ways_taken import options_of
+from testkit.made.tens import AT, flip, log_of_tens
 from testkit.recorded.fixture_data import RecoveryCase, recovery_case, recovery_cases
 from testkit.recorded.recovery_settings import given
 from testkit.running.command import kafkalog as kafkalog_command
@@ -156,7 +157,6 @@ def test_another_copy_is_a_way(tmp_path: Path) -> None:
     assert len(records) == ways["merge"].measured.records_kept
 
 
-AT = 1_700_000_100_000
 SOUND = recovery_case("undamaged/full-scan-plain")
 
 
@@ -234,31 +234,6 @@ def test_a_bit_outside_of_every_checksum_is_turned_back_where_neighbors_prove_it
         assert str(found.recommended.way) == "repair_bits"
     recover(root, repair_bits=Proof.CONTEXT)
     assert log.read_bytes() == sound
-
-
-def log_of_tens(root: Path, count: int = 6, segments: int = 1) -> list[Path]:
-    """Batches of ten records each; returns the logs."""
-    (root / "t-0").mkdir(parents=True)
-    logs = []
-    for number in range(segments):
-        base = number * count * 10
-        logs.append(root / "t-0" / f"{base:020}.log")
-        logs[-1].write_bytes(
-            b"".join(
-                build_batch([Record(at + n, AT, TimestampType.CREATE_TIME, None, b"v%d" % (at + n)) for n in range(10)])
-                for at in range(base, base + count * 10, 10)
-            )
-        )
-    return logs
-
-
-def flip(log: Path, *flips: tuple[int, int, int]) -> None:
-    """Batch, byte of it, bits."""
-    data = bytearray(log.read_bytes())
-    batches = scan(bytes(data)).batches
-    for batch, place, bits in flips:
-        data[batches[batch].position + place] ^= bits
-    log.write_bytes(data)
 
 
 def test_other_records_at_the_same_offsets_are_no_copies(tmp_path: Path) -> None:
