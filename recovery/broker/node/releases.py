@@ -28,9 +28,11 @@ class Release:
 
     def at_least(self, text: str) -> bool:
         """Whether this release is `text` or later; a patch release that is not named counts as 0."""
-        return self._padded() >= release_of(text)._padded()
+        return self.padded >= release_of(text).padded
 
-    def _padded(self) -> tuple[int, int, int]:
+    @property
+    def padded(self) -> tuple[int, int, int]:
+        """Three numbers; those that are not named are 0."""
         first, second, third = (*self.numbers, 0, 0, 0)[:3]
         return first, second, third
 
@@ -46,7 +48,7 @@ def release_of(text: str) -> Release:
 
 
 GROUPS: tuple[Release, ...] = tuple(
-    release_of(text) for text in ("3.3", "3.5", "3.6", "3.7.0", "3.7.1", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
+    release_of(text) for text in ("3.3", "3.4", "3.7.0", "3.7.1", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
 )
 """the first release of each group, oldest first"""
 

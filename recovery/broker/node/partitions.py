@@ -1,0 +1,251 @@
+"""The part of a start that opens partitions: logs, strays, future copies, partitions in two directories.
+
+A broker opens its logs when it has the metadata for the first time (`BrokerMetadataPublisher.initializeManagers`).  A
+directory whose topic id and number the metadata does not place on this broker is a stray: removed by 3.3 to 3.6, renamed
+since 3.7.  Without `partition.metadata` 3.7.0 does not start, later releases rename, earlier ones write it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    PARTITION_METADATA,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+)
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome, load_log_directory, topic_id_or_none
+from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.ending import ends
+from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.releases import Release
+from kafkalog.recovery.broker.node.replay import replicas_of
+from kafkalog.recovery.facts.broker_settings import LogSettings
+
+__all__ = ["Explained", "PartitionDirectory", "list_partitions", "open_partitions", "partition_consequences"]
+
+_NO_TOPIC_ID = "which is not allowed when running in KRaft mode."
+_RUNTIME = "java.lang.RuntimeException"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    """One partition directory, live or a future copy."""
+
+    root: str
+    name: str
+    parsed: PartitionName
+    topic_id: str | None
+    has_data: bool
+
+    @property
+    def path(self) -> str:
+        """Its absolute path."""
+        return os.path.join(self.root, self.name)
+
+
+@dataclass(slots=True)
+class Explained:
+    """What the metadata itself shows of partitions that are no longer this broker's.
+
+    `removed` holds ids of topics that were deleted, `moved` partitions that were reassigned to other brokers.
+    """
+
+    removed: set[str] = field(default_factory=set)
+    moved: set[tuple[str, int]] = field(default_factory=set)
+
+    def shows(self, directory: PartitionDirectory) -> bool:
+        """Whether the metadata shows why the directory is not wanted any more."""
+        topic_id = directory.topic_id
+        if topic_id is None:
+            return False
+        return topic_id in self.removed or (topic_id, directory.parsed.partition) in self.moved
+
+
+def list_partitions(files: NodeFiles, roots: Iterable[str]) -> list[PartitionDirectory]:
+    """Every live partition directory and future copy, in the order of their directories."""
+    found = []
+    for root in roots:
+        try:
+            tree = files.surveyed(root).tree()
+        except StorageError:
+            continue
+        for name in tree.subdirectories():
+            parsed = parse_partition_directory(name)
+            if parsed is None or parsed.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            if parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
+                has_data = any(tree.files[path].size for _base, path in tree.logs(name))
+                found.append(PartitionDirectory(root, name, parsed, topic_id_or_none(tree, name), has_data))
+    return found
+
+
+def open_partitions(files: NodeFiles, roots: Iterable[str], results: Mapping[str, BrokerResult], now_ms: int):  # type: ignore[no-untyped-def]
+    """Load every log as a start does; raises `StartEndsError` where that ends the start.
+
+    `results` are what loading a directory is known to come to.  Returns what goes offline, with the faults.
+    """
+    offline: list[Consequence] = []
+    faults: list[Fault] = []
+    for root in roots:
+        result = results.get(root)
+        if result is None:
+            tree = files.surveyed(root).tree()
+            result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
+        if result.outcome == Outcome.START_FAILS:
+            raise ends(
+                Part.LOGS, "unreadable", root, result.exception or "", result.message or "",
+                detail=f"{result.exception}: {result.message}",
+            )  # fmt: skip
+        if result.outcome == Outcome.DIR_OFFLINE:
+            detail = f"{root} goes offline: {result.exception}: {result.message}"
+            offline.append(Consequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
+            faults.append(Fault(Part.LOGS, "offline", root, detail))
+    return offline, faults
+
+
+def partition_consequences(
+    directories: list[PartitionDirectory],
+    image: MetadataImage,
+    node_id: int,
+    release: Release,
+    explained: Explained,
+    directory_ids: Mapping[str, str | None],
+) -> tuple[list[Consequence], list[Fault]]:
+    """What becomes of partition directories by the metadata; raises `StartEndsError` where that ends the start."""
+    _refuse_twice(directories)
+    nameless = [each for each in directories if each.topic_id is None]
+    if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
+        path = os.path.join(nameless[0].path, PARTITION_METADATA)
+        raise ends(Part.PARTITION_METADATA, "missing", path, _RUNTIME, _NO_TOPIC_ID)
+    strays = [each for each in directories if _is_stray(each, image, node_id, release)]
+    found, faults = _strays(strays, image, node_id, release, explained, has_nameless=bool(nameless))
+    placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
+    found += _made_again(image, node_id, placed)
+    if release.at_least("3.7.1"):
+        found += _promoted(directories, strays, image, node_id, directory_ids)
+    return found, faults
+
+
+def _refuse_twice(directories: list[PartitionDirectory]) -> None:
+    seen: dict[tuple[str, int, DirectoryState], PartitionDirectory] = {}
+    for each in directories:
+        key = each.parsed.topic, each.parsed.partition, each.parsed.state
+        other = seen.setdefault(key, each)
+        if other is not each and each.topic_id is not None and other.topic_id is not None:
+            name = f"{each.parsed.topic}-{each.parsed.partition}"
+            message = f"Duplicate log directories for {name} are found in both"
+            if each.parsed.state is DirectoryState.FUTURE:
+                message = "Duplicate log directories found:"
+            raise ends(
+                Part.LOGS, "duplicate", each.path, "java.lang.IllegalStateException", message,
+                detail=f"{name} is in {other.root} and in {each.root}",
+            )  # fmt: skip
+
+
+def _is_stray(directory: PartitionDirectory, image: MetadataImage, node_id: int, release: Release) -> bool:
+    if directory.topic_id is None:
+        return release.at_least("3.7.1")
+    if directory.parsed.state is DirectoryState.FUTURE and not release.at_least("3.7.1"):
+        return False
+    replica = replicas_of(image, directory.topic_id, directory.parsed.partition)
+    return replica is None or node_id not in replica.replicas
+
+
+def _strays(
+    strays: list[PartitionDirectory],
+    image: MetadataImage,
+    node_id: int,
+    release: Release,
+    explained: Explained,
+    *,
+    has_nameless: bool,
+) -> tuple[list[Consequence], list[Fault]]:
+    deletes = not release.at_least("3.7.0")
+    if deletes and has_nameless:  # `findStrayPartitions` throws, and nothing is removed
+        return [], []
+    verb = "removes" if deletes else "renames -stray"
+    expected = [each for each in strays if explained.shows(each)]
+    lost = [each for each in strays if each not in expected]
+    found, faults = [], []
+    if expected:
+        detail = f"the start {verb} what the metadata shows as deleted or moved"
+        names = tuple(each.name for each in expected)
+        found.append(Consequence(ConsequenceKind.EXPECTED_STRAY, detail, names=names))
+    without = [each for each in lost if each.topic_id is None]
+    unknown = [each for each in lost if each not in without]
+    kind = ConsequenceKind.DELETED if deletes else ConsequenceKind.STRAY
+    if without:
+        detail = f"the start {verb} partitions whose {PARTITION_METADATA} is missing"
+        found.append(Consequence(kind, detail, names=tuple(each.name for each in without)))
+    if unknown:
+        detail = f"the start {verb} partitions that the metadata does not place on broker {node_id}"
+        found.append(Consequence(kind, detail, names=tuple(each.name for each in unknown)))
+    for each in without:
+        path = os.path.join(each.path, PARTITION_METADATA)
+        faults.append(Fault(Part.PARTITION_METADATA, "missing", path, f"{each.name} has no readable topic id"))
+    for each in unknown:
+        path = os.path.join(each.path, PARTITION_METADATA)
+        why = f"topic id {each.topic_id} of {each.name} is not placed on broker {node_id} by the metadata"
+        faults.append(Fault(Part.PARTITION_METADATA, "not_placed", path, why))
+    return found, faults
+
+
+def _made_again(image: MetadataImage, node_id: int, placed: set[tuple[str, int]]) -> list[Consequence]:
+    names = [
+        f"{name}-{number}"
+        for name, topic in sorted(image.topics.items())
+        for number, partition in sorted(topic.partitions.items())
+        if node_id in partition.replicas and (name, number) not in placed
+    ]
+    if not names:
+        return []
+    detail = "partitions that the metadata places here are made again, empty"
+    return [Consequence(ConsequenceKind.EMPTY_AGAIN, detail, names=tuple(names))]
+
+
+def _promoted(
+    directories: list[PartitionDirectory],
+    strays: list[PartitionDirectory],
+    image: MetadataImage,
+    node_id: int,
+    directory_ids: Mapping[str, str | None],
+) -> list[Consequence]:
+    """`LogManager.recoverAbandonedFutureLogs`: a future copy where the metadata places the partition."""
+    found = []
+    for each in directories:
+        if each.parsed.state is not DirectoryState.FUTURE or each in strays or each.topic_id is None:
+            continue
+        replica = replicas_of(image, each.topic_id, each.parsed.partition)
+        if replica is None or _directory_of(replica, node_id) != directory_ids.get(each.root):
+            continue
+        current = [
+            other for other in directories
+            if other.parsed.state is DirectoryState.LIVE and other.topic_id == each.topic_id
+            and other.parsed.partition == each.parsed.partition
+        ]  # fmt: skip
+        detail = f"the start makes {each.path} the current log, without comparing lengths"
+        if current:
+            detail += f", and removes {current[0].path}"
+        names = tuple(other.name for other in current)
+        found.append(Consequence(ConsequenceKind.FUTURE_PROMOTED, detail, each.path, names))
+    return found
+
+
+def _directory_of(replica: PartitionImage, node_id: int) -> str | None:
+    if len(replica.directories) != len(replica.replicas):
+        return None
+    return replica.directories[replica.replicas.index(node_id)]
+
+
+def tree_of(files: NodeFiles, root: str) -> Tree:
+    """The files of a log directory."""
+    return files.surveyed(root).tree()
