@@ -29,12 +29,13 @@ from kafkalog.recovery.broker.node.answer import (
 from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_start
 from kafkalog.recovery.broker.node.ending import StartEndsError, ends
 from kafkalog.recovery.broker.node.ensemble import Identity, identity_of_start
-from kafkalog.recovery.broker.node.internal_topics import coordinators_of_start
+from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, load_metadata_log
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
     list_partitions,
+    loaded_logs,
     open_partitions,
     partition_consequences,
 )
@@ -88,6 +89,24 @@ class _Context:
     _metadata: LoadedMetadata | StartEndsError | None = None
     _best: Replay | None = None
     explained: Explained = field(default_factory=Explained)
+    _loaded: dict[str, BrokerResult] = field(default_factory=dict)
+    _unserved: dict[str, list[Unserved]] = field(default_factory=dict)
+
+    def logs(self, roots: Sequence[str]) -> dict[str, BrokerResult]:
+        """What a start makes of the logs in each of these directories."""
+        found = {}
+        for root in roots:
+            result = self.results.get(root) or self._loaded.get(root)
+            if result is None:
+                result = self._loaded[root] = loaded_logs(self.files, root, self.now_ms)
+            found[root] = result
+        return found
+
+    def unserved(self, root: str, result: BrokerResult) -> list[Unserved]:
+        """What coordinators cannot load of one directory."""
+        if root not in self._unserved:
+            self._unserved[root] = unserved_partitions(root, result)
+        return self._unserved[root]
 
     def metadata(self) -> LoadedMetadata:
         """The metadata log; raises `StartEndsError` if loading it ends a start."""
@@ -204,7 +223,7 @@ def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
             Part.ZOOKEEPER, "no_kraft", files.roots[0], "org.apache.kafka.common.config.ConfigException",
             'Missing required configuration "process.roles" which has no default value.',
         )  # fmt: skip
-    offline, faults = open_partitions(files, _readable(files), context.results, context.now_ms)
+    offline, faults = open_partitions(files, context.logs(_readable(files)), is_kraft=False)
     outcome = StartOutcome.DIRECTORY_OFFLINE if offline else StartOutcome.STARTS
     condition = "if its ZooKeeper is the one of this cluster; what ZooKeeper says is not in these directories"
     return NodeAnswer(outcome, consequences=tuple(offline), condition=condition, faults=tuple(faults))
@@ -350,7 +369,7 @@ class _Start:
         if problem is None and not count:
             problem = _NO_ELEMENT, "No value present"
         if not has_footer:
-            detail = f"the snapshot has no footer: it is cut, and what was behind the cut is not in the metadata"
+            detail = "the snapshot has no footer: it is cut, and what was behind the cut is not in the metadata"
             self.faults.append(Fault(Part.METADATA_SNAPSHOT, "cut" if count else "empty", snapshot.path, detail))
         self._refuse(replay, snapshot.path)
         if problem is not None and self.role is not Role.BROKER:
@@ -387,18 +406,23 @@ class _Start:
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]
         try:
-            offline, faults = open_partitions(self.files, online, self.context.results, self.context.now_ms)
+            results = self.context.logs(online)
+            offline, faults = open_partitions(self.files, results)
             self._note(offline, faults)
             if node is None:
                 return
+            gone = {each.file for each in offline}
+            online = [root for root in online if root not in gone]
             self.context.best()
             directories = list_partitions(self.files, online)
             found, faults = partition_consequences(
                 directories, image, node, self.release, self.context.explained, dict(identity.directory_ids)
             )
             self._note(found, faults)
-            found, faults = coordinators_of_start(self.files, directories, self.release)
-            self._note(found, faults)
+            strays = {name for each in found for name in each.names if each.kind is ConsequenceKind.STRAY}
+            for root in online:
+                unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]
+                self._note(*consequences_of_unserved(unserved, self.release))
         except StartEndsError as error:
             raise self._end(error) from error
 

@@ -10,15 +10,17 @@ import os
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.records.framed_records import FramedRecord
+from kafkalog.codec.model import ControlType
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.broker.node.answer import Part
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
-from kafkalog.recovery.broker.node.reading import ReaderError, metadata_batches
+from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
 
 __all__ = ["BOOTSTRAP_CHECKPOINT", "Bootstrap", "bootstrap_of_start"]
 
 BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+_KNOWN_CONTROL = frozenset({ControlType.LEADER_CHANGE, ControlType.SNAPSHOT_HEADER, ControlType.SNAPSHOT_FOOTER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,9 @@ def bootstrap_of_start(files: NodeFiles) -> Bootstrap:
         is_empty = source.size == 0
         try:
             for batch in metadata_batches(source, checks_crc=False, is_snapshot=False):
-                if not batch.is_control:
+                if batch.is_control:
+                    _refuse_unknown_control(batch, path)
+                else:
                     records += batch.records
         except ReaderError as error:
             raise _end("corrupt", path, error.exception, error.message) from error
@@ -52,6 +56,13 @@ def bootstrap_of_start(files: NodeFiles) -> Bootstrap:
         )
         raise _end("empty" if is_empty else "cut", path, RUNTIME, message)
     return Bootstrap(tuple(records), path)
+
+
+def _refuse_unknown_control(batch: MetaBatch, path: str) -> None:
+    for number, record in enumerate(batch.records):
+        if record.type not in _KNOWN_CONTROL or record.decoded is None:
+            message = f"Unable to read control record at offset {batch.base_offset + number}"
+            raise _end("corrupt", path, RUNTIME, message)
 
 
 def _is_metadata_version(record: FramedRecord) -> bool:

@@ -1,21 +1,91 @@
 """The last part of a start: coordinators load their partitions of `__consumer_offsets` and `__transaction_state`.
 
-Since 4.0 a group coordinator that meets a value of a version that it does not know does not load the partition at all;
-before, it kept what came before that record.  The transaction coordinator keeps what came before.
+Since 4.0 a group coordinator that meets a record which it cannot read does not load the partition at all; before, it
+went on with what came before that record, as the transaction coordinator of every release does.  Checksums are not
+compared.
 """
 
 from __future__ import annotations
 
-from kafkalog.recovery.broker.node.answer import Consequence, Fault
-from kafkalog.recovery.broker.node.node_files import NodeFiles
-from kafkalog.recovery.broker.node.partitions import PartitionDirectory
+import os
+from collections.abc import Iterator
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC, DirectoryState, parse_partition_directory
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scanner import Scanner
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import BrokerResult
+from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["coordinators_of_start"]
+__all__ = ["Unserved", "consequences_of_unserved", "unserved_partitions"]
+
+_MOST_BYTES = 16 << 20
+"""of the logs of one directory that are read for this"""
+_UNREADABLE = (FindingCode.RECORD_VERSION_UNKNOWN, FindingCode.TYPED_RECORD_INVALID)
 
 
-def coordinators_of_start(
-    files: NodeFiles, directories: list[PartitionDirectory], release: Release
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """A record that a coordinator cannot read."""
+
+    topic: str
+    name: str
+    """the partition directory"""
+    path: str
+    offset: int
+    detail: str
+
+
+def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
+    """The first record of each coordinator's partition that it cannot read, as the logs are after loading.
+
+    Reads at most 16 MiB of a directory's coordinator partitions.
+    """
+    found = []
+    left = _MOST_BYTES
+    for name in result.tree.subdirectories():
+        parsed = parse_partition_directory(name)
+        if parsed is None or parsed.topic not in TOPICS or parsed.state is not DirectoryState.LIVE:
+            continue
+        for _base, log in result.tree.logs(name):
+            size = result.tree.files[log].size
+            if size > left:
+                return found
+            left -= size
+            problem = next(_problems(parsed.topic, result.tree, log), None)
+            if problem is not None:
+                found.append(Unserved(parsed.topic, name, os.path.join(root, log), *problem))
+                break
+    return found
+
+
+def _problems(topic: str, tree: Tree, log: str) -> Iterator[tuple[int, str]]:
+    for batch in Scanner(tree.source(log), check_crc=False):
+        if not isinstance(batch.header, BatchHeader) or batch.header.is_control:
+            continue
+        decoded = decode_batch(batch)
+        if decoded.finding is not None:
+            yield batch.header.base_offset, decoded.finding.detail
+        for record in decoded.records:
+            for finding in decode_record(topic, record.key, record.value).findings:
+                if finding.code in _UNREADABLE:
+                    yield record.offset, finding.detail
+
+
+def consequences_of_unserved(
+    unserved: list[Unserved], release: Release
 ) -> tuple[list[Consequence], list[Fault]]:
-    """What coordinators cannot load, in the order of the directories."""
-    return [], []
+    """What follows for one release from the records that coordinators cannot read."""
+    found, faults = [], []
+    for each in unserved:
+        whole = each.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
+        what = "loads nothing that comes after it" if whole else "does not load the partition: its groups are not served"
+        detail = f"the record at offset {each.offset} of {each.name} cannot be read ({each.detail}): the coordinator {what}"
+        found.append(Consequence(ConsequenceKind.NOT_SERVING, detail, each.path, (each.name,)))
+        faults.append(Fault(Part.INTERNAL_TOPICS, "unreadable_record", each.path, detail))
+    return found, faults

@@ -30,7 +30,14 @@ from kafkalog.recovery.broker.node.releases import Release
 from kafkalog.recovery.broker.node.replay import replicas_of
 from kafkalog.recovery.facts.broker_settings import LogSettings
 
-__all__ = ["Explained", "PartitionDirectory", "list_partitions", "open_partitions", "partition_consequences"]
+__all__ = [
+    "Explained",
+    "PartitionDirectory",
+    "list_partitions",
+    "loaded_logs",
+    "open_partitions",
+    "partition_consequences",
+]
 
 _NO_TOPIC_ID = "which is not allowed when running in KRaft mode."
 _RUNTIME = "java.lang.RuntimeException"
@@ -84,32 +91,54 @@ def list_partitions(files: NodeFiles, roots: Iterable[str]) -> list[PartitionDir
                 continue
             if parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
                 has_data = any(tree.files[path].size for _base, path in tree.logs(name))
-                found.append(PartitionDirectory(root, name, parsed, topic_id_or_none(tree, name), has_data))
+                found.append(PartitionDirectory(root, name, parsed, _topic_id(tree, name), has_data))
     return found
 
 
-def open_partitions(files: NodeFiles, roots: Iterable[str], results: Mapping[str, BrokerResult], now_ms: int):  # type: ignore[no-untyped-def]
-    """Load every log as a start does; raises `StartEndsError` where that ends the start.
+def _topic_id(tree: Tree, name: str) -> str | None:
+    """The topic id in `partition.metadata`, empty if it cannot be read; None only without the file."""
+    known = topic_id_or_none(tree, name)
+    return "" if known is None and f"{name}/{PARTITION_METADATA}" in tree.files else known
 
-    `results` are what loading a directory is known to come to.  Returns what goes offline, with the faults.
+
+def loaded_logs(files: NodeFiles, root: str, now_ms: int) -> BrokerResult:
+    """What a start makes of the logs in one directory, with default settings."""
+    tree = files.surveyed(root).tree()
+    return load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
+
+
+def open_partitions(
+    files: NodeFiles, results: Mapping[str, BrokerResult], *, is_kraft: bool = True
+) -> tuple[list[Consequence], list[Fault]]:
+    """What follows from loading the logs of each directory, given by `results`; what goes offline, with the faults.
+
+    Raises `StartEndsError` where a log ends the start, or if all directories or the one of the metadata go offline.
     """
     offline: list[Consequence] = []
     faults: list[Fault] = []
-    for root in roots:
-        result = results.get(root)
-        if result is None:
-            tree = files.surveyed(root).tree()
-            result = load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
+    for root, result in results.items():
+        message = _in_full(result.message or "", root)
         if result.outcome == Outcome.START_FAILS:
-            raise ends(
-                Part.LOGS, "unreadable", root, result.exception or "", result.message or "",
-                detail=f"{result.exception}: {result.message}",
-            )  # fmt: skip
-        if result.outcome == Outcome.DIR_OFFLINE:
-            detail = f"{root} goes offline: {result.exception}: {result.message}"
-            offline.append(Consequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
-            faults.append(Fault(Part.LOGS, "offline", root, detail))
+            raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
+        if result.outcome != Outcome.DIR_OFFLINE:
+            continue
+        if len(results) == 1 or (is_kraft and root == files.metadata_root):
+            raise ends(Part.LOGS, "offline", root, result.exception or "", message)
+        detail = f"{root} goes offline: {result.exception}: {message}"
+        offline.append(Consequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
+        faults.append(Fault(Part.LOGS, "offline", root, detail))
+    if offline and len(offline) == len(results):
+        root, result = next(iter(results.items()))
+        raise ends(Part.LOGS, "offline", root, result.exception or "", _in_full(result.message or "", root))
     return offline, faults
+
+
+def _in_full(message: str, root: str) -> str:
+    """A message of the model, which names files relative to their log directory, with whole paths."""
+    for before in ("checkpoint file ", "metadata file ", "Found directory "):
+        if before in message:
+            return message.replace(before, f"{before}{root}/", 1)
+    return message
 
 
 def partition_consequences(
@@ -244,8 +273,3 @@ def _directory_of(replica: PartitionImage, node_id: int) -> str | None:
     if len(replica.directories) != len(replica.replicas):
         return None
     return replica.directories[replica.replicas.index(node_id)]
-
-
-def tree_of(files: NodeFiles, root: str) -> Tree:
-    """The files of a log directory."""
-    return files.surveyed(root).tree()

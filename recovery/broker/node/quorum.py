@@ -140,8 +140,8 @@ def _problem(data: bytes):  # type: ignore[no-untyped-def]
         return _UNCHECKED, unread, "corrupt"
     version = found["data_version"]
     if version not in _FIELDS:
-        exception = "org.apache.kafka.common.errors.UnsupportedVersionException"
-        return exception, "Attempted to ", "unknown_version"
+        words = f"data_version ({version}) is not within the min (0) and max (1) supported version"
+        return "java.lang.IllegalStateException", words, "unknown_version"
     for name in _FIELDS[version]:
         if name not in found:
             words = f"QuorumStateData: unable to locate field '{name}', which is mandatory in version {version}"

@@ -25,6 +25,7 @@ _CORRUPT = "org.apache.kafka.common.errors.CorruptRecordException"
 _ILLEGAL_STATE = "java.lang.IllegalStateException"
 _NULL = "java.lang.NullPointerException"
 _RUNTIME = "java.lang.RuntimeException"
+_PARSE = "org.apache.kafka.server.common.serialization.MetadataParseException"
 _SIZE_END, _MAGIC_AT, _MAGIC_END, _OVERHEAD = 12, 16, 17, 12
 _LEAST_SIZE = 14
 """`LegacyRecord.RECORD_OVERHEAD_V0`"""
@@ -69,12 +70,12 @@ def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bo
     position = 0
     if is_snapshot and 0 < source.size < _MAGIC_END:
         raise ReaderError(_NULL, "the file is shorter than the head of a batch")
-    while (size := _size_at(source, position)) is not None:
+    while (size := _size_at(source, position, is_snapshot)) is not None:
         yield _batch(source, position, size, checks_crc)
         position += size
 
 
-def _size_at(source: Source, position: int) -> int | None:
+def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
     """Size of the batch at a position; None at the end, which is also where a batch is cut short."""
     left = source.size - position
     if left < _SIZE_END:
@@ -82,9 +83,10 @@ def _size_at(source: Source, position: int) -> int | None:
     head = bytes(source.read(position, min(left, _MAGIC_END)))
     declared = int.from_bytes(head[8:12], signed=True)
     if declared < _LEAST_SIZE:
-        raise ReaderError(
-            _CORRUPT, f"Record size {declared} is less than the minimum record overhead ({_LEAST_SIZE})"
-        )
+        words = f"Record size {declared} is less than the minimum record overhead ({_LEAST_SIZE})"
+        if not is_snapshot:
+            words = f"Found record size {declared} smaller than minimum record overhead ({_LEAST_SIZE}) in file"
+        raise ReaderError(_CORRUPT, words)
     if left < _MAGIC_END:
         return None
     magic = int.from_bytes(head[_MAGIC_AT:_MAGIC_END], signed=True)
@@ -100,11 +102,8 @@ def _size_at(source: Source, position: int) -> int | None:
 def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBatch:
     if size < _HEADER:
         raise ReaderError(_CORRUPT, f"Record is corrupt (the size {size - _OVERHEAD} is smaller than the minimum")
-    scanner = Scanner(source, position=position, end=position + size, check_crc=False, limits=DEFAULT_LIMITS)
-    batch = next(iter(scanner), None)
+    batch = next(iter(Scanner(source, position=position, end=position + size, check_crc=checks_crc)), None)
     if batch is None or not isinstance(batch.header, BatchHeader):
-        raise ReaderError(_RUNTIME, "the batch cannot be read")
-    if checks_crc and next(iter(Scanner(source, position=position, end=position + size)), None) is None:
         raise ReaderError(_CORRUPT, "Record is corrupt (stored crc = ")
     decoded = decode_batch(batch, limits=DEFAULT_LIMITS)
     if decoded.finding is not None:
@@ -130,8 +129,6 @@ def _refuse_unknown(record: FramedRecord) -> None:
     """What `MetadataRecordSerde` throws for a record that it cannot read."""
     for finding in record.findings:
         if finding.code is FindingCode.RECORD_TYPE_UNKNOWN:
-            raise ReaderError(
-                "org.apache.kafka.common.protocol.MessageUtil", f"Unsupported metadata record type {record.type}"
-            )
+            raise ReaderError(_PARSE, f"Unknown metadata id {record.type}")
         if finding.code is not FindingCode.TYPED_RECORD_AMBIGUOUS:
-            raise ReaderError("org.apache.kafka.server.common.serialization.MetadataParseException", finding.detail)
+            raise ReaderError(_PARSE, f"Failed to deserialize record with type: {record.type}")

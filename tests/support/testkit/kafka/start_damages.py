@@ -1,21 +1,20 @@
-"""Damages to the files that a node reads before it serves: each by its name, a function of a log directory and a random source.
+"""Damages to the files that a node reads before it serves, by name: functions of log directories and a random source.
 
-Places within files vary with the random source.  What a damage needs and does not find is `NotHereError`: that trial is drawn
-again.
+Places within files vary with the random source.  What a damage needs and does not find is `NotHereError`: that trial is
+drawn again.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
 import shutil
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-from testkit.kafka.real_quorum import new_uuid
 
 __all__ = ["DAMAGES", "NotHereError"]
 
@@ -23,10 +22,15 @@ METADATA = "__cluster_metadata-0"
 Damage = Callable[[list[Path], Random], None]
 """of the log directories of one node; the metadata log is in the first"""
 DAMAGES: dict[str, Damage] = {}
+Fields = dict[str, object]
 
 
 class NotHereError(Exception):
     """What is to be damaged is not there."""
+
+
+def _uuid(random: Random) -> str:
+    return base64.urlsafe_b64encode(b"\x40" + random.randbytes(15)).decode().rstrip("=")
 
 
 def _damage(function: Damage) -> Damage:
@@ -137,7 +141,7 @@ def meta_other_node(roots: list[Path], random: Random) -> None:
 
 @_damage
 def meta_other_cluster(roots: list[Path], random: Random) -> None:
-    _meta(random.choice(roots), r"^cluster\.id=.*$", f"cluster.id={new_uuid()}")
+    _meta(random.choice(roots), r"^cluster\.id=.*$", f"cluster.id={_uuid(random)}")
 
 
 @_damage
@@ -147,7 +151,7 @@ def meta_no_directory_id(roots: list[Path], random: Random) -> None:
 
 @_damage
 def meta_other_directory_id(roots: list[Path], random: Random) -> None:
-    _meta(roots[0], r"^directory\.id=.*$", f"directory.id={new_uuid()}")
+    _meta(roots[0], r"^directory\.id=.*$", f"directory.id={_uuid(random)}")
 
 
 @_damage
@@ -370,7 +374,7 @@ def metadata_partition_metadata_empty(roots: list[Path], random: Random) -> None
 
 @_damage
 def metadata_partition_metadata_other(roots: list[Path], random: Random) -> None:
-    _there(roots[0] / METADATA / "partition.metadata").write_text(f"version: 0\ntopic_id: {new_uuid()}")
+    _there(roots[0] / METADATA / "partition.metadata").write_text(f"version: 0\ntopic_id: {_uuid(random)}")
 
 
 @_damage
@@ -410,7 +414,7 @@ def partition_metadata_zeros(roots: list[Path], random: Random) -> None:
 
 @_damage
 def partition_metadata_other_id(roots: list[Path], random: Random) -> None:
-    _there(_partition(roots, random) / "partition.metadata").write_text(f"version: 0\ntopic_id: {new_uuid()}")
+    _there(_partition(roots, random) / "partition.metadata").write_text(f"version: 0\ntopic_id: {_uuid(random)}")
 
 
 @_damage
@@ -431,7 +435,7 @@ def unknown_partition(roots: list[Path], random: Random) -> None:
     source = _partition(roots, random)
     made = source.parent / f"stranger-{random.randrange(9)}"
     shutil.copytree(source, made)
-    (made / "partition.metadata").write_text(f"version: 0\ntopic_id: {new_uuid()}")
+    (made / "partition.metadata").write_text(f"version: 0\ntopic_id: {_uuid(random)}")
 
 
 @_damage
@@ -532,6 +536,69 @@ def clean_marker_other_epoch(roots: list[Path], random: Random) -> None:
         _there(root / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":99999}')
 
 
+@_damage
+def cleaner_checkpoint_garbage(roots: list[Path], random: Random) -> None:
+    (random.choice(roots) / "cleaner-offset-checkpoint").write_text("nothing of the kind\n")
+
+
+@_damage
+def high_watermarks_missing(roots: list[Path], random: Random) -> None:
+    _there(random.choice(roots) / "replication-offset-checkpoint").unlink()
+
+
+# ---- records of the metadata that contradict
+
+
+def _append(roots: list[Path], *records: tuple[str, int, Fields]) -> None:
+    from testkit.kafka.start_records import append_metadata
+
+    append_metadata(_last_log(roots[0] / METADATA), *records)
+
+
+@_damage
+def duplicate_topic(roots: list[Path], random: Random) -> None:
+    _append(roots, ("TopicRecord", 0, {"name": "orders", "topic_id": _uuid(random)}))
+
+
+@_damage
+def unknown_topic(roots: list[Path], random: Random) -> None:
+    _append(roots, ("RemoveTopicRecord", 0, {"topic_id": _uuid(random)}))
+
+
+@_damage
+def partition_of_unknown_topic(roots: list[Path], random: Random) -> None:
+    from testkit.kafka.start_records import partition_change
+
+    _append(roots, partition_change(_uuid(random)))
+
+
+@_damage
+def metadata_version_too_high(roots: list[Path], random: Random) -> None:
+    _append(roots, ("FeatureLevelRecord", 0, {"name": "metadata.version", "feature_level": random.choice((60, 300))}))
+
+
+@_damage
+def unknown_feature(roots: list[Path], random: Random) -> None:
+    _append(roots, ("FeatureLevelRecord", 0, {"name": "surprise.version", "feature_level": 1}))
+
+
+@_damage
+def kraft_version_record(roots: list[Path], random: Random) -> None:
+    _append(roots, ("FeatureLevelRecord", 0, {"name": "kraft.version", "feature_level": 7}))
+
+
+@_damage
+def removed_acl_again(roots: list[Path], random: Random) -> None:
+    _append(roots, ("RemoveAccessControlEntryRecord", 0, {"id": _uuid(random)}))
+
+
+@_damage
+def topic_deleted_in_log(roots: list[Path], random: Random) -> None:
+    """The metadata shows that a topic was deleted; its directories are still there."""
+    found = (_partition(roots, random, "orders-0") / "partition.metadata").read_text()
+    _append(roots, ("RemoveTopicRecord", 0, {"topic_id": found.split("topic_id: ")[1].strip()}))
+
+
 # ---- several log directories
 
 
@@ -574,18 +641,6 @@ def partition_in_both(roots: list[Path], random: Random) -> None:
     source = _partition(roots, random)
     other = roots[1] if source.parent == roots[0] else roots[0]
     shutil.copytree(source, other / source.name)
-
-
-def _future(roots: list[Path], random: Random, *, moved: bool) -> None:
-    """A future copy where the metadata places the partition; `moved` leaves no current log."""
-    source = _partition(roots, random, "orders-[0-9]")
-    other = roots[1] if source.parent == _second(roots) else roots[0]
-    other = source.parent if moved else other
-    made = other / f"{source.name}.{zlib.crc32(source.name.encode()):032x}-future"
-    if moved:
-        source.rename(made)
-    else:
-        shutil.copytree(source, made)
 
 
 @_damage

@@ -56,6 +56,8 @@ class Observed:
     topics_lost: list[str] = field(default_factory=list)
     acls_lost: int = 0
     records_lost: int = 0
+    is_begun_anew: bool = False
+    """a controller has appended its bootstrap records"""
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -73,7 +75,9 @@ def observe(trial: Trial, made: Stage, place: Path, clients: KafkaOracle) -> Obs
     with Cluster(made, place, clients) as cluster:
         before = _partitions(cluster, trial.node)
         found = _started(cluster, trial)
-        found.words = telling(cluster.output(trial.node))
+        output = cluster.output(trial.node)
+        found.words = telling(output)
+        found.is_begun_anew = "The metadata log appears to be empty" in output
         _compare_disks(cluster, trial.node, before, found)
         found.outcome = _gravest(found)
     found.seconds = round(time.monotonic() - begun, 1)
@@ -200,12 +204,14 @@ def _gravest(found: Observed) -> StartOutcome:
         return StartOutcome.FAILS
     if "does not serve" in found.notes:
         return StartOutcome.NOT_SERVING
-    if found.topics_lost or found.acls_lost:
+    if found.is_begun_anew:
         return StartOutcome.OVERWRITES_METADATA
     if found.deleted:
         return StartOutcome.DELETES
     if found.strays:
         return StartOutcome.STRAYS
+    if found.topics_lost or found.acls_lost:
+        return StartOutcome.OVERWRITES_METADATA
     if OFFLINE.search(found.words):
         return StartOutcome.DIRECTORY_OFFLINE
     return StartOutcome.NOT_SERVING if any("not" in note or "no offsets" in note for note in found.notes) else (
