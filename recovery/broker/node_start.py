@@ -89,6 +89,8 @@ class _Context:
     _metadata: LoadedMetadata | StartEndsError | None = None
     _best: Replay | None = None
     explained: Explained = field(default_factory=Explained)
+    replays: list[Replay] = field(default_factory=list)
+    """whole replays of the newest snapshot and the log, without a contradiction"""
     _loaded: dict[str, BrokerResult] = field(default_factory=dict)
     _unserved: dict[str, list[Unserved]] = field(default_factory=dict)
 
@@ -336,7 +338,11 @@ class _Start:
     # metadata
 
     def _replay(self, loaded: LoadedMetadata) -> Replay:
+        known = next((each for each in self.context.replays if each.is_that_of(self.release)), None)
+        if known is not None:
+            return known.as_of(self.release)
         replay = Replay(self.release, is_controller=self.role is not Role.BROKER)
+        faults = len(self.faults)
         start = 0
         if loaded.snapshot is not None:
             start = loaded.snapshot.end
@@ -351,6 +357,8 @@ class _Start:
         for each in replay.skipped:
             detail = f"the broker goes on without the {each.record} at offset {each.offset}: {each.message}"
             self.faults.append(Fault(Part.METADATA_REPLAY, "contradiction", loaded.directory, detail))
+        if len(self.faults) == faults:
+            self.context.replays.append(replay)
         return replay
 
     def _replay_snapshot(self, replay: Replay, loaded: LoadedMetadata) -> None:

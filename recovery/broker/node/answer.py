@@ -12,7 +12,7 @@ from typing import Any
 from kafkalog.classes import dataclass
 from kafkalog.recovery.broker.node.releases import Release, named
 
-__all__ = ["ConsequenceKind", "Consequence", "Fault", "NodeAnswer", "NodeStart", "Part", "Role", "StartOutcome"]
+__all__ = ["Consequence", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "Part", "Role", "StartOutcome"]
 
 
 class StartOutcome(enum.StrEnum):

@@ -1,4 +1,4 @@
-"""The end of a start, as an exception of ours: the broker's exception, its words, the file, and what is wrong with it."""
+"""The end of a start, as an exception of ours: the broker's exception, its words, the file, and what is wrong there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ class StartEndsError(Exception):
         self.answer = answer
 
 
-def ends(part: Part, kind: str, file: str, exception: str, message: str, *, detail: str | None = None) -> StartEndsError:
+def ends(
+    part: Part, kind: str, file: str, exception: str, message: str, *, detail: str | None = None
+) -> StartEndsError:
     """The end of a start because of one file; `detail` is our sentence about the file (default: the broker's words)."""
     fault = Fault(part, kind, file, detail or message)
     return StartEndsError(NodeAnswer(StartOutcome.FAILS, exception, message, file, faults=(fault,)))

@@ -46,7 +46,7 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
 
     Reads at most 16 MiB of a directory's coordinator partitions.
     """
-    found = []
+    found: list[Unserved] = []
     left = _MOST_BYTES
     for name in result.tree.subdirectories():
         parsed = parse_partition_directory(name)
@@ -77,15 +77,17 @@ def _problems(topic: str, tree: Tree, log: str) -> Iterator[tuple[int, str]]:
                     yield record.offset, finding.detail
 
 
-def consequences_of_unserved(
-    unserved: list[Unserved], release: Release
-) -> tuple[list[Consequence], list[Fault]]:
+def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[Consequence], list[Fault]]:
     """What follows for one release from the records that coordinators cannot read."""
     found, faults = [], []
     for each in unserved:
         whole = each.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
-        what = "loads nothing that comes after it" if whole else "does not load the partition: its groups are not served"
-        detail = f"the record at offset {each.offset} of {each.name} cannot be read ({each.detail}): the coordinator {what}"
+        what = (
+            "loads nothing that comes after it" if whole else "does not load the partition: its groups are not served"
+        )
+        detail = (
+            f"the record at offset {each.offset} of {each.name} cannot be read ({each.detail}): the coordinator {what}"
+        )
         found.append(Consequence(ConsequenceKind.NOT_SERVING, detail, each.path, (each.name,)))
         faults.append(Fault(Part.INTERNAL_TOPICS, "unreadable_record", each.path, detail))
     return found, faults

@@ -1,15 +1,15 @@
 """The third part of a start: the metadata log is loaded, and the snapshots beside it are chosen.
 
-The log is loaded as any other after a crash, always scanned from its start (`KafkaMetadataLog`, `KafkaRaftLog`).  Of the
-snapshots only the newest by epoch and end is believed; where the log ends before it, the log is dropped
+The log is loaded as any other after a crash, always scanned from its start (`KafkaMetadataLog`, `KafkaRaftLog`).  Of
+the snapshots only the newest by epoch and end is believed; where the log ends before it, the log is dropped
 (`recoverSnapshots`, `truncateToLatestSnapshot`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError
@@ -27,12 +27,32 @@ from kafkalog.recovery.broker.manager import Outcome, load_log_directory, topic_
 from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
 from kafkalog.recovery.broker.node.ending import ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
-from kafkalog.recovery.broker.node.reading import MetaBatch, metadata_batches
+from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
 from kafkalog.recovery.facts.broker_settings import LogSettings
 
 __all__ = ["LoadedMetadata", "Snapshot", "load_metadata_log"]
 
 _NAME = CLUSTER_METADATA_DIRECTORY
+
+
+@dataclass(slots=True)
+class Contents:
+    """Batches that were decoded, and the error in which that ended."""
+
+    batches: list[MetaBatch] | None = None
+    error: ReaderError | None = None
+
+    def read(self, source: Callable[[], Iterator[MetaBatch]]) -> Iterator[MetaBatch]:
+        """The batches of a source, from memory if it was read before; raises its `ReaderError` again."""
+        if self.batches is None:
+            self.batches = []
+            try:
+                self.batches.extend(source())
+            except ReaderError as error:
+                self.error = error
+        yield from self.batches
+        if self.error is not None:
+            raise ReaderError(self.error.exception, self.error.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +63,13 @@ class Snapshot:
     end: int
     epoch: int
 
+    contents: Contents = field(default_factory=lambda: Contents(), compare=False, repr=False)
+
     def batches(self) -> Iterator[MetaBatch]:
-        """Its batches as a start reads them; raises `ReaderError`."""
+        """Its batches as a start reads them; raises `ReaderError`.  They are decoded once."""
+        return self.contents.read(self._read)
+
+    def _read(self) -> Iterator[MetaBatch]:
         with FileSource(self.path) as source:
             yield from metadata_batches(source)
 
@@ -67,22 +92,25 @@ class LoadedMetadata:
     consequences: tuple[Consequence, ...] = ()
     faults: tuple[Fault, ...] = ()
 
+    contents: Contents = field(default_factory=Contents, compare=False, repr=False)
+
     def batches(self, start: int) -> Iterator[MetaBatch]:
-        """Batches of the log that reach offset `start` or later; raises `ReaderError`."""
+        """Batches of the log that reach offset `start` or later; raises `ReaderError`.  They are decoded once."""
+        for batch in self.contents.read(self._read):
+            if batch.next_offset > start:
+                yield batch
+
+    def _read(self) -> Iterator[MetaBatch]:
         if self.tree is None:
             return
-        logs = self.tree.logs(_NAME)
-        for number, (_base, path) in enumerate(logs):
-            if number + 1 < len(logs) and logs[number + 1][0] <= start:
-                continue
-            for batch in metadata_batches(self.tree.source(path), is_snapshot=False):
-                if batch.next_offset > start:
-                    yield batch
+        for _base, path in self.tree.logs(_NAME):
+            yield from metadata_batches(self.tree.source(path), is_snapshot=False)
 
 
 def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     """Load the metadata log as a start does; raises `StartEndsError` where that ends the start."""
-    assert files.metadata_root is not None
+    if files.metadata_root is None:
+        return LoadedMetadata("", 0, 0, None, None, (), None)
     directory = os.path.join(files.metadata_root, _NAME)
     if files.metadata_directory is None:
         return LoadedMetadata(directory, 0, 0, None, None, (), None)
@@ -169,5 +197,5 @@ def _with_snapshots(loaded: LoadedMetadata) -> LoadedMetadata:
     dropped = Consequence(ConsequenceKind.METADATA_LOG_DROPPED, detail, newest.path)
     return replace(
         loaded, start=newest.end, end=newest.end, epoch=None, tree=None, older=(),
-        consequences=(*loaded.consequences, dropped),
+        consequences=(*loaded.consequences, dropped), contents=Contents(),
     )  # fmt: skip

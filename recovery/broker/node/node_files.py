@@ -116,7 +116,9 @@ def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None
             except OSError as error:
                 unreadable[root] = str(error.strerror)
     if metadata is None:
-        metadata = next((each for each in listed if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY))), None)
+        metadata = next(
+            (each for each in listed if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY))), None
+        )
     gone = frozenset(each for each in listed if not os.path.lexists(each))
     return NodeFiles(listed, metadata, given, meta, unreadable, gone)
 

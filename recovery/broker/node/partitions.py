@@ -17,10 +17,13 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.names import (
     CLUSTER_METADATA_TOPIC,
     PARTITION_METADATA,
+    REPLICATION_OFFSET_CHECKPOINT,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
 )
+from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
+from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
@@ -40,7 +43,10 @@ __all__ = [
 ]
 
 _NO_TOPIC_ID = "which is not allowed when running in KRaft mode."
+_READ_LATER = (REPLICATION_OFFSET_CHECKPOINT, "cleaner-offset-checkpoint")
 _RUNTIME = "java.lang.RuntimeException"
+_IO = "java.io.IOException"
+"""what a node prints when its last directory fails, before it ends itself"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +124,40 @@ def open_partitions(
     faults: list[Fault] = []
     for root, result in results.items():
         message = _in_full(result.message or "", root)
+        unread = None if result.outcome != Outcome.LOADED else _unread_checkpoint(files, root)
         if result.outcome == Outcome.START_FAILS:
             raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
-        if result.outcome != Outcome.DIR_OFFLINE:
+        if result.outcome != Outcome.DIR_OFFLINE and unread is None:
             continue
+        message = unread or message
         if len(results) == 1 or (is_kraft and root == files.metadata_root):
-            raise ends(Part.LOGS, "offline", root, result.exception or "", message)
-        detail = f"{root} goes offline: {result.exception}: {message}"
+            raise ends(Part.LOGS, "offline", root, _IO, _without_cause(message), detail=message)
+        detail = f"{root} goes offline: {message}"
         offline.append(Consequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
         faults.append(Fault(Part.LOGS, "offline", root, detail))
     if offline and len(offline) == len(results):
-        root, result = next(iter(results.items()))
-        raise ends(Part.LOGS, "offline", root, result.exception or "", _in_full(result.message or "", root))
+        first = faults[0]
+        message = first.detail.partition(" goes offline: ")[2]
+        raise ends(Part.LOGS, "offline", first.file, _IO, _without_cause(message), detail=message)
     return offline, faults
+
+
+def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
+    """Why a checkpoint that is read after the logs cannot be read; None if all can."""
+    tree = files.surveyed(root).tree()
+    for name in _READ_LATER:
+        if name in tree.files:
+            try:
+                read_offset_checkpoint(tree.read(name))
+            except JavaIOError as error:
+                return f"Error while reading checkpoint file {os.path.join(root, name)}: {error}"
+            except (JavaError, TooLargeError):
+                continue
+    return None
+
+
+def _without_cause(message: str) -> str:
+    return message.partition(": ")[0]
 
 
 def _in_full(message: str, root: str) -> str:

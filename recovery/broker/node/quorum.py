@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import QUORUM_STATE
 from kafkalog.log.disk.files import FileSource
 from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
-from kafkalog.recovery.broker.node.ending import ends
+from kafkalog.recovery.broker.node.ending import RUNTIME, ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
-from kafkalog.recovery.broker.node.reading import ReaderError
+from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError
 from kafkalog.recovery.broker.node.releases import Release
 
-__all__ = ["StateFile", "Voters", "read_control_records", "state_of_start"]
+__all__ = ["StateFile", "Voters", "read_control_records", "state_of_start", "static_voters"]
 
 _UNCHECKED = "java.io.UncheckedIOException"
 _MOST = 1 << 20
@@ -54,7 +56,7 @@ class StateFile:
     faults: tuple[Fault, ...] = ()
 
 
-def static_voters(properties: dict[str, str]) -> tuple[int, ...]:
+def static_voters(properties: Mapping[str, str]) -> tuple[int, ...]:
     """Ids in `controller.quorum.voters`, sorted; empty without."""
     text = properties.get("controller.quorum.voters", "")
     return tuple(sorted(int(match[1]) for part in text.split(",") if (match := _VOTER.match(part)) is not None))
@@ -62,34 +64,35 @@ def static_voters(properties: dict[str, str]) -> tuple[int, ...]:
 
 def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
     """Read voters as a start does; raises `StartEndsError` where a snapshot or the log cannot be read."""
-    version, voters = 0, ()
+    found = Voters(0, ())
     if not release.at_least("3.8"):
-        return Voters(0, ())
-    snapshot = loaded.snapshot
+        return found
+    start = 0
+    if loaded.snapshot is not None:
+        start, path = loaded.snapshot.end, loaded.snapshot.path
+        try:
+            for batch in loaded.snapshot.batches():
+                found = _updated(batch, found)
+        except ReaderError as error:
+            detail = f"the newest snapshot {os.path.basename(path)} cannot be read: {error.message}"
+            raise ends(
+                Part.METADATA_SNAPSHOT, "corrupt", path, error.exception, error.message, detail=detail
+            ) from error
     try:
-        if snapshot is not None:
-            for batch in snapshot.batches():
-                version, voters = _updated(batch, version, voters)
-    except ReaderError as error:
-        assert snapshot is not None
-        raise ends(
-            Part.METADATA_SNAPSHOT, "corrupt", snapshot.path, error.exception, error.message,
-            detail=f"the newest snapshot {os.path.basename(snapshot.path)} cannot be read: {error.message}",
-        ) from error  # fmt: skip
-    try:
-        for batch in loaded.batches(0 if snapshot is None else snapshot.end):
-            version, voters = _updated(batch, version, voters)
+        for batch in loaded.batches(start):
+            found = _updated(batch, found)
     except ReaderError as error:
         raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
-    return Voters(version, voters)
+    return found
 
 
-def _updated(batch, version, voters):  # type: ignore[no-untyped-def]
+def _updated(batch: MetaBatch, known: Voters) -> Voters:
+    version, voters = known.kraft_version, known.dynamic
     for fields in batch.control(ControlType.KRAFT_VERSION):
         version = fields["k_raft_version"]
     for fields in batch.control(ControlType.KRAFT_VOTERS):
         voters = tuple((each["voter_id"], each["voter_directory_id"]) for each in fields["voters"])
-    return version, voters
+    return Voters(version, voters)
 
 
 def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
@@ -105,16 +108,18 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
         return StateFile(path, is_there=False, consequences=(forgotten,), faults=(fault,))
     with FileSource(path) as source:
         data = source.read(0, min(source.size, _MOST))
-    problem = _problem(data)
-    if isinstance(problem, dict):
-        fields = problem
+    fields, problem = _parsed(data, path)
+    if problem is None:
         voters = tuple(sorted(each["voterId"] for each in fields.get("currentVoters") or ()))
         return StateFile(
-            path, is_there=True, epoch=fields["leaderEpoch"], leader=fields["leaderId"], voted=fields["votedId"],
+            path,
+            is_there=True,
+            epoch=fields["leaderEpoch"],
+            leader=fields["leaderId"],
+            voted=fields["votedId"],
             voters=voters,
-        )  # fmt: skip
+        )
     exception, message, kind = problem
-    message = message.replace("{path}", path)
     if release.at_least("3.8") or exception != _UNCHECKED:
         raise ends(Part.QUORUM_STATE, kind, path, exception, message)
     forgotten = Consequence(
@@ -126,27 +131,27 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
     )  # fmt: skip
 
 
-def _problem(data: bytes):  # type: ignore[no-untyped-def]
-    """The fields of the file, or the exception's class, its words, and our word for the damage."""
-    unread = "Error while reading the Quorum status from the file {path}"
+def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
+    """The fields of the file; or the exception's class, its words, and our word for the damage."""
+    unread = f"Error while reading the Quorum status from the file {path}"
     line = data.split(b"\n", 1)[0].rstrip(b"\r")
     if not data:
-        return _UNCHECKED, unread, "empty"
+        return {}, (_UNCHECKED, unread, "empty")
     try:
         found = json.loads(line.decode())
     except (ValueError, RecursionError):
-        return _UNCHECKED, unread, "corrupt"
+        return {}, (_UNCHECKED, unread, "corrupt")
     if not isinstance(found, dict) or "data_version" not in found:
-        return _UNCHECKED, unread, "corrupt"
+        return {}, (_UNCHECKED, unread, "corrupt")
     version = found["data_version"]
     if version not in _FIELDS:
         words = f"data_version ({version}) is not within the min (0) and max (1) supported version"
-        return "java.lang.IllegalStateException", words, "unknown_version"
+        return {}, ("java.lang.IllegalStateException", words, "unknown_version")
     for name in _FIELDS[version]:
         if name not in found:
             words = f"QuorumStateData: unable to locate field '{name}', which is mandatory in version {version}"
-            return "java.lang.RuntimeException", words, "incomplete"
+            return {}, (RUNTIME, words, "incomplete")
         wanted = list if name == "currentVoters" else (str if name in ("clusterId", "votedDirectoryId") else int)
         if not isinstance(found[name], wanted):
-            return "java.lang.RuntimeException", "QuorumStateData expected", "corrupt"
-    return found
+            return {}, (RUNTIME, "QuorumStateData expected", "corrupt")
+    return found, None

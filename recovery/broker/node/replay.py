@@ -8,7 +8,7 @@ without the record.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
@@ -68,7 +68,17 @@ class Replay:
     """records that a broker goes on without"""
     records: int = 0
     """how many were replayed"""
+    features: list[tuple[str, int]] = field(default_factory=list)
+    """name and level of each feature that was set, in order"""
     _is_open: bool = False
+
+    def is_that_of(self, release: Release) -> bool:
+        """Whether another release replays the same records with the same result, but for what `is_empty` says."""
+        return all(_feature_words(*each, release) == _feature_words(*each, self.release) for each in self.features)
+
+    def as_of(self, release: Release) -> Replay:
+        """The same replay as another release sees it."""
+        return replace(self, release=release)
 
     def take(self, batches: Iterable[MetaBatch]) -> None:
         """Replay batches until they end or one cannot be applied; raises `ReaderError` where they cannot be read."""
@@ -103,6 +113,8 @@ class Replay:
     def _problem(self, offset: int, record: FramedRecord) -> Contradiction | None:
         if record.decoded is None:
             return None
+        if record.name == "FeatureLevelRecord":
+            self.features.append((record.decoded.fields["name"], record.decoded.fields["feature_level"]))
         found = _of_transactions(record, self) or _of_loader(record, self.image, self.release)
         of_controller = False
         if found is None:
@@ -212,6 +224,11 @@ def _of_controller(record: FramedRecord, image: MetadataImage, release: Release)
         case "FeatureLevelRecord":
             return _of_feature(fields["name"], fields["feature_level"], release)
     return None
+
+
+def _feature_words(name: str, level: int, release: Release) -> _Words | None:
+    found = _of_metadata_version(level, release) if name == _METADATA_VERSION else None
+    return found or _of_feature(name, level, release)
 
 
 _FEATURES = frozenset(

@@ -45,7 +45,7 @@ class Forecast:
 
 def forecast(trial: Trial, made: Stage, place: Path) -> Forecast:
     """Ask the model about the damaged copy at `place`."""
-    cluster = Cluster(made, place, None)
+    cluster = Cluster(made, place)
     properties = {name: str(value) for name, value in cluster.configuration(trial.node).items()}
     roots = [str(each) for each in cluster.directories(trial.node)]
     start = node_start(roots, properties=properties, release=trial.base.version)

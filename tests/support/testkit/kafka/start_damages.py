@@ -15,7 +15,6 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-
 __all__ = ["DAMAGES", "NotHereError"]
 
 METADATA = "__cluster_metadata-0"
@@ -103,7 +102,7 @@ def _batches(path: Path) -> list[int]:
 def _meta(root: Path, pattern: str, replacement: str) -> None:
     path = _there(root / "meta.properties")
     text = path.read_text()
-    changed = re.sub(pattern, replacement, text, flags=re.M)
+    changed = re.sub(pattern, replacement, text, flags=re.MULTILINE)
     if changed == text:
         raise NotHereError(pattern)
     path.write_text(changed)
@@ -163,7 +162,7 @@ def meta_reserved_directory_id(roots: list[Path], random: Random) -> None:
 def meta_duplicate_directory_id(roots: list[Path], random: Random) -> None:
     if len(roots) < 2:
         raise NotHereError("one directory")
-    found = re.search(r"^directory\.id=(.*)$", (roots[0] / "meta.properties").read_text(), flags=re.M)
+    found = re.search(r"^directory\.id=(.*)$", (roots[0] / "meta.properties").read_text(), flags=re.MULTILINE)
     assert found
     _meta(roots[1], r"^directory\.id=.*$", f"directory.id={found[1]}")
 

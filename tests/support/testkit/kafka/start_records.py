@@ -51,9 +51,7 @@ def append_metadata(log: Path, *records: MetadataRecord) -> None:
     assert last is not None
     made = build_batch(
         [
-            Record(
-                last.next_offset + number, last.max_timestamp, TimestampType.CREATE_TIME, None, _value(record)
-            )
+            Record(last.next_offset + number, last.max_timestamp, TimestampType.CREATE_TIME, None, _value(record))
             for number, record in enumerate(records)
         ],
         partition_leader_epoch=last.partition_leader_epoch,

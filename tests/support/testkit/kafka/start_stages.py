@@ -81,10 +81,10 @@ class Stage:
 class Cluster:
     """The processes of one stage, on its disks or on a copy of them; everything ends with the context."""
 
-    def __init__(self, made: Stage, place: Path, clients: KafkaOracle) -> None:
+    def __init__(self, made: Stage, place: Path, asked: KafkaOracle | None = None) -> None:
         self.stage = made
         self.place = place
-        self.clients = clients
+        self._asked = asked
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -96,6 +96,12 @@ class Cluster:
         for process in self.processes.values():
             if process.poll() is None:
                 end(process)
+
+    @property
+    def clients(self) -> KafkaOracle:
+        """Kafka's own clients."""
+        assert self._asked is not None, "a cluster without clients"
+        return self._asked
 
     def directories(self, node: int) -> list[Path]:
         """The log directories of a node; its metadata log is in the first."""
@@ -247,10 +253,10 @@ def _until_cleaned(cluster: Cluster) -> None:
         time.sleep(4)
 
 
-def _make(base: Base, place: Path, clients: KafkaOracle) -> Stage:
+def _make(base: Base, place: Path, asked: KafkaOracle) -> Stage:
     ports = {"broker": free_port(), "controller": free_port()}
     made = Stage(base, str(place), new_uuid(), ports, {})
-    with Cluster(made, place, clients) as cluster:
+    with Cluster(made, place, asked) as cluster:
         for node in base.ids:
             for directory in cluster.directories(node):
                 directory.mkdir(parents=True)
@@ -279,7 +285,7 @@ def counts(facts: Json) -> dict[str, int]:
     return {topic: len(each["partitions"]) for topic, each in facts["topics"].items() if not topic.startswith("__")}
 
 
-def stage(base: Base, clients: KafkaOracle) -> Stage:
+def stage(base: Base, asked: KafkaOracle) -> Stage:
     """The stage of a base, from the cache if it has been made."""
     folder = kafka_jars.cache_directory() / "starts" / f"v{_MADE_AS}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -289,7 +295,7 @@ def stage(base: Base, clients: KafkaOracle) -> Stage:
         if not note.exists():
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
-            made = _make(base, place, clients)
+            made = _make(base, place, asked)
             note.write_text(json.dumps(asdict(made)))
     kept = json.loads(note.read_text())
     return Stage(**{**kept, "base": base, "place": str(place)})

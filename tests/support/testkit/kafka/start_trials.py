@@ -16,7 +16,18 @@ from kafkalog.recovery.broker.node.answer import StartOutcome
 from testkit.judging.trees import copy_tree
 from testkit.kafka.kafka_oracle import Json, KafkaOracle, OracleError
 from testkit.kafka.start_damages import DAMAGES
-from testkit.kafka.start_stages import BROKER, COMBINED, CONTROLLER, GROUP, TOPICS, Base, Cluster, Stage, counts, payload
+from testkit.kafka.start_stages import (
+    BROKER,
+    COMBINED,
+    CONTROLLER,
+    GROUP,
+    TOPICS,
+    Base,
+    Cluster,
+    Stage,
+    counts,
+    payload,
+)
 
 __all__ = ["Observed", "Trial", "damaged_copy", "observe"]
 
