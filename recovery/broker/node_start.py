@@ -1,8 +1,8 @@
 """What a node does when it is started on its log directories: the one model that every command asks.
 
 A start is a sequence: `meta.properties`, `bootstrap.checkpoint`, the metadata log with its snapshots, voters and
-`quorum-state`, the replay of the metadata, and then the partitions.  The first part that fails decides.  Each release is
-asked by itself; releases that answer alike are one group.
+`quorum-state`, the replay of the metadata, and then the partitions.  The first part that fails decides.  Each release
+is asked by itself; releases that answer alike are one group.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_star
 from kafkalog.recovery.broker.node.ending import StartEndsError, ends
 from kafkalog.recovery.broker.node.ensemble import Identity, identity_of_start
 from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
-from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, load_metadata_log
+from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
 from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
 from kafkalog.recovery.broker.node.partitions import (
     Explained,
@@ -293,7 +293,7 @@ class _Start:
             if self.role is not Role.BROKER and own is not None and not is_voter:
                 return self._observes(own, here, members)
         else:
-            stated = static_voters(dict(self.files.properties))
+            stated = static_voters(self.files.properties)
             if not stated and self.files.properties.get("controller.quorum.bootstrap.servers"):
                 return self._without_voters(state)
             known = stated or state.voters or tuple(self._registered_controllers())
@@ -346,7 +346,7 @@ class _Start:
         start = 0
         if loaded.snapshot is not None:
             start = loaded.snapshot.end
-            self._replay_snapshot(replay, loaded)
+            self._replay_snapshot(replay, loaded.snapshot)
         try:
             replay.take(loaded.batches(start))
         except ReaderError as error:
@@ -361,9 +361,7 @@ class _Start:
             self.context.replays.append(replay)
         return replay
 
-    def _replay_snapshot(self, replay: Replay, loaded: LoadedMetadata) -> None:
-        snapshot = loaded.snapshot
-        assert snapshot is not None
+    def _replay_snapshot(self, replay: Replay, snapshot: Snapshot) -> None:
         problem: tuple[str, str] | None = None
         count = 0
         has_footer = False

@@ -25,7 +25,7 @@ _COMMA = re.compile(r"\s*,\s*")
 class NodeFiles:
     """What a start reads first: the log directories and the properties.
 
-    `meta` holds for each directory its `meta.properties`, a text saying why it cannot be read, or None if it is missing.
+    `meta` holds for each directory its `meta.properties`, why it cannot be read, or None if it is missing.
     """
 
     roots: tuple[str, ...]

@@ -1,8 +1,9 @@
 """The part of a start that opens partitions: logs, strays, future copies, partitions in two directories.
 
 A broker opens its logs when it has the metadata for the first time (`BrokerMetadataPublisher.initializeManagers`).  A
-directory whose topic id and number the metadata does not place on this broker is a stray: removed by 3.3 to 3.6, renamed
-since 3.7.  Without `partition.metadata` 3.7.0 does not start, later releases rename, earlier ones write it again.
+directory whose topic id and number the metadata does not place on this broker is a stray: removed by 3.3 to 3.6,
+renamed since 3.7.  Without `partition.metadata` 3.7.0 does not start, later releases rename it, earlier ones write the
+file again.
 """
 
 from __future__ import annotations

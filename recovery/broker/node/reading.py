@@ -1,12 +1,13 @@
 """Batches as KRaft's own readers find them in a snapshot, in the metadata log, and in `bootstrap.checkpoint`.
 
-A reader ends without an error at the last batch that is whole; a size that cannot be, a wrong checksum or another format
-is an exception (`RecordsIterator`, `ByteBufferLogInputStream`, `DefaultRecordBatch.ensureValid`).
+A reader ends without an error at the last batch that is whole; a size that cannot be, a wrong checksum or another
+format is an exception (`RecordsIterator`, `ByteBufferLogInputStream`, `DefaultRecordBatch.ensureValid`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
@@ -53,7 +54,7 @@ class MetaBatch:
     records: tuple[FramedRecord, ...]
     """each with the type of its key if the batch is a control batch"""
 
-    def control(self, kind: ControlType) -> Iterator[dict[str, object]]:
+    def control(self, kind: ControlType) -> Iterator[dict[str, Any]]:
         """The fields of each control record of that type."""
         if self.is_control:
             for record in self.records:

@@ -157,8 +157,7 @@ def _of_transactions(record: FramedRecord, replay: Replay) -> _Words | None:
 
 def _of_loader(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
     """What `MetadataDelta` refuses."""
-    assert record.decoded is not None
-    fields = record.decoded.fields
+    fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
         case "PartitionRecord" | "PartitionChangeRecord":
             return _of_partition(record.name, fields["topic_id"], fields["partition_id"], image)
@@ -205,8 +204,7 @@ def _of_metadata_version(level: int, release: Release) -> _Words | None:
 
 def _of_controller(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
     """What the controllers' managers refuse beside that."""
-    assert record.decoded is not None
-    fields = record.decoded.fields
+    fields = {} if record.decoded is None else record.decoded.fields
     match record.name:
         case "TopicRecord" if fields["name"] in image.topics:
             same = image.topics[fields["name"]].id == fields["topic_id"]

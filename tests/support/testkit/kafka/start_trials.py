@@ -1,4 +1,4 @@
-"""One trial of a node's start: a stage's disks are copied and damaged, the node is started, and what follows is observed.
+"""One trial of a node's start: a stage's disks are copied and damaged, the node is started, and what follows is seen.
 
 What is observed is said in the words of the forecast (`StartOutcome`), so that the two can be compared.
 """
