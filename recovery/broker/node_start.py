@@ -7,6 +7,7 @@ is asked by itself; releases that answer alike are one group.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -56,24 +57,30 @@ def node_start(
     properties: Mapping[str, str] | None = None,
     release: str | None = None,
     loaded: Mapping[str, BrokerResult] | None = None,
+    loads_others: bool = True,
     now_ms: int | None = None,
 ) -> NodeStart:
     """What a node does when it is started on these directories, all of one node; reads only.
 
     `properties` are the server's; `release` asks about one release only (default: every release from the floor on, the
-    lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory;
-    `now_ms` is the time to treat as now.
+    lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory; of
+    directories that are not in it the logs are loaded too, unless `loads_others` is false; `now_ms` is the time to treat
+    as now.  Raises `UsageError` for a `release` that is none.
     """
     files = node_files(roots, properties)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     try:
-        context = _Context(files, loaded or {}, now)
+        results = {os.path.abspath(root): result for root, result in (loaded or {}).items()}
+        context = _Context(files, results, now, loads_others)
+        role = _role(context)
         if release is not None:
             releases: Sequence[Release] = (release_of(release),)
+        elif role is Role.ZOOKEEPER_BROKER:
+            releases = (release_of("3.9"),)  # the last one that knows ZooKeeper
         else:
             releases = groups_from(_floor(context))
-        role = _role(context)
-        answers = tuple(_answer(context, role, each) for each in releases)
+        newer = None if release is not None else _newer_than_known(context)
+        answers = (newer,) if newer is not None else tuple(_answer(context, role, each) for each in releases)
     finally:
         files.close()
     return NodeStart(files.roots, role, files.node_id, tuple(releases), answers)
@@ -86,6 +93,7 @@ class _Context:
     files: NodeFiles
     results: Mapping[str, BrokerResult]
     now_ms: int
+    loads_others: bool
     _metadata: LoadedMetadata | StartEndsError | None = None
     _best: Replay | None = None
     explained: Explained = field(default_factory=Explained)
@@ -99,9 +107,10 @@ class _Context:
         found = {}
         for root in roots:
             result = self.results.get(root) or self._loaded.get(root)
-            if result is None:
+            if result is None and self.loads_others:
                 result = self._loaded[root] = loaded_logs(self.files, root, self.now_ms)
-            found[root] = result
+            if result is not None:
+                found[root] = result
         return found
 
     def unserved(self, root: str, result: BrokerResult) -> list[Unserved]:
@@ -172,6 +181,15 @@ def _floor(context: _Context) -> Release:
     except StartEndsError:
         return found
     return release_of("3.9") if voters.kraft_version and not found.at_least("3.9") else found
+
+
+def _newer_than_known(context: _Context) -> NodeAnswer | None:
+    """The answer about metadata of a release that is newer than all that are known here; None if it is not."""
+    level = context.best().image.features.get(_METADATA_VERSION, 0)
+    if level <= newest_metadata_version(release_of(NEWEST)):
+        return None
+    message = f"metadata.version is {level}, which a release after {NEWEST} has set"
+    return NodeAnswer(StartOutcome.UNKNOWN, message=message)
 
 
 def _role(context: _Context) -> Role:
@@ -249,6 +267,9 @@ class _Start:
         self._note(identity.consequences, identity.faults)
         bootstrap = bootstrap_of_start(self.files)
         loaded = self.context.metadata()
+        if self._is_without_metadata():
+            self._open(identity, None)
+            return self._done()
         self._note(loaded.consequences, loaded.faults)
         voters = read_control_records(loaded, self.release)
         state = state_of_start(loaded, self.release)
@@ -277,6 +298,15 @@ class _Start:
                 faults=tuple(dict.fromkeys((*self.faults, *answer.faults))),
             )
         )
+
+    def _is_without_metadata(self) -> bool:
+        """Whether nothing is known of the metadata: another directory or the controllers have it."""
+        if self.files.metadata_directory is not None:
+            return False
+        if self.role is not Role.BROKER and self.files.stated_role is not None:
+            return False
+        self.condition = "the metadata log is not in these directories; what it says decides too"
+        return True
 
     # voters
 
@@ -393,7 +423,8 @@ class _Start:
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
         """A controller that leads and finds the metadata empty appends its bootstrap records."""
         known = self.context.best().image
-        if not known.topics and not known.brokers:
+        directories = [] if self.role is Role.CONTROLLER else list_partitions(self.files, _readable(self.files))
+        if not known.topics and not known.brokers and not directories:
             return replay  # it was formatted and never used
         detail = (
             "the controller takes the metadata for empty and appends its bootstrap records over it: "
@@ -408,7 +439,8 @@ class _Start:
 
     # partitions
 
-    def _open(self, identity: Identity, image: MetadataImage) -> None:
+    def _open(self, identity: Identity, image: MetadataImage | None) -> None:
+        """Open the partitions; `image` is None if nothing is known of the metadata."""
         node = self.files.node_id
         online = [root for root in identity.online if root in _readable(self.files)]
         try:
@@ -426,7 +458,7 @@ class _Start:
             )
             self._note(found, faults)
             strays = {name for each in found for name in each.names if each.kind is ConsequenceKind.STRAY}
-            for root in online:
+            for root in results.keys() & online:
                 unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]
                 self._note(*consequences_of_unserved(unserved, self.release))
         except StartEndsError as error:

@@ -32,6 +32,7 @@ from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, lost_places
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.owners import other_owners
@@ -72,6 +73,16 @@ class BrokerForecast:
     """by partition directory, records with valid checksums that would be gone; None if it does not load"""
     strays: tuple[str, ...] = ()
     """partition directories that the metadata beside them does not place on this broker: it would rename them"""
+    node: NodeStart | None = None
+    """what the whole node does when it is started; None if that was not asked"""
+
+    is_of_node: bool = False
+    """`outcome` is the node's and not that of its logs, which would load"""
+
+    @property
+    def starts_and_loses_nothing(self) -> bool:
+        """Whether the node starts, serves and loses nothing, by every release that was asked about."""
+        return self.outcome == Outcome.LOADED and (self.node is None or self.node.loses_nothing)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -83,6 +94,7 @@ class BrokerForecast:
             "log_end_offsets": dict(self.log_end_offsets),
             "strays": list(self.strays),
             "valid_records_lost": None if self.valid_records_lost is None else dict(self.valid_records_lost),
+            "node": None if self.node is None else self.node.as_dict(),
         }
 
 

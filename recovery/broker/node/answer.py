@@ -179,6 +179,11 @@ class NodeStart:
         return all(answer.loses_nothing for answer in self.answers)
 
     @property
+    def never_starts(self) -> bool:
+        """Whether no release that was asked about starts."""
+        return all(answer.outcome is StartOutcome.FAILS for answer in self.answers)
+
+    @property
     def faults(self) -> Sequence[Fault]:
         """Everything that is wrong for any of the releases, each once, in the order of the start."""
         return list(dict.fromkeys(fault for answer in self.answers for fault in answer.faults))

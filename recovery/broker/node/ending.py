@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkalog.recovery.broker.node.answer import Fault, NodeAnswer, Part, StartOutcome
 
-__all__ = ["RUNTIME", "StartEndsError", "ends"]
+__all__ = ["RUNTIME", "StartEndsError", "ends", "in_full", "without_cause"]
 
 RUNTIME = "java.lang.RuntimeException"
 
@@ -23,3 +23,16 @@ def ends(
     """The end of a start because of one file; `detail` is our sentence about the file (default: the broker's words)."""
     fault = Fault(part, kind, file, detail or message)
     return StartEndsError(NodeAnswer(StartOutcome.FAILS, exception, message, file, faults=(fault,)))
+
+
+def in_full(message: str, root: str) -> str:
+    """A message of the model of logs, which names files relative to their log directory, with whole paths."""
+    for before in ("checkpoint file ", "metadata file ", "Found directory "):
+        if before in message:
+            return message.replace(before, f"{before}{root}/", 1)
+    return message
+
+
+def without_cause(message: str) -> str:
+    """The first part of a message that goes on with its cause after a colon."""
+    return message.partition(": ")[0]

@@ -25,7 +25,7 @@ from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
-from kafkalog.recovery.broker.node.ending import ends
+from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
 from kafkalog.recovery.facts.broker_settings import LogSettings
@@ -120,9 +120,9 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
         tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms, cluster_metadata=True
     )
     if result.outcome != Outcome.LOADED:
-        part = Part.METADATA_LOG
-        message = (result.message or "").replace(_NAME, directory, 1)
-        raise ends(part, "unreadable", directory, result.exception or "", result.message or "", detail=message)
+        message = in_full(result.message or "", files.metadata_root)
+        words = without_cause(message) if result.outcome == Outcome.DIR_OFFLINE else message
+        raise ends(Part.METADATA_LOG, "unreadable", directory, result.exception or "", words, detail=message)
     log = next((each for each in result.partitions if each.name == _NAME), None)
     if log is None:
         return LoadedMetadata(directory, 0, 0, None, None, (), None)
@@ -146,10 +146,7 @@ def _refuse_other_topic(directory: str, tree: Tree) -> None:
     if topic_id is None or topic_id == CLUSTER_METADATA_TOPIC_ID:
         return
     exception = "org.apache.kafka.common.errors.InconsistentTopicIdException"
-    message = (
-        f"Tried to assign topic ID {CLUSTER_METADATA_TOPIC_ID} to log for topic partition __cluster_metadata-0,but log "
-        f"already contained topic ID {topic_id}"
-    )
+    message = f"to log for topic partition __cluster_metadata-0,but log already contained topic ID {topic_id}"
     raise ends(Part.METADATA_LOG, "mismatch", os.path.join(directory, PARTITION_METADATA), exception, message)
 
 

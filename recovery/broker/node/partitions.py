@@ -28,7 +28,7 @@ from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, load_log_directory, topic_id_or_none
 from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
-from kafkalog.recovery.broker.node.ending import ends
+from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
 from kafkalog.recovery.broker.node.replay import replicas_of
@@ -124,7 +124,7 @@ def open_partitions(
     offline: list[Consequence] = []
     faults: list[Fault] = []
     for root, result in results.items():
-        message = _in_full(result.message or "", root)
+        message = in_full(result.message or "", root)
         unread = None if result.outcome != Outcome.LOADED else _unread_checkpoint(files, root)
         if result.outcome == Outcome.START_FAILS:
             raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
@@ -132,14 +132,14 @@ def open_partitions(
             continue
         message = unread or message
         if len(results) == 1 or (is_kraft and root == files.metadata_root):
-            raise ends(Part.LOGS, "offline", root, _IO, _without_cause(message), detail=message)
+            raise ends(Part.LOGS, "offline", root, _IO, without_cause(message), detail=message)
         detail = f"{root} goes offline: {message}"
         offline.append(Consequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
         faults.append(Fault(Part.LOGS, "offline", root, detail))
     if offline and len(offline) == len(results):
         first = faults[0]
         message = first.detail.partition(" goes offline: ")[2]
-        raise ends(Part.LOGS, "offline", first.file, _IO, _without_cause(message), detail=message)
+        raise ends(Part.LOGS, "offline", first.file, _IO, without_cause(message), detail=message)
     return offline, faults
 
 
@@ -157,34 +157,27 @@ def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
     return None
 
 
-def _without_cause(message: str) -> str:
-    return message.partition(": ")[0]
-
-
-def _in_full(message: str, root: str) -> str:
-    """A message of the model, which names files relative to their log directory, with whole paths."""
-    for before in ("checkpoint file ", "metadata file ", "Found directory "):
-        if before in message:
-            return message.replace(before, f"{before}{root}/", 1)
-    return message
-
-
 def partition_consequences(
     directories: list[PartitionDirectory],
-    image: MetadataImage,
+    image: MetadataImage | None,
     node_id: int,
     release: Release,
     explained: Explained,
     directory_ids: Mapping[str, str | None],
 ) -> tuple[list[Consequence], list[Fault]]:
-    """What becomes of partition directories by the metadata; raises `StartEndsError` where that ends the start."""
+    """What becomes of partition directories by the metadata; raises `StartEndsError` where that ends the start.
+
+    If nothing is known of the metadata, `image` is None, and only partitions without a topic id are strays.
+    """
     _refuse_twice(directories)
     nameless = [each for each in directories if each.topic_id is None]
     if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
         path = os.path.join(nameless[0].path, PARTITION_METADATA)
         raise ends(Part.PARTITION_METADATA, "missing", path, _RUNTIME, _NO_TOPIC_ID)
     strays = [each for each in directories if _is_stray(each, image, node_id, release)]
-    found, faults = _strays(strays, image, node_id, release, explained, has_nameless=bool(nameless))
+    found, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
+    if image is None:
+        return found, faults
     placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
     found += _made_again(image, node_id, placed)
     if release.at_least("3.7.1"):
@@ -208,9 +201,11 @@ def _refuse_twice(directories: list[PartitionDirectory]) -> None:
             )  # fmt: skip
 
 
-def _is_stray(directory: PartitionDirectory, image: MetadataImage, node_id: int, release: Release) -> bool:
+def _is_stray(directory: PartitionDirectory, image: MetadataImage | None, node_id: int, release: Release) -> bool:
     if directory.topic_id is None:
         return release.at_least("3.7.1")
+    if image is None:
+        return False
     if directory.parsed.state is DirectoryState.FUTURE and not release.at_least("3.7.1"):
         return False
     replica = replicas_of(image, directory.topic_id, directory.parsed.partition)
@@ -219,7 +214,6 @@ def _is_stray(directory: PartitionDirectory, image: MetadataImage, node_id: int,
 
 def _strays(
     strays: list[PartitionDirectory],
-    image: MetadataImage,
     node_id: int,
     release: Release,
     explained: Explained,

@@ -12,10 +12,13 @@ from collections.abc import Iterable, Sequence
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["GROUPS", "NEWEST", "Release", "groups_from", "named", "release_of"]
+__all__ = ["GROUPS", "MODELED", "NEWEST", "Release", "groups_from", "named", "release_of"]
 
 NEWEST = "4.4"
 """the newest release whose start is modeled; later ones are answered like it"""
+
+MODELED = "4.1"
+"""the release whose loading of logs is modeled"""
 
 _NUMBERS = re.compile(r"\d+(\.\d+)*")
 

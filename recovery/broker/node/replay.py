@@ -26,12 +26,12 @@ _METADATA_VERSION = "metadata.version"
 _KRAFT_VERSION = "kraft.version"
 
 _NEWEST: tuple[tuple[str, int], ...] = (
-    ("4.4", 31), ("4.3", 30), ("4.2", 29), ("4.1", 29), ("4.0", 27), ("3.9", 23), ("3.8", 21), ("3.7.0", 20),
+    ("4.4", 33), ("4.3", 30), ("4.2", 29), ("4.1", 29), ("4.0", 27), ("3.9", 23), ("3.8", 21), ("3.7.0", 20),
     ("3.6", 14), ("3.5", 11), ("3.4", 8), ("3.3", 7),
 )  # fmt: skip
 """the highest `metadata.version` that the classes of a release know, in development or not; newest release first"""
 _RELEASED: tuple[tuple[str, int], ...] = (
-    ("4.4", 31), ("4.3", 30), ("4.2", 29), ("4.1", 27), ("4.0", 25), ("3.9", 21), ("3.8", 20), ("3.7.0", 19),
+    ("4.4", 33), ("4.3", 30), ("4.2", 29), ("4.1", 27), ("4.0", 25), ("3.9", 21), ("3.8", 20), ("3.7.0", 19),
     ("3.6", 14), ("3.5", 11), ("3.4", 8), ("3.3", 7),
 )  # fmt: skip
 """the highest `metadata.version` that a release's own tools set"""
@@ -240,7 +240,7 @@ def _of_feature(name: str, level: int, release: Release) -> _Words | None:
         if level <= newest_metadata_version(release):
             return None
     elif name == _KRAFT_VERSION:
-        if level <= 1 or release.at_least("4.0"):
+        if 0 <= level <= (1 if release.at_least("3.9") else 0):
             return None
     elif name in _FEATURES:
         return None

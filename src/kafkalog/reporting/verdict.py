@@ -100,12 +100,12 @@ def _start(facts: ReportFacts) -> str:
     gone = records_text(for_good)
     refused = [each.root for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)]
     if refused:
-        what = f"Kafka would not start on {'it' if len(facts.planned) == 1 else f'{len(refused)} of the directories'}"
+        what = f"Kafka {MODELED} would not start on {'it' if len(facts.planned) == 1 else f'{len(refused)} of the directories'}"
         return f"{gone} cannot be had back, and {what}" if for_good.records_lost else what
     by_start = total_by_start(facts)
     if by_start is None or not by_start.sound_lost:
         return f"{gone} cannot be had back" if for_good.records_lost else ""
-    readable = f"Kafka would start on it and drop {counted(by_start.sound_lost, 'record')} that can still be read"
+    readable = f"Kafka {MODELED} would start on it and drop {counted(by_start.sound_lost, 'record')} that can still be read"
     if by_start.records_lost == by_start.sound_lost:
         return readable
     in_all = f"{readable}, {records_text(by_start)} in all"
