@@ -64,8 +64,8 @@ def node_start(
 
     `properties` are the server's; `release` asks about one release only (default: every release from the floor on, the
     lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory; of
-    directories that are not in it the logs are loaded too, unless `loads_others` is false; `now_ms` is the time to treat
-    as now.  Raises `UsageError` for a `release` that is none.
+    directories that are not in it the logs are loaded too, unless `loads_others` is false; `now_ms` is the time to
+    treat as now.  Raises `UsageError` for a `release` that is none.
     """
     files = node_files(roots, properties)
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms

@@ -133,7 +133,8 @@ class NodeAnswer:
     @property
     def loses_nothing(self) -> bool:
         """Whether the node starts, serves, and everything stays as available as before."""
-        return self.outcome is StartOutcome.STARTS
+        losing = (ConsequenceKind.EMPTY_AGAIN, ConsequenceKind.OTHER)
+        return self.outcome is StartOutcome.STARTS and not any(each.kind in losing for each in self.consequences)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""

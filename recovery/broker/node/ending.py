@@ -27,7 +27,7 @@ def ends(
 
 def in_full(message: str, root: str) -> str:
     """A message of the model of logs, which names files relative to their log directory, with whole paths."""
-    for before in ("checkpoint file ", "metadata file ", "Found directory "):
+    for before in ("reading checkpoint file ", "metadata file ", "Found directory "):
         if before in message:
             return message.replace(before, f"{before}{root}/", 1)
     return message

@@ -108,7 +108,7 @@ def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties]
             raise _end("reserved", root, f"Invalid {word} directory ID {meta.directory_id} found in {root}")
         other = seen.setdefault(meta.directory_id, root)
         if other != root:
-            raise _end("duplicate", root, f"Duplicate directory ID {meta.directory_id} found. It was the ID of {other}")
+            raise _end("duplicate", root, f"found. It was the ID of {other}, but also of {root}")
 
 
 def _refuse_other_metadata(files: NodeFiles, roots: list[str]) -> None:

@@ -14,7 +14,12 @@ from kafkalog.classes import dataclass
 from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BatchHeader
-from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC, DirectoryState, parse_partition_directory
+from kafkalog.codec.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    DirectoryState,
+    parse_partition_directory,
+)
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.tree import Tree
@@ -88,6 +93,7 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
         detail = (
             f"the record at offset {each.offset} of {each.name} cannot be read ({each.detail}): the coordinator {what}"
         )
-        found.append(Consequence(ConsequenceKind.NOT_SERVING, detail, each.path, (each.name,)))
+        kind = ConsequenceKind.NOT_SERVING if each.topic != TRANSACTION_STATE_TOPIC else ConsequenceKind.OTHER
+        found.append(Consequence(kind, detail, each.path, (each.name,)))
         faults.append(Fault(Part.INTERNAL_TOPICS, "unreadable_record", each.path, detail))
     return found, faults

@@ -117,7 +117,11 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     found = files.surveyed(files.metadata_root).only([_NAME])
     tree = found.tree()
     result = load_log_directory(
-        tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms, cluster_metadata=True
+        tree,
+        settings=lambda topic: LogSettings.from_names({}),
+        now_ms=now_ms,
+        cluster_metadata=True,
+        checkpoints=({}, {}),  # of the partitions, and read later
     )
     if result.outcome != Outcome.LOADED:
         message = in_full(result.message or "", files.metadata_root)

@@ -21,6 +21,7 @@ _GRAVE = (
     ConsequenceKind.DIRECTORY_OFFLINE,
     ConsequenceKind.NOT_SERVING,
     ConsequenceKind.EMPTY_AGAIN,
+    ConsequenceKind.OTHER,
 )
 """what a sentence tells, in this order"""
 

@@ -31,12 +31,14 @@ _SHOWN = 20
 
 def _forecast(forecast: BrokerForecast) -> list[str]:
     """What Kafka would do, one sentence for each group of releases that do alike."""
+    renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
+               for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
     is_of_node = forecast.node is not None and (forecast.outcome == "loaded" or forecast.is_of_node)
     if forecast.node is not None and is_of_node:
         return sentences_of_plan(forecast.node, _how(forecast))
     match forecast.outcome:
         case "loaded":
-            return [f"Kafka {MODELED} would start on it{_how(forecast)}"]
+            return [f"Kafka {MODELED} would start on it{_how(forecast)}", *renamed]
         case None:
             return [f"what Kafka would do is unknown: {forecast.message}"]
         case "start_fails":
@@ -170,11 +172,6 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
         others = "; other partitions were not examined" if plan.survey.is_partial else ""
         for sentence in _forecast(plan.broker):
             writer.write(escape_controls(sentence + others))
-        if plan.broker.node is None:
-            for name in plan.broker.strays:
-                writer.write(
-                    f"Kafka {MODELED} would rename {escape_controls(name)} -stray: the metadata has no such replica here"
-                )
         if plan.topics.problem is not None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:
