@@ -160,6 +160,11 @@ class Quorum:
                 f"{here}, a majority: all metadata that was committed is in the log of {name}, which ends at offset "
                 f"{best.end} of epoch {best.epoch}"
             )
+        if total == 1 and given == 1:
+            return (
+                f"{here}{self._unsound}: nobody else has the metadata, and what was committed after offset {best.end} "
+                f"of epoch {best.epoch} is in no other copy"
+            )
         text = (
             f"{here}{self._unsound} and {self.majority} {'was' if self.majority == 1 else 'were'} needed to commit: "
             f"whatever the others committed after offset {best.end} of epoch {best.epoch} is lost, and the files of "

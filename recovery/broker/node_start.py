@@ -452,7 +452,7 @@ class _Start:
             gone = {each.file for each in offline}
             online = [root for root in online if root not in gone]
             self.context.best()
-            directories = list_partitions(self.files, online)
+            directories = list_partitions(self.files, online, results)
             found, faults = partition_consequences(
                 directories, image, node, self.release, self.context.explained, dict(identity.directory_ids)
             )

@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding, Severity
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.log.directories.partition import open_partition
+from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.asking import Asked, findings_for, start_with
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node_start import node_start
+from kafkalog.recovery.checks.beside import verify_beside
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.rules import Rules
 
@@ -35,7 +41,20 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
         finding.in_file(os.path.relpath(finding.file or plan.root, plan.root))
         for finding in findings_for(start, plan.root, rules.facts.roots)
     ]
-    return replace(plan, broker=broker, findings=[*plan.findings, *findings])
+    return replace(plan, broker=broker, findings=[*plan.findings, *_of_metadata_log(plan.root, rules), *findings])
+
+
+def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
+    """What `verify` finds in the metadata log, of which a plan without `cluster_metadata` has no part."""
+    path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
+    if rules.cluster_metadata or not os.path.isdir(path):
+        return []
+    try:
+        found = verify_beside(open_partition(path), None, deep=False).findings
+    except StorageError as error:
+        found = [unreadable(error, path)]
+    worse = [each for each in found if each.severity is not Severity.INFO]
+    return [each.in_file(os.path.relpath(each.file or path, root)) for each in worse]
 
 
 def start_now(root: str, rules: Rules) -> NodeStart:

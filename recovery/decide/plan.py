@@ -26,7 +26,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
+from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, CleanShutdown, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.codec.wording import NEWER
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
@@ -260,7 +260,11 @@ def plan_of(
         root=found.root,
         mode=rules.mode,
         broker=broker,
-        actions=_with_marker(found, actions) if mark_clean and rules.mode is not Mode.KAFKA else actions,
+        actions=(
+            _with_marker(found, actions, rules.facts.broker_epoch)
+            if mark_clean and rules.mode is not Mode.KAFKA
+            else actions
+        ),
         partitions=partitions,
         survey=found,
         refusal=None if refused is None else refused[1],
@@ -302,9 +306,14 @@ def _touches_a_partition(action: RecoveryAction) -> bool:
     return parse_partition_directory(action.path.partition("/")[0]) is not None
 
 
-def _with_marker(found: Survey, actions: Sequence[RecoveryAction]) -> list[RecoveryAction]:
-    """End with a clean-shutdown marker, as the last thing that is written."""
-    content = Content((Literal(encode_clean_shutdown(NEW_CLEAN_SHUTDOWN)),))
+def _with_marker(found: Survey, actions: Sequence[RecoveryAction], epoch: int | None) -> list[RecoveryAction]:
+    """End with a clean-shutdown marker, as the last thing that is written.
+
+    It names the broker epoch of the registration, if the metadata here tells it: since 3.8 a broker whose marker names
+    another epoch counts as stopped uncleanly at its registration, and leaves every ISR and ELR.
+    """
+    marker = NEW_CLEAN_SHUTDOWN if epoch is None else CleanShutdown(NEW_CLEAN_SHUTDOWN.version, epoch)
+    content = Content((Literal(encode_clean_shutdown(marker)),))
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
     rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
     written = RecoveryAction(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)

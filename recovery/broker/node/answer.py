@@ -68,6 +68,8 @@ class ConsequenceKind(enum.StrEnum):
 
     METADATA_OVERWRITTEN = "metadata_overwritten"
     METADATA_LOG_DROPPED = "metadata_log_dropped"
+    METADATA_LOG_CUT = "metadata_log_cut"
+    """the log is cut at its first damaged batch, as after any crash; what was behind it is gone"""
     STRAY = "stray"
     EXPECTED_STRAY = "expected_stray"
     """a stray that the metadata log itself shows as deleted, moved or made again: a note, no damage"""
@@ -75,6 +77,8 @@ class ConsequenceKind(enum.StrEnum):
     EMPTY_AGAIN = "empty_again"
     """a partition that the metadata places here is made again, empty"""
     FUTURE_PROMOTED = "future_promoted"
+    FUTURE_RESUMED = "future_resumed"
+    """a move between log directories goes on, and its copy replaces the current log once it has all of it"""
     DIRECTORY_OFFLINE = "directory_offline"
     NOT_SERVING = "not_serving"
     EPOCH_FORGOTTEN = "vote_forgotten"
@@ -167,6 +171,11 @@ class NodeStart:
         for release, answer in zip(self.releases, self.answers, strict=True):
             by_answer.setdefault(answer, []).append(release)
         return [(named(releases, self.releases), answer) for answer, releases in by_answer.items()]
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether every release starts, serves, and changes nothing but what each start changes."""
+        return all(answer.loses_nothing and not answer.consequences for answer in self.answers)
 
     @property
     def worst(self) -> NodeAnswer:

@@ -141,8 +141,9 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
 def _cuts(directory: str, cut_at: int | None, is_emptied: bool) -> tuple[tuple[Consequence, ...], tuple[Fault, ...]]:
     if cut_at is None and not is_emptied:
         return (), ()
-    detail = f"the metadata log is cut at its first batch that is damaged, in {directory}"
-    return (), (Fault(Part.METADATA_LOG, "cut", directory, detail),)
+    detail = f"the metadata log in {directory} is cut at its first damaged batch"
+    cut = Consequence(ConsequenceKind.METADATA_LOG_CUT, detail, directory)
+    return (cut,), (Fault(Part.METADATA_LOG, "cut", directory, detail),)
 
 
 def _refuse_other_topic(directory: str, tree: Tree) -> None:

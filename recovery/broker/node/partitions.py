@@ -58,7 +58,8 @@ class PartitionDirectory:
     name: str
     parsed: PartitionName
     topic_id: str | None
-    has_data: bool
+    end: int = 0
+    """log end offset after loading; 0 if it was not loaded"""
 
     @property
     def path(self) -> str:
@@ -84,8 +85,15 @@ class Explained:
         return topic_id in self.removed or (topic_id, directory.parsed.partition) in self.moved
 
 
-def list_partitions(files: NodeFiles, roots: Iterable[str]) -> list[PartitionDirectory]:
-    """Every live partition directory and future copy, in the order of their directories."""
+def list_partitions(
+    files: NodeFiles, roots: Iterable[str], results: Mapping[str, BrokerResult] | None = None
+) -> list[PartitionDirectory]:
+    """Every live partition directory and future copy, in the order of their directories.
+
+    `results` are what loading the logs came to.
+    """
+    ends = {(root, each.name): each.log_end_offset for root, result in (results or {}).items()
+            for each in result.partitions}  # fmt: skip
     found = []
     for root in roots:
         try:
@@ -97,8 +105,7 @@ def list_partitions(files: NodeFiles, roots: Iterable[str]) -> list[PartitionDir
             if parsed is None or parsed.topic == CLUSTER_METADATA_TOPIC:
                 continue
             if parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
-                has_data = any(tree.files[path].size for _base, path in tree.logs(name))
-                found.append(PartitionDirectory(root, name, parsed, _topic_id(tree, name), has_data))
+                found.append(PartitionDirectory(root, name, parsed, _topic_id(tree, name), ends.get((root, name), 0)))
     return found
 
 
@@ -276,7 +283,11 @@ def _promoted(
         if each.parsed.state is not DirectoryState.FUTURE or each in strays or each.topic_id is None:
             continue
         replica = replicas_of(image, each.topic_id, each.parsed.partition)
-        if replica is None or _directory_of(replica, node_id) != directory_ids.get(each.root):
+        if replica is None:
+            continue
+        if _directory_of(replica, node_id) != directory_ids.get(each.root):
+            detail = f"the move to {each.path} goes on"
+            found.append(Consequence(ConsequenceKind.FUTURE_RESUMED, detail, each.path))
             continue
         current = [
             other for other in directories
@@ -287,7 +298,9 @@ def _promoted(
         if current:
             detail += f", and removes {current[0].path}"
         names = tuple(other.name for other in current)
-        found.append(Consequence(ConsequenceKind.FUTURE_PROMOTED, detail, each.path, names))
+        is_longer = any(other.end > each.end for other in current)
+        kind = ConsequenceKind.DELETED if is_longer else ConsequenceKind.FUTURE_PROMOTED
+        found.append(Consequence(kind, detail, each.path, names))
     return found
 
 

@@ -15,9 +15,11 @@ _NAMED = 6
 _GRAVE = (
     ConsequenceKind.METADATA_OVERWRITTEN,
     ConsequenceKind.METADATA_LOG_DROPPED,
+    ConsequenceKind.METADATA_LOG_CUT,
     ConsequenceKind.STRAY,
     ConsequenceKind.DELETED,
     ConsequenceKind.FUTURE_PROMOTED,
+    ConsequenceKind.FUTURE_RESUMED,
     ConsequenceKind.DIRECTORY_OFFLINE,
     ConsequenceKind.NOT_SERVING,
     ConsequenceKind.EMPTY_AGAIN,
@@ -34,7 +36,7 @@ def node_sentences(start: NodeStart) -> list[str]:
 def sentences_of_plan(start: NodeStart, how: str) -> list[str]:
     """As `node_sentences`, with what is said of the logs after each start that changes nothing else."""
     return [
-        f"Kafka {releases} {sentence_of_answer(answer, how if answer.loses_nothing else '')}"
+        f"Kafka {releases} {sentence_of_answer(answer, how if not answer.consequences else '')}"
         for releases, answer in start.grouped
     ]
 

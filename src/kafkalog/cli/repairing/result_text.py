@@ -88,7 +88,7 @@ def _broker(result: RecoveryResult) -> str:
     note = result.plan.note_of_identity
     if note is not None:
         return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
-    if result.leaves_a_fault and result.node is not None:
+    if result.node is not None and not result.node.changes_nothing:
         return f"the logs are such that a broker changes nothing in them, but {_of_node(result.node)}"
     return "a broker that starts on it now opens it and changes nothing"
 

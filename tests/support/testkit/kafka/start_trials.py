@@ -207,7 +207,8 @@ def _compare_disks(cluster: Cluster, node: int, before: list[str], found: Observ
     names = [path.name for root in cluster.directories(node) if root.is_dir() for path in root.iterdir()]
     gone = [match[1] for name in names if (match := _DELETED.match(name)) is not None]
     found.strays = sorted(match[1] for name in names if (match := _STRAY.match(name)) is not None)
-    found.deleted = sorted(set(gone) & set(before))
+    live = set(names) if not found.records_lost else set()
+    found.deleted = sorted((set(gone) & set(before)) - live)  # what another directory has now, whole, was moved
 
 
 def _gravest(found: Observed) -> StartOutcome:
