@@ -467,8 +467,10 @@ class _Start:
     def _done(self) -> NodeAnswer:
         kinds = {each.kind for each in self.consequences}
         outcome = next((each for kind, each in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
+        unforeseen = (each.detail for each in self.consequences if each.kind is ConsequenceKind.UNFORESEEN)
         return NodeAnswer(
             outcome,
+            message=next(unforeseen, None) if outcome is StartOutcome.UNKNOWN else None,
             consequences=tuple(dict.fromkeys(self.consequences)),
             condition=self.condition,
             faults=tuple(dict.fromkeys(self.faults)),
@@ -482,6 +484,7 @@ _OUTCOMES = (
     (ConsequenceKind.STRAY, StartOutcome.STRAYS),
     (ConsequenceKind.DIRECTORY_OFFLINE, StartOutcome.DIRECTORY_OFFLINE),
     (ConsequenceKind.NOT_SERVING, StartOutcome.NOT_SERVING),
+    (ConsequenceKind.UNFORESEEN, StartOutcome.UNKNOWN),
 )
 """the outcome that a consequence makes, the gravest first"""
 

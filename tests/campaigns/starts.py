@@ -187,6 +187,23 @@ def summary(results: list[Json], count: int) -> int:
     return 0 if counts["right"] == count else 1
 
 
+def table(results: list[Json]) -> str:
+    """The results as a table for a page, in the order of the draw."""
+    lines = ["| release, voters | node | damage | outcome | foretold |", "|---|---|---|---|---|"]
+    for line in sorted({each["number"]: each for each in results}.values(), key=lambda each: each["number"]):
+        base, _, rest = line["trial"].partition(" ")
+        node, _, damage = rest.partition(": ")
+        if "failed" in line:
+            lines.append(f"| {base} | {node} | {damage} | could not be tried | |")
+            continue
+        said = line["forecast"]["outcome"]
+        right = "unknown" if said == StartOutcome.UNKNOWN else "yes" if not line["differences"] else "no: " + said
+        outcome = line["observed"]["outcome"]
+        exception = (line["forecast"]["exception"] or "").rpartition(".")[2] if outcome == StartOutcome.FAILS else ""
+        lines.append(f"| {base} | {node} | {damage} | {outcome} {exception} | {right} |".replace("  ", " "))
+    return "\n".join(lines) + "\n"
+
+
 def main() -> int:
     """The program."""
     parser = argparse.ArgumentParser()
@@ -195,10 +212,14 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=COUNT)
     parser.add_argument("--seconds", type=float, default=86_400.0, help="begin no trial after so long")
     parser.add_argument("--only", default="", help="only trials whose name holds this")
+    parser.add_argument("--table", type=Path, help="only write the results so far as a table")
     parser.add_argument("--again", action="store_true", help="forget earlier results")
     arguments = parser.parse_args()
     if arguments.again:
         (_folder() / f"results-{arguments.seed}.jsonl").unlink(missing_ok=True)
+    if arguments.table is not None:
+        arguments.table.write_text(table(_lines(_folder() / f"results-{arguments.seed}.jsonl")))
+        return 0
     return campaign(arguments.seed, arguments.count, arguments.seconds, arguments.only)
 
 

@@ -1,4 +1,4 @@
-"""What a node does when it is started: expected values are what real brokers did (docs/starts.md), or Kafka's source."""
+"""What a node does when it is started: expected are what real brokers did (docs/starts.md), and Kafka's source."""
 
 from __future__ import annotations
 

@@ -82,6 +82,8 @@ class ConsequenceKind(enum.StrEnum):
     DIRECTORY_OFFLINE = "directory_offline"
     NOT_SERVING = "not_serving"
     EPOCH_FORGOTTEN = "vote_forgotten"
+    UNFORESEEN = "unforeseen"
+    """something that may go well or not"""
     OTHER = "other"
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
-from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.findings import FindingCode, StopReason
 from kafkalog.codec.model import BatchHeader
 from kafkalog.codec.names import (
     CONSUMER_OFFSETS_TOPIC,
@@ -36,7 +36,7 @@ _UNREADABLE = (FindingCode.RECORD_VERSION_UNKNOWN, FindingCode.TYPED_RECORD_INVA
 
 @dataclass(frozen=True, slots=True)
 class Unserved:
-    """A record that a coordinator cannot read."""
+    """A record that a coordinator cannot read, or a batch that it reads although its checksum is wrong."""
 
     topic: str
     name: str
@@ -44,6 +44,8 @@ class Unserved:
     path: str
     offset: int
     detail: str
+    is_read: bool = False
+    """the coordinator reads it, and what it reads may be wrong"""
 
 
 def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
@@ -69,23 +71,38 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
     return found
 
 
-def _problems(topic: str, tree: Tree, log: str) -> Iterator[tuple[int, str]]:
+def _problems(topic: str, tree: Tree, log: str) -> Iterator[tuple[int, str, bool]]:
+    """Offset and description of what cannot be read, or is read with a wrong checksum; the former first."""
+    sound = Scanner(tree.source(log))
+    last = 0
+    for each in sound:
+        last = each.header.next_offset
     for batch in Scanner(tree.source(log), check_crc=False):
         if not isinstance(batch.header, BatchHeader) or batch.header.is_control:
             continue
         decoded = decode_batch(batch)
         if decoded.finding is not None:
-            yield batch.header.base_offset, decoded.finding.detail
+            yield batch.header.base_offset, decoded.finding.detail, False
         for record in decoded.records:
             for finding in decode_record(topic, record.key, record.value).findings:
                 if finding.code in _UNREADABLE:
-                    yield record.offset, finding.detail
+                    yield record.offset, finding.detail, False
+    if sound.stop is StopReason.CORRUPT:
+        yield last, "its checksum is wrong", True
 
 
 def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[Consequence], list[Fault]]:
     """What follows for one release from the records that coordinators cannot read."""
     found, faults = [], []
     for each in unserved:
+        if each.is_read:
+            detail = (
+                f"the batch at offset {each.offset} of {each.name} is read although its checksum is wrong: what the "
+                "coordinator makes of it is not known"
+            )
+            found.append(Consequence(ConsequenceKind.UNFORESEEN, detail, each.path, (each.name,)))
+            faults.append(Fault(Part.INTERNAL_TOPICS, "wrong_checksum", each.path, detail))
+            continue
         whole = each.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
         what = (
             "loads nothing that comes after it" if whole else "does not load the partition: its groups are not served"
