@@ -162,7 +162,7 @@ class Quorum:
             )
         if total == 1 and given == 1:
             return (
-                f"{here}{self._unsound}: nobody else has the metadata, and what was committed after offset {best.end} "
+                f"{here}{self._unsound.rstrip(',')}: nobody else has the metadata, and what was committed after offset {best.end} "
                 f"of epoch {best.epoch} is in no other copy"
             )
         text = (

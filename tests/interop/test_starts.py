@@ -1,4 +1,4 @@
-"""Damaged nodes are started by a real broker, and do as was foretold; a part of the campaign (`dev.py trials --starts`)."""
+"""Real brokers start damaged nodes and do as was foretold; a part of the campaign (`dev.py trials --starts`)."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def test_what_the_metadata_shows_as_deleted_is_a_note(node: Path) -> None:
     [
         (("TopicRecord", 0, {"name": "orders-48", "topic_id": NOBODY}), "Found duplicate TopicRecord for orders-48"),
         (("RemoveTopicRecord", 0, {"topic_id": NOBODY}), f"Unable to delete topic with id {NOBODY}"),
-        (partition_change(NOBODY), "no topic with that ID was found"),
+        (partition_change(NOBODY), "Error loading metadata log record from offset"),
         (("FeatureLevelRecord", 0, {"name": "metadata.version", "feature_level": 300}), "No MetadataVersion"),
         (("FeatureLevelRecord", 0, {"name": "kraft.version", "feature_level": 7}), "Tried to apply FeatureLevelRecord"),
     ],

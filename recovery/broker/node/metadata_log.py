@@ -180,9 +180,9 @@ def _with_snapshots(loaded: LoadedMetadata) -> LoadedMetadata:
         )  # fmt: skip
         message = (
             "Inconsistent snapshot state: there must be a snapshot at an offset larger then the current log start "
-            f"offset {loaded.start}, but the latest snapshot is "
+            f"offset {loaded.start}"
         )
-        detail = f"{message}{latest}"
+        detail = f"{message}, but the latest snapshot is {latest}"
         raise ends(
             Part.METADATA_SNAPSHOT, "missing", loaded.directory, "java.lang.IllegalStateException", message,
             detail=detail,

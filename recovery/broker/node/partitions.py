@@ -37,6 +37,7 @@ from kafkalog.recovery.facts.broker_settings import LogSettings
 __all__ = [
     "Explained",
     "PartitionDirectory",
+    "lacks_directories",
     "list_partitions",
     "loaded_logs",
     "open_partitions",
@@ -186,7 +187,7 @@ def partition_consequences(
     if image is None:
         return found, faults
     placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
-    found += _made_again(image, node_id, placed)
+    found += _made_again(image, node_id, placed, set(directory_ids.values()))
     if release.at_least("3.7.1"):
         found += _promoted(directories, strays, image, node_id, directory_ids)
     return found, faults
@@ -257,7 +258,20 @@ def _strays(
     return found, faults
 
 
-def _made_again(image: MetadataImage, node_id: int, placed: set[tuple[str, int]]) -> list[Consequence]:
+def lacks_directories(image: MetadataImage, node_id: int, known: set[str | None]) -> bool:
+    """Whether the broker has registered log directories, or may have, that are not among these."""
+    registered = image.brokers.get(node_id)
+    if registered is None or not registered.directories:
+        return True
+    return not set(registered.directories) <= known
+
+
+def _made_again(
+    image: MetadataImage, node_id: int, placed: set[tuple[str, int]], known: set[str | None]
+) -> list[Consequence]:
+    """Partitions that are in none of the directories, if these are all that the broker has."""
+    if lacks_directories(image, node_id, known):
+        return []
     names = [
         f"{name}-{number}"
         for name, topic in sorted(image.topics.items())

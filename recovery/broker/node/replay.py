@@ -122,7 +122,8 @@ class Replay:
             of_controller = found is not None
         if found is None:
             return None
-        return Contradiction(offset, record.name, found[0], found[1], of_controller)
+        words = f"Error loading metadata log record from offset {offset}" if found[0] == _NULL else found[1]
+        return Contradiction(offset, record.name, found[0], words, of_controller)
 
     @property
     def is_empty(self) -> bool:
