@@ -163,8 +163,8 @@ class Quorum:
         if total == 1 and given == 1:
             damaged = self._unsound.rstrip(",")
             return (
-                f"{here}{damaged}: nobody else has the metadata, and what was committed after offset {best.end} of epoch "
-                f"{best.epoch} is in no other copy"
+                f"{here}{damaged}: nobody else has the metadata, and what was committed after offset {best.end} of "
+                f"epoch {best.epoch} is in no other copy"
             )
         text = (
             f"{here}{self._unsound} and {self.majority} {'was' if self.majority == 1 else 'were'} needed to commit: "
