@@ -278,10 +278,15 @@ class _Start:
         if waits is not None:
             return waits
         replay = self._replay(loaded)
+        is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
+        if self._leads and is_dropped:
+            detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it is lost"
+            self.consequences.append(Consequence(ConsequenceKind.METADATA_GOES_BACK, detail, loaded.directory))
         if replay.is_empty and self._leads:
             replay = self._begun_anew(replay, bootstrap)
         if self.role is not Role.CONTROLLER:
-            self._open(identity, replay.image)
+            is_partial = self.role is Role.BROKER and bool(loaded.consequences)  # the controllers send the rest
+            self._open(identity, None if is_partial else replay.image)
         return self._done()
 
     def _note(self, consequences: Sequence[Consequence], faults: Sequence[Fault]) -> None:
@@ -454,8 +459,9 @@ class _Start:
             self.context.best()
             directories = list_partitions(self.files, online, results)
             found, faults = partition_consequences(
-                directories, image, node, self.release, self.context.explained, dict(identity.directory_ids)
-            )
+                directories, image, node, self.release, self.context.explained,
+                {root: identifier for root, identifier in identity.directory_ids if root in online},
+            )  # fmt: skip
             self._note(found, faults)
             strays = {name for each in found for name in each.names if each.kind is ConsequenceKind.STRAY}
             for root in results.keys() & online:
@@ -482,6 +488,7 @@ _OUTCOMES = (
     (ConsequenceKind.METADATA_OVERWRITTEN, StartOutcome.OVERWRITES_METADATA),
     (ConsequenceKind.DELETED, StartOutcome.DELETES),
     (ConsequenceKind.STRAY, StartOutcome.STRAYS),
+    (ConsequenceKind.METADATA_GOES_BACK, StartOutcome.OVERWRITES_METADATA),
     (ConsequenceKind.DIRECTORY_OFFLINE, StartOutcome.DIRECTORY_OFFLINE),
     (ConsequenceKind.NOT_SERVING, StartOutcome.NOT_SERVING),
     (ConsequenceKind.UNFORESEEN, StartOutcome.UNKNOWN),

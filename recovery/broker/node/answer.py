@@ -68,6 +68,8 @@ class ConsequenceKind(enum.StrEnum):
 
     METADATA_OVERWRITTEN = "metadata_overwritten"
     METADATA_LOG_DROPPED = "metadata_log_dropped"
+    METADATA_GOES_BACK = "metadata_goes_back"
+    """the only voter's metadata ends earlier than it did"""
     METADATA_LOG_CUT = "metadata_log_cut"
     """the log is cut at its first damaged batch, as after any crash; what was behind it is gone"""
     STRAY = "stray"

@@ -14,6 +14,7 @@ _NAMED = 6
 """partition directories that a sentence names"""
 _GRAVE = (
     ConsequenceKind.METADATA_OVERWRITTEN,
+    ConsequenceKind.METADATA_GOES_BACK,
     ConsequenceKind.METADATA_LOG_DROPPED,
     ConsequenceKind.METADATA_LOG_CUT,
     ConsequenceKind.STRAY,

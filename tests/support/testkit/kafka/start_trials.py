@@ -33,7 +33,7 @@ __all__ = ["Observed", "Trial", "damaged_copy", "observe"]
 
 READY_SECONDS = 25
 WAITING_SECONDS = 25
-OFFLINE = re.compile(r"Stopping serving logs in dir|Error while reading meta\.properties file|Encountered I/O error")
+OFFLINE = re.compile(r"LogDirFailureChannel|Stopping serving logs in dir|Error while reading meta\.properties file")
 _STRAY = re.compile(r"^(.+-\d+)\.[0-9a-f]{32}-stray$")
 _DELETED = re.compile(r"^(.+-\d+)\.[0-9a-f]{32}-delete$")
 
@@ -87,6 +87,7 @@ def observe(trial: Trial, made: Stage, place: Path, clients: KafkaOracle) -> Obs
         before = _partitions(cluster, trial.node)
         found = _started(cluster, trial)
         output = cluster.output(trial.node)
+        assert "Address already in use" not in output, "somebody else has the port"
         found.words = telling(output)
         found.is_begun_anew = "The metadata log appears to be empty" in output
         _compare_disks(cluster, trial.node, before, found)
@@ -214,6 +215,8 @@ def _compare_disks(cluster: Cluster, node: int, before: list[str], found: Observ
 def _gravest(found: Observed) -> StartOutcome:
     if "ended" in found.notes:
         return StartOutcome.FAILS
+    if OFFLINE.search(found.words) and not (found.strays or found.deleted):
+        return StartOutcome.DIRECTORY_OFFLINE
     if "does not serve" in found.notes:
         return StartOutcome.NOT_SERVING
     if found.is_begun_anew:
