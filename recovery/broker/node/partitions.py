@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 _NO_TOPIC_ID = "which is not allowed when running in KRaft mode."
+_WITH_ASSIGNMENTS = 17
+"""the `metadata.version` 3.7-IV2, since which partitions are assigned to directories"""
 _READ_LATER = (REPLICATION_OFFSET_CHECKPOINT, "cleaner-offset-checkpoint")
 _RUNTIME = "java.lang.RuntimeException"
 _IO = "java.io.IOException"
@@ -188,6 +190,8 @@ def partition_consequences(
         return found, faults
     placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
     found += _made_again(image, node_id, placed, set(directory_ids.values()))
+    there = [each for each in directories if each not in strays]
+    found += _without_leader(there, image, node_id, release, set(directory_ids.values()))
     if release.at_least("3.7.1"):
         found += _promoted(directories, strays, image, node_id, directory_ids)
     return found, faults
@@ -282,6 +286,38 @@ def _made_again(
         return []
     detail = "partitions that the metadata places here are made again, empty"
     return [Consequence(ConsequenceKind.EMPTY_AGAIN, detail, names=tuple(names))]
+
+
+def _without_leader(
+    directories: list[PartitionDirectory],
+    image: MetadataImage,
+    node_id: int,
+    release: Release,
+    known: set[str | None],
+) -> list[Consequence]:
+    """Partitions that the metadata assigns to a directory id that none of the broker's directories has any more.
+
+    No controller elects such a replica until the broker assigns it anew; brokers up to 3.9 do not, later ones not always.
+    """
+    registered = image.brokers.get(node_id)
+    has_ids = image.features.get("metadata.version", 0) >= _WITH_ASSIGNMENTS and release.at_least("3.7.0")
+    if registered is None or len(registered.directories) != len(known) or not has_ids:
+        return []
+    names = []
+    for each in directories:
+        replica = replicas_of(image, each.topic_id or "", each.parsed.partition)
+        assigned = None if replica is None else _directory_of(replica, node_id)
+        if assigned is not None and assigned in registered.directories and assigned not in known:
+            names.append(each.name)
+    if not names:
+        return []
+    kind = ConsequenceKind.UNFORESEEN if release.at_least("4.0") else ConsequenceKind.NOT_SERVING
+    may = "may have" if release.at_least("4.0") else "have"
+    detail = (
+        f"partitions are assigned to a directory id that no log directory has any more, and {may} no leader: "
+        f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    )
+    return [Consequence(kind, detail, names=tuple(names))]
 
 
 def _promoted(
