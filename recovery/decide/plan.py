@@ -172,6 +172,11 @@ class Plan:
             return ()
         return tuple(sorted({name for name in self.survey.directories if "/" not in name} | set(self.declined)))
 
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The names of the partition directories in which something would be changed."""
+        return tuple(each.name for each in self.partitions if each.changes)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         best = self.choice.recommended

@@ -112,6 +112,8 @@ class Planned:
     deleted: str | None = None
     asked_for: tuple[str, ...] = ()
     """partition directories, where the plan is for some alone"""
+    changing: tuple[str, ...] = ()
+    """partition directories in which the plan would change something"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
 
