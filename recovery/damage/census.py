@@ -131,6 +131,11 @@ class Census:
         return any(not each.is_tail for each in self.damages)
 
     @property
+    def ends_in_damage(self) -> bool:
+        """Whether the log ends in bytes of which it is not known how many records they held."""
+        return any(each.is_tail or each.last_offset is None for each in self.damages)
+
+    @property
     def end_offset(self) -> int:
         """After the largest offset that can be read; 0 without any."""
         return max((last for _first, last in self.offsets), default=-1) + 1

@@ -230,6 +230,11 @@ class Comparer:
             result.measured[unit.name] = self._measured_before(unit, result) or self._measure(unit, result)
         return result.measured[unit.name]
 
+    def forget(self, unit: Unit) -> None:
+        """Measure a partition again when it is asked for next: more is known of it."""
+        for result in (self.of_own, self.of_kafka):
+            result.measured.pop(unit.name, None)
+
     def _measured_before(self, unit: Unit, result: Result) -> Measured | None:
         """What the other of these two makes of a partition, where both make the same of it."""
         original = self.originals[unit.name]

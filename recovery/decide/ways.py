@@ -362,8 +362,7 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
     if left is not original:
         _count_sound(unit, before, after, original, left, kept, result, gone)
     unknown_from = _count_damaged(unit, original, after, left, kept, result, gone)
-    ends_damaged = any(each.is_tail or each.last_offset is None for each in original.damages)
-    indexed = indexed_end(before, unit.directories) if ends_damaged else 0
+    indexed = indexed_end(before, unit.directories) if original.ends_in_damage else 0
     for start, end in list(_never_there(unit, original, left, gone, indexed)):
         for first, last in list(gone.absent(start, end)):  # what is gone of it is counted
             result.records_lost = (result.records_lost or 0) + last - first + 1
