@@ -90,6 +90,8 @@ class Units:
         """directory -> the unit it belongs to, as a key of `_directories`"""
         found = partitions_of(tree, rules.cluster_metadata)
         live = {(name.topic, name.partition) for _directory, name in found if name.state is DirectoryState.LIVE}
+        if any(name.state is DirectoryState.FUTURE for _directory, name in found):
+            live |= rules.facts.live_partitions()  # a move to another disk: the replica is in the other directory
         for directory, name in found:
             topic_partition, state = (name.topic, name.partition), name.state
             if state is DirectoryState.LIVE:

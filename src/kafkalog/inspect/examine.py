@@ -242,6 +242,7 @@ def _kept(path: str, made: Plan) -> Planned:
         identity_in=made.identity_in,
         asked_for=made.asked_for,
         changing=made.changing,
+        consequences=made.consequences,
     )
 
 

@@ -56,6 +56,9 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
         parts.append(element("p", words))
     else:
         parts.append(element("p", "There is nothing to do."))
+    parts += [element("p", prose(f"{each.detail}."), class_="warn") for each in planned.consequences[:_MOST_PARTITIONS]]
+    if len(planned.consequences) > _MOST_PARTITIONS:
+        parts.append(element("p", f"{len(planned.consequences) - _MOST_PARTITIONS:,} more consequences are not listed."))
     parts.append(_recommendation(planned, facts.arguments))
     declined = list(planned.declined.items())
     for name, why in declined[:_MOST_PARTITIONS]:
