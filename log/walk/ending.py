@@ -120,7 +120,7 @@ def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding |
         code=FindingCode.ZERO_TAIL,
         severity=Severity.WARNING,
         offset=None,
-        detail=f"zeros from inside a batch of {batch.size} bytes to the end of the file{claim.claimed if claim else ''}",
+        detail=f"zeros from inside a batch of {batch.size} bytes to the end{'' if claim is None else claim.claimed}",
         batch=claim,
     )
 

@@ -116,8 +116,8 @@ class TopicFacts:
         return sorted(found)
 
     def live_partitions(self) -> frozenset[tuple[str, int]]:
-        """Topic-partitions with a live directory in one of the broker's log directories; unreadable ones are skipped."""
-        found = set()
+        """Topic-partitions with a live directory in a log directory of the broker that can be read."""
+        found: set[tuple[str, int]] = set()
         for root in self.roots:
             try:
                 names = os.listdir(root)

@@ -18,7 +18,7 @@ from kafkalog.codec.scanner import scan
 from kafkalog.recovery import plan
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.decide.ways import RecoveryWay
-from testkit.made.batches import batch, field, message, record, simple
+from testkit.made.batches import batch, message, record, simple
 from testkit.made.tens import log_of_tens, ten
 from testkit.running.command import kafkalog as command
 

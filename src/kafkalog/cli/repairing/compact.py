@@ -28,8 +28,8 @@ from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.places import by_log_directory, holding
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.quarantine import quarantine_sentence
 from kafkalog.words.outcome import Outcome, outcome_of_change
+from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["command"]
 

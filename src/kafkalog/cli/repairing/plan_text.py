@@ -136,7 +136,9 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 
 
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
-    """The partitions that nothing is cut of: those that begin after their remote part, and those that are left."""
+    """Write what follows for others, and the partitions of which nothing is cut."""
+    for consequence in plan.consequences:
+        writer.write(escape_controls(consequence.detail))
     for name, offset in plan.begins.items():
         writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
     for name, why in plan.declined.items():
@@ -166,8 +168,6 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:
             writer.write(escape_controls(f"settings of topics: from {plan.topics.source}"))
-        for consequence in plan.consequences:
-            writer.write(escape_controls(consequence.detail))
         _write_apart(writer, plan)
         if plan.note_of_identity is not None:
             writer.write(escape_controls(plan.note_of_identity))
