@@ -314,7 +314,8 @@ class _Words:
         if how is not None and outcome.copies:
             paths = (path for unit in units for path in outcome.copies.get(unit.name, ()))
             how = replace(how, copies=tuple(dict.fromkeys(paths)))
-        drops = bool(found.sound_lost or found.markers_lost)
+        strays = any(outcome.result.makes_stray(unit) for unit in units)
+        drops = strays or bool(found.sound_lost or found.markers_lost)
         consent = outcome.way is WayName.SET_ASIDE or (drops and how is not None and how.mode is not Mode.KAFKA)
         waits = outcome.way in (WayName.REPLICA, WayName.SET_ASIDE)
         consequence = self._consequence(outcome, found, units) if refusal is None else "it is left as it is"

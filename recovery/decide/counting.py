@@ -67,6 +67,11 @@ class Result:
         found = self.partitions.get(unit.name)
         return NO_END if found is None or found.stray is not None else found.log_end_offset
 
+    def makes_stray(self, unit: Unit) -> bool:
+        """Whether a live partition with records is renamed to `-stray`, which no broker serves."""
+        found = self.partitions.get(unit.name)
+        return unit.is_live and found is not None and found.stray is not None and found.log_end_offset > 0
+
     def touches(self, unit: Unit, before: Tree) -> bool:
         """Whether it leaves other logs, or begins them elsewhere."""
         if self.tree is None:
@@ -271,9 +276,9 @@ class Comparer:
         )
 
     def is_hurt(self, unit: Unit) -> bool:
-        """Something is lost or damaged, or recovery declines: there is something to choose."""
+        """Whether something is lost, damaged or made stray, or recovery declines: there is something to choose."""
         original = self.originals[unit.name]
-        if unit.name in self.refused:
+        if unit.name in self.refused or self.of_own.makes_stray(unit):
             return True
         if original is not None and (
             original.missing or original.hidden or original.epoch_falls or original.is_damaged

@@ -122,8 +122,17 @@ class Plan:
 
     @property
     def needs_consent(self) -> bool:
-        """Records would go that can still be read: recovery asks for consent first; mode kafka is told what it does."""
-        return self.mode is not Mode.KAFKA and (self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0)
+        """Whether recovery asks for consent: records would go that can still be read, or a partition become stray.
+
+        Mode kafka asks for nothing: it does what the broker would do.
+        """
+        lost = self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0
+        return self.mode is not Mode.KAFKA and (lost or bool(self.made_stray))
+
+    @property
+    def made_stray(self) -> tuple[str, ...]:
+        """The live partition directories with records that this plan renames to `-stray`: no broker serves them then."""
+        return tuple(each.name for each in self.partitions if each.renamed_to is not None and each.kept_bytes)
 
     @property
     def is_unreadable(self) -> bool:

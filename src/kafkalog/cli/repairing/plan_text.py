@@ -137,6 +137,9 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
     """Write what follows for others, and the partitions of which nothing is cut."""
+    for name in plan.made_stray:
+        stray = f"{name} becomes -stray, out of service, and a broker makes the partition anew, empty"
+        writer.write(escape_controls(f"{stray}: --topic-id ID keeps it in service, --accept-loss lets it become stray"))
     for consequence in plan.consequences:
         writer.write(escape_controls(consequence.detail))
     for name, offset in plan.begins.items():
