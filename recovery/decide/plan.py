@@ -131,7 +131,7 @@ class Plan:
 
     @property
     def made_stray(self) -> tuple[str, ...]:
-        """The live partition directories with records that this plan renames to `-stray`: no broker serves them then."""
+        """The live partition directories with records that this plan renames to `-stray`, out of service."""
         return tuple(each.name for each in self.partitions if each.renamed_to is not None and each.kept_bytes)
 
     @property
