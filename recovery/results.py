@@ -80,8 +80,8 @@ def _why_consent(made: Plan) -> str:
     if strays:
         more = f" and {len(strays) - 1} more" if len(strays) > 1 else ""
         lost.append(
-            f"this would rename {strays[0]}{more} to -stray, as a broker does without {PARTITION_METADATA}: its records "
-            "would be out of service, and a broker would make the partition anew, empty"
+            f"this would rename {strays[0]}{more} to -stray, as a broker does without {PARTITION_METADATA}: "
+            "its records would be out of service, and a broker would make the partition anew, empty"
         )
     return "; ".join(lost)
 

@@ -1,4 +1,4 @@
-"""Files beside a metadata log that stop a controller although its quorum is complete, and can be mended from the log."""
+"""Files beside a metadata log that stop a controller whose quorum is complete, and that the log can mend."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import node_id_of
 from kafkalog.recovery.quorum.expiry import PREVENTION, expiry_of
+from kafkalog.recovery.quorum.mending import any_needs_mending
 from kafkalog.recovery.quorum.metadata_tree import (
     NOBODY,
     NewMetadata,
@@ -39,7 +40,6 @@ from kafkalog.recovery.quorum.metadata_tree import (
     content_elsewhere,
     make_metadata,
 )
-from kafkalog.recovery.quorum.mending import any_needs_mending
 from kafkalog.recovery.quorum.planned import DirectoryChange, QuorumPlan
 from kafkalog.recovery.quorum.properties import listener_lines, log_dirs_line
 from kafkalog.recovery.quorum.refusals import (

@@ -13,8 +13,8 @@ from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.quorum.metadata_tree import NOBODY, broken_snapshots
 from kafkalog.recovery.quorum.mending import any_needs_mending
+from kafkalog.recovery.quorum.metadata_tree import NOBODY, broken_snapshots
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 
 __all__ = [

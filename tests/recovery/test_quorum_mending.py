@@ -1,4 +1,4 @@
-"""Controllers that are all here and do not start for a file beside the log: that file is mended, and a vote not given twice."""
+"""Controllers that are all here and do not start for a file beside the log: it is mended, and no vote given twice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_cut_snapshot_is_set_aside_and_an_older_one_stands_for_it(tmp_path: Pa
     """`quorum recover` said that it was set aside, and that nothing was to be done; nothing was."""
     nodes = copied("snapshots", tmp_path, *CONTROLLERS)
     for each in nodes.values():
-        newest = sorted((each / METADATA).glob("*.checkpoint"))[-1]
+        newest = max((each / METADATA).glob("*.checkpoint"))
         newest.chmod(0o600)
         newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
         end = read_quorum_log(each).end
