@@ -113,9 +113,11 @@ def interop() -> None:
 
 
 def trials(*options: str) -> None:
-    """Lose real KRaft quorums and bring them back, or cut power (--cuts 100); resumes; needs a JDK and Maven"""
+    """Lose real KRaft quorums and bring them back, cut power (--cuts 100), start damaged nodes (--starts); resumes"""
     _ensure_venv()
-    if "--cuts" in options:
+    if "--starts" in options:
+        _run_all({"starts": partial(_campaign, "starts.py", *options)})
+    elif "--cuts" in options:
         _run_all({"power cuts": partial(_campaign, "cut_power.py", *options)})
     else:
         _run_all({"quorum trials": partial(_campaign, "lost_quorums.py", *options)})

@@ -12,6 +12,7 @@ from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import PARTITION_METADATA
 from kafkalog.recovery.act.journal import LossOfRun
 from kafkalog.recovery.act.runner import CompletedRuns
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.choice import RecoveryChoice, advice_on_loss, sentence_of_loss
 from kafkalog.recovery.decide.plan import Plan
 
@@ -30,6 +31,13 @@ class RecoveryResult:
     """why no clean-shutdown marker was written, although one was asked for"""
     notes: tuple[str, ...] = ()
     """what is to be known of the directory and its runs: sentences"""
+    node: NodeStart | None = None
+    """what the node does when it is started on the directory as it is now; None if that was not asked"""
+
+    @property
+    def leaves_a_fault(self) -> bool:
+        """Whether the node, as it is now, does not start, does not serve or loses something by some release."""
+        return self.node is not None and not self.node.loses_nothing
 
     @property
     def completed(self) -> tuple[str, ...]:
@@ -56,6 +64,7 @@ class RecoveryResult:
             "completed_runs": list(self.completed),
             "superseded_runs": dict(self.earlier.superseded),
             "marker_withheld": self.marker_withheld or self.earlier.marker_withheld,
+            "node": None if self.node is None else self.node.as_dict(),
         }
 
 

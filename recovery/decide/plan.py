@@ -26,12 +26,13 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
+from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, CleanShutdown, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.codec.wording import NEWER
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, lost_places
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.owners import other_owners
@@ -73,6 +74,16 @@ class BrokerForecast:
     """by partition directory, records with valid checksums that would be gone; None if it does not load"""
     strays: tuple[str, ...] = ()
     """partition directories that the metadata beside them does not place on this broker: it would rename them"""
+    node: NodeStart | None = None
+    """what the whole node does when it is started; None if that was not asked"""
+
+    is_of_node: bool = False
+    """`outcome` is the node's and not that of its logs, which would load"""
+
+    @property
+    def starts_and_loses_nothing(self) -> bool:
+        """Whether the node starts, serves and loses nothing, by every release that was asked about."""
+        return self.outcome == Outcome.LOADED and (self.node is None or self.node.loses_nothing)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -84,6 +95,7 @@ class BrokerForecast:
             "log_end_offsets": dict(self.log_end_offsets),
             "strays": list(self.strays),
             "valid_records_lost": None if self.valid_records_lost is None else dict(self.valid_records_lost),
+            "node": None if self.node is None else self.node.as_dict(),
         }
 
 
@@ -266,7 +278,11 @@ def plan_of(
         root=found.root,
         mode=rules.mode,
         broker=broker,
-        actions=_with_marker(found, actions) if mark_clean and rules.mode is not Mode.KAFKA else actions,
+        actions=(
+            _with_marker(found, actions, rules.facts.broker_epoch)
+            if mark_clean and rules.mode is not Mode.KAFKA
+            else actions
+        ),
         partitions=partitions,
         survey=found,
         refusal=None if refused is None else refused[1],
@@ -315,9 +331,14 @@ def _touches_a_partition(action: RecoveryAction) -> bool:
     return parse_partition_directory(action.path.partition("/")[0]) is not None
 
 
-def _with_marker(found: Survey, actions: Sequence[RecoveryAction]) -> list[RecoveryAction]:
-    """End with a clean-shutdown marker, as the last thing that is written."""
-    content = Content((Literal(encode_clean_shutdown(NEW_CLEAN_SHUTDOWN)),))
+def _with_marker(found: Survey, actions: Sequence[RecoveryAction], epoch: int | None) -> list[RecoveryAction]:
+    """End with a clean-shutdown marker, as the last thing that is written.
+
+    It names the broker epoch of the registration, if the metadata here tells it: since 3.8 a broker whose marker names
+    another epoch counts as stopped uncleanly at its registration, and leaves every ISR and ELR.
+    """
+    marker = NEW_CLEAN_SHUTDOWN if epoch is None else CleanShutdown(NEW_CLEAN_SHUTDOWN.version, epoch)
+    content = Content((Literal(encode_clean_shutdown(marker)),))
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
     rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
     written = RecoveryAction(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)

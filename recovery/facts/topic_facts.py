@@ -81,6 +81,8 @@ class TopicFacts:
     tiering: Tiering = NO_TIERING
     """which logs have a remote part"""
     node_id: int | None = None
+    broker_epoch: int | None = None
+    """of this broker's last registration"""
     source: str | None = None
     """the directory that this was read from; None if there was none"""
     roots: tuple[str, ...] = field(default=(), compare=False)
@@ -173,6 +175,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
     state = MetadataLog(open_partition(path)).state()
     image = state.image
     node_id = node_id_of(root)
+    registered = None if node_id is None else image.brokers.get(node_id)
     broker = dynamic_of_broker(image.configs, node_id)
     configs = {name: image.configs.get(f"topic:{name}", {}) for name in image.topics}
     return TopicFacts(
@@ -204,6 +207,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
         ),
         tiering=read_tiering(roots, configs),
         node_id=node_id,
+        broker_epoch=None if registered is None else registered.epoch,
         source=path,
         roots=tuple(roots),
         problem=_problem(path, state),

@@ -7,6 +7,8 @@ from kafkalog.cli.repairing.ways_text import sentence_of_damage_left
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
+from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text
 from kafkalog.recovery.facts.modes import Mode
@@ -47,6 +49,8 @@ def print_result(result: RecoveryResult) -> None:
 
 
 def _what_is_left(result: RecoveryResult) -> str:
+    if result.leaves_a_fault and result.node is not None:
+        return f"nothing was changed, and the node is not as it should be: {_of_node(result.node)}"
     if not result.completed:
         return "nothing to do"
     if not result.plan.changes and result.plan.refusal is None:
@@ -85,4 +89,10 @@ def _broker(result: RecoveryResult) -> str:
     note = result.plan.note_of_identity
     if note is not None:
         return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
+    if result.node is not None and not result.node.changes_nothing:
+        return f"the logs are such that a broker changes nothing in them, but {_of_node(result.node)}"
     return "a broker that starts on it now opens it and changes nothing"
+
+
+def _of_node(node: NodeStart) -> str:
+    return escape_controls("; ".join(node_sentences(node)))
