@@ -6,16 +6,19 @@ import os
 from dataclasses import replace
 
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import Finding, Severity
-from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, FileKind
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.broker.asking import Asked, findings_for, start_with
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
-from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node.answer import NodeStart, Part
+from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
 from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.checks.beside import verify_beside
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
 from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 
 __all__ = ["start_now", "with_node"]
@@ -33,6 +36,7 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
     broker = replace(plan.broker, node=start, strays=start.strays)
     if broker.outcome != Outcome.LOADED:
         return replace(plan, broker=broker)
+    plan = _without_bootstrap(plan, start)
     first = start.answers[-1]
     if start.never_starts:
         broker = replace(broker, outcome=Outcome.START_FAILS, exception=first.exception, message=first.message,
@@ -42,6 +46,25 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
         for finding in findings_for(start, plan.root, rules.facts.roots)
     ]
     return replace(plan, broker=broker, findings=[*plan.findings, *_of_metadata_log(plan.root, rules), *findings])
+
+
+def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
+    """Set a `bootstrap.checkpoint` aside that ends a start, if the metadata log has records and so does not need it."""
+    path = os.path.join(plan.root, BOOTSTRAP_CHECKPOINT)
+    is_wrong = any(each.part is Part.BOOTSTRAP and os.path.realpath(each.file) == os.path.realpath(path)
+                   for each in start.faults)  # fmt: skip
+    has_records = any(
+        name.startswith(f"{CLUSTER_METADATA_DIRECTORY}/") and name.endswith(FileKind.LOG.value) and facts.size
+        for name, facts in plan.survey.files.items()
+    )
+    is_ours = plan.mode in (Mode.SAFE, Mode.SALVAGE) and BOOTSTRAP_CHECKPOINT in plan.survey.files
+    if not (is_wrong and has_records and is_ours):
+        return plan
+    detail = "no node starts with it; the metadata log has records and does not need it, so it is set aside"
+    code = FindingCode.CHECKPOINT_INVALID
+    finding = Finding(code, Severity.ERROR, None, None, detail, BOOTSTRAP_CHECKPOINT)
+    action = RecoveryAction(ActionKind.REMOVE, BOOTSTRAP_CHECKPOINT)
+    return replace(plan, actions=[action, *plan.actions], findings=[*plan.findings, finding])
 
 
 def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:

@@ -37,6 +37,7 @@ from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends,
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
+from kafkalog.recovery.decide.aftermath import Consequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import told_by_checks
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
@@ -126,13 +127,24 @@ class Plan:
     """one sentence, where what was deleted is still there and held by nothing else"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
+    consequences: Sequence[Consequence] = ()
+    """what follows for others from what is lost"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
 
     @property
     def needs_consent(self) -> bool:
-        """Records would go that can still be read: recovery asks for consent first; mode kafka is told what it does."""
-        return self.mode is not Mode.KAFKA and (self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0)
+        """Whether recovery asks for consent: records would go that can still be read, or a partition become stray.
+
+        Mode kafka asks for nothing: it does what the broker would do.
+        """
+        lost = self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0
+        return self.mode is not Mode.KAFKA and (lost or bool(self.made_stray))
+
+    @property
+    def made_stray(self) -> tuple[str, ...]:
+        """The live partition directories with records that this plan renames to `-stray`, out of service."""
+        return tuple(each.name for each in self.partitions if each.renamed_to is not None and each.kept_bytes)
 
     @property
     def is_unreadable(self) -> bool:
@@ -184,6 +196,11 @@ class Plan:
             return ()
         return tuple(sorted({name for name in self.survey.directories if "/" not in name} | set(self.declined)))
 
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The names of the partition directories in which something would be changed."""
+        return tuple(each.name for each in self.partitions if each.changes)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         best = self.choice.recommended
@@ -198,6 +215,7 @@ class Plan:
             "identity_in": list(self.identity_in),
             "begins": dict(self.begins),
             "declined": dict(self.declined),
+            "consequences": [each.as_dict() for each in self.consequences],
             "ways": [way.as_dict() for way in self.choice.ways],
             "recommended": None if best is None else str(best.way),
             "recommended_way": None if best is None else best.as_dict(),
@@ -276,10 +294,17 @@ def plan_of(
         choice=replace(choice, ways=ways),
         identity_in=_named_in(found, rules, findings),
         deleted=note_of_deleted(found, rules.facts.tiering) if outcomes.is_compared else None,
+        consequences=_consequences(outcomes, rules.facts) if outcomes.is_compared else (),
     )
     if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
         return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering, outcomes.checked)])
     return plan
+
+
+def _consequences(outcomes: Outcomes, topics: TopicFacts) -> tuple[Consequence, ...]:
+    result = outcomes.kafka if outcomes.own is None else outcomes.own
+    measured = outcomes.choice.own_by_partition
+    return tuple(consequences(result.tree, result.partitions, measured, topics, outcomes.coordinators))
 
 
 def _named_in(found: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:

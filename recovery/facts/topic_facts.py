@@ -117,6 +117,22 @@ class TopicFacts:
                 found.append(directory)
         return sorted(found)
 
+    def live_partitions(self) -> frozenset[tuple[str, int]]:
+        """Topic-partitions with a live directory in a log directory of the broker that can be read."""
+        found: set[tuple[str, int]] = set()
+        for root in self.roots:
+            try:
+                names = os.listdir(root)
+            except OSError:
+                continue
+            parsed = (parse_partition_directory(name) for name in names)
+            found.update(
+                (name.topic, name.partition)
+                for name in parsed
+                if name is not None and name.state is DirectoryState.LIVE
+            )
+        return frozenset(found)
+
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return {

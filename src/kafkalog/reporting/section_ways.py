@@ -58,6 +58,10 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
         parts.append(element("p", words))
     else:
         parts.append(element("p", "There is nothing to do."))
+    told_of = planned.consequences[:_MOST_PARTITIONS]
+    parts += [element("p", prose(f"{each.detail}."), class_="warn") for each in told_of]
+    if len(told_of) < len(planned.consequences):
+        parts.append(element("p", f"{len(planned.consequences) - len(told_of):,} more consequences are not listed."))
     parts.append(_recommendation(planned, facts.arguments))
     declined = list(planned.declined.items())
     for name, why in declined[:_MOST_PARTITIONS]:

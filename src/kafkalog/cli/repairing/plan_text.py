@@ -21,6 +21,7 @@ from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given, with_identity
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
+from kafkalog.words.node import mends
 from kafkalog.words.order import natural_order
 
 __all__ = ["print_plan"]
@@ -147,7 +148,14 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 
 
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
-    """The partitions that nothing is cut of: those that begin after their remote part, and those that are left."""
+    """Write what follows for others, and the partitions of which nothing is cut."""
+    for sentence in () if plan.broker.node is None else mends(plan.broker.node, plan.root):
+        writer.write(escape_controls(sentence))
+    for name in plan.made_stray:
+        stray = f"{name} becomes -stray, out of service, and a broker makes the partition anew, empty"
+        writer.write(escape_controls(f"{stray}: --topic-id ID keeps it in service, --accept-loss lets it become stray"))
+    for consequence in plan.consequences:
+        writer.write(escape_controls(consequence.detail))
     for name, offset in plan.begins.items():
         writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
     for name, why in plan.declined.items():

@@ -14,6 +14,7 @@ from kafkalog.recovery.decide.losses import lost_text
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["print_result"]
 
@@ -42,7 +43,7 @@ def print_result(result: RecoveryResult) -> None:
         damage = sentence_of_damage_left(result.plan.choice.own)
         if damage is not None:
             writer.write(damage)
-        writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
+        writer.write(quarantine_sentence(result.plan.root, result.quarantine))
         writer.write(_broker(result))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
 
