@@ -74,4 +74,4 @@ def _is_metadata_version(record: FramedRecord) -> bool:
 
 
 def _end(kind: str, path: str, exception: str, message: str) -> StartEndsError:
-    return ends(Part.BOOTSTRAP, kind, path, exception, message)
+    return ends(Part.BOOTSTRAP, kind, path, exception, message, detail=message or "a record in it cannot be read")

@@ -297,7 +297,7 @@ def _without_leader(
 ) -> list[Consequence]:
     """Partitions that the metadata assigns to a directory id that none of the broker's directories has any more.
 
-    No controller elects such a replica until the broker assigns it anew; brokers up to 3.9 do not, later ones not always.
+    No controller elects such a replica until the broker assigns it anew; up to 3.9 it does not, later not always.
     """
     registered = image.brokers.get(node_id)
     has_ids = image.features.get("metadata.version", 0) >= _WITH_ASSIGNMENTS and release.at_least("3.7.0")

@@ -26,6 +26,7 @@ _CORRUPT = "org.apache.kafka.common.errors.CorruptRecordException"
 _ILLEGAL_STATE = "java.lang.IllegalStateException"
 _NULL = "java.lang.NullPointerException"
 _RUNTIME = "java.lang.RuntimeException"
+_INVALID = "org.apache.kafka.common.InvalidRecordException"
 _PARSE = "org.apache.kafka.server.common.serialization.MetadataParseException"
 _SIZE_END, _MAGIC_AT, _MAGIC_END, _OVERHEAD = 12, 16, 17, 12
 _LEAST_SIZE = 14
@@ -107,6 +108,8 @@ def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBa
     if batch is None or not isinstance(batch.header, BatchHeader):
         raise ReaderError(_CORRUPT, "Record is corrupt (stored crc = ")
     decoded = decode_batch(batch, limits=DEFAULT_LIMITS)
+    if decoded.finding is not None and not checks_crc:
+        raise ReaderError(_INVALID, "")  # whose words depend on the place
     if decoded.finding is not None:
         raise ReaderError(_RUNTIME, f"the records at offset {batch.header.base_offset} cannot be read")
     header = batch.header
