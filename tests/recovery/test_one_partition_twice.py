@@ -29,7 +29,7 @@ def test_both_plans_say_which_of_the_two_is_sound(tmp_path: Path) -> None:
         assert f"the one in {two} is damaged" in line["refusal"]
         assert line["recommended"] is None
     out = kafkalog("plan", one, two).out
-    assert "Kafka would start on it" not in out
+    assert "would start on it" not in out
     assert "recommended:" not in out
     alone = kafkalog("plan", "--json", two).objects[0]
     assert alone["recommended"] == "salvage"
