@@ -111,6 +111,9 @@ class DeltaTopicTable:
     def _with_date(self, schema: pa.Schema) -> pa.Schema:
         return schema.append(DATE) if DATE.name in self._by else schema
 
+    def begin(self, round_id: str) -> None:
+        """Nothing: files that no commit names are no part of such a table, and are never removed here."""
+
     def files(self, partition: int, round_id: str) -> PartitionFiles:
         """Files without the columns of the partition."""
         if self._schema is None:

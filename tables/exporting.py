@@ -282,6 +282,7 @@ class _TopicExport:
         self, rows: TopicRows, schema: object, spans: list[Span], reported: dict[int, ExportedPartition]
     ) -> dict[int, Partition]:
         id = new_id()
+        self.table.begin(id)
         works = self._started(rows, schema, spans, id)
         is_committing = False
         try:

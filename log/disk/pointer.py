@@ -18,11 +18,12 @@ from kafkalog.codec.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import QUARANTINE_POINTER
-from kafkalog.log.disk.files import MissingFileError, read_small
+from kafkalog.log.disk.files import FileSource, MissingFileError, read_small
 
 __all__ = [
     "CLOSING",
     "JOURNAL",
+    "JOURNAL_VERSION",
     "POINTER",
     "POINTER_BEFORE",
     "UNDOING",
@@ -34,6 +35,7 @@ __all__ = [
     "is_run_id",
     "new_owner",
     "read_pointer",
+    "runs_of_other_versions",
 ]  # fmt: skip
 
 POINTER = QUARANTINE_POINTER
@@ -42,9 +44,14 @@ POINTER_BEFORE = POINTER + ".new"
 JOURNAL = "journal.json"
 UNDOING = "undoing.json"
 CLOSING = "closing.json"
+JOURNAL_VERSION = 3
+"""of the journals that name their runs in the log directory"""
 _BEGUN = (UNDOING, CLOSING, JOURNAL)
 """documents of a run, one at a time, while it or its undo has begun and not ended"""
 _MOST_BYTES = 1 << 16
+_VERSION_OF_JOURNAL = re.compile(rb'"version": ([0-9]{1,9})\}')
+_TAIL = 256
+"""bytes at the end of a journal in which its version stands: its names are sorted"""
 _FIRST = re.compile(r"kafkalog-quarantine ([0-9a-f]{32})", re.ASCII)
 _AT_WORK = "run "
 _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
@@ -119,15 +126,55 @@ def half_done(root: str) -> list[Sentence]:
         pointer = read_pointer(root)
     except RecoveryRefused:
         return []
-    if pointer is None:
-        return []
-    found = []
-    for run in pointer.at_work:
-        directories = [os.path.join(place, run) for place in (os.path.realpath(root) + ".recovery", *pointer.places)]
+    found: list[Sentence] = []
+    for run in () if pointer is None else pointer.at_work:
+        directories = [os.path.join(place, run) for place in _places(root, pointer)]
         names = [each for each in _BEGUN if any(os.path.lexists(os.path.join(place, each)) for place in directories)]
         if names:
             found.append(cut_short(run, is_undo=names[0] != JOURNAL))
+    return [*found, *map(Sentence, runs_of_other_versions(root, pointer))]
+
+
+def _places(root: str, pointer: Pointer | None) -> tuple[str, ...]:
+    """Every quarantine in which a run on a log directory may be."""
+    return (os.path.realpath(root) + ".recovery", *(() if pointer is None else pointer.places))
+
+
+def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
+    """One sentence for each run of another version of kafkalog that has begun and not ended, in the order of places.
+
+    Versions before this one did not name their runs in the log directory: what lies beside it is all that tells.
+    """
+    found = []
+    for place in _places(root, pointer):
+        try:
+            names = sorted(filter(is_run_id, os.listdir(place)))
+        except OSError:
+            continue
+        for run in names:
+            for document in (os.path.join(place, run, name) for name in _BEGUN):
+                version = _version_of(document)
+                if version is not None and version != JOURNAL_VERSION:
+                    found.append(
+                        f"run {run} of another version of kafkalog was cut short and has left {root} half done: "
+                        "complete or undo it with that version, or move "
+                        f"{os.path.join(place, run)} away to go on with what is there"
+                    )
+                    break
     return found
+
+
+def _version_of(document: str) -> int | None:
+    """The version of a journal, 0 if it does not say; None if there is no such file."""
+    try:
+        with FileSource(document) as source:
+            tail = source.read(max(source.size - _TAIL, 0), _TAIL)
+    except MissingFileError:
+        return None
+    except StorageError:
+        return 0
+    said = _VERSION_OF_JOURNAL.findall(tail)
+    return int(said[-1]) if said else 0
 
 
 def findings_of_half_done(root: str) -> list[Finding]:

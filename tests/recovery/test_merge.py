@@ -427,6 +427,20 @@ def test_what_an_earlier_run_left_is_no_obstacle(volumes: dict[int, Path], tmp_p
     assert [path.name for path in (tmp_path / "merged").iterdir()] == ["tale-0"]
 
 
+def test_what_a_merge_at_work_writes_is_left_to_it(volumes: dict[int, Path], tmp_path: Path) -> None:
+    theirs = tmp_path / "merged" / ".tale-0.kafkalog-tmp"
+    theirs.mkdir(parents=True)
+    (theirs / "file").touch()
+    held = os.open(theirs, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as the other process does until it ends
+    try:
+        with pytest.raises(RecoveryRefused, match="another merge is writing"):
+            merge_replicas([volume / "tale-0" for volume in volumes.values()], tmp_path / "merged")
+    finally:
+        os.close(held)
+    assert [path.name for path in theirs.iterdir()] == ["file"]
+
+
 def alternating(root: Path, count: int) -> list[Path]:
     """Two copies of a log, each with every other batch only."""
     one = records_batch(simple_record(0))
