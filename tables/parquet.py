@@ -133,9 +133,9 @@ class ParquetTable:
         """Raise `RecoveryRefused` if there are files of rows that nothing says anything about."""
         if paths:
             raise RecoveryRefused(
-                f"{self.path} holds files of an export that {MANIFEST} does not name ({len(paths)}, {paths[0]} is one): "
-                f"{MANIFEST} was lost, is an older one, or was left behind by a copy; nothing was removed. Put "
-                "the right one back, or export into another directory",
+                f"{self.path} holds files of an export that {MANIFEST} does not name ({len(paths)}, such as "
+                f"{paths[0]}): that was lost, is an older one, or was left behind by a copy; nothing was removed: "
+                "put the right one back, or export into another directory",
                 reason="manifest",
             )
 
