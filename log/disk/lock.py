@@ -12,13 +12,14 @@ import fcntl
 import os
 import stat
 import threading
+from functools import cached_property
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import NotRegularFileError, what_it_is
 from kafkalog.log.disk.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
-from kafkalog.log.disk.pointer import ends_of, read_pointer, runs_of_other_versions
+from kafkalog.log.disk.pointer import ends_of, logs_cut_by_runs, read_pointer, runs_of_other_versions
 from kafkalog.log.disk.process import OwnLock, OwnProcess
 
 __all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "refuse_half_done", "refuse_odd_lock"]
@@ -140,6 +141,11 @@ class HeldDirectory:
             raise StorageError.wrap(error, "cannot take the broker's lock") from error
         os.close(self._descriptor)
         return False
+
+    @cached_property
+    def logs_cut(self) -> dict[str, int]:
+        """See `logs_cut_by_runs`; no run begins while the directory is locked."""
+        return logs_cut_by_runs(self.path)
 
     def refused(self, partition: str) -> None:
         """A log was not opened, so nobody knows whether it is in order: its presence here vouches for nothing."""

@@ -9,6 +9,7 @@ only says where to look for runs: nothing new is ever written to a place because
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import replace
@@ -17,13 +18,14 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask, Sentence
 from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import QUARANTINE_POINTER
-from kafkalog.log.disk.files import FileSource, MissingFileError, read_small
+from kafkalog.codec.names import QUARANTINE_POINTER, FileKind
+from kafkalog.log.disk.files import FileSource, MissingFileError, read_small, status_of
 
 __all__ = [
     "CLOSING",
     "JOURNAL",
     "JOURNAL_VERSION",
+    "MANIFEST",
     "POINTER",
     "POINTER_BEFORE",
     "UNDOING",
@@ -33,6 +35,7 @@ __all__ = [
     "findings_of_half_done",
     "half_done",
     "is_run_id",
+    "logs_cut_by_runs",
     "new_owner",
     "read_pointer",
     "runs_of_other_versions",
@@ -44,12 +47,15 @@ POINTER_BEFORE = POINTER + ".new"
 JOURNAL = "journal.json"
 UNDOING = "undoing.json"
 CLOSING = "closing.json"
+MANIFEST = "manifest.json"
 JOURNAL_VERSION = 3
 """of the journals that name their runs in the log directory"""
 _BEGUN = (UNDOING, CLOSING, JOURNAL)
 """documents of a run, one at a time, while it or its undo has begun and not ended"""
 _MOST_BYTES = 1 << 16
 _VERSION_OF_JOURNAL = re.compile(rb'"version": ([0-9]{1,9})\}')
+_LARGEST_JOURNAL = 1 << 28
+_TAKING = frozenset({"truncate", "remove", "write"})
 _TAIL = 256
 """bytes at the end of a journal in which its version stands: its names are sorted"""
 _FIRST = re.compile(r"kafkalog-quarantine ([0-9a-f]{32})", re.ASCII)
@@ -162,6 +168,41 @@ def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
                     )
                     break
     return found
+
+
+def logs_cut_by_runs(root: str) -> dict[str, int]:
+    """Partition directories of which a run of recovery has taken a part of the log -> when that run was, ns since 1970.
+
+    Of several runs the latest counts.  A run that was undone, or cannot be read, is not among them.
+    """
+    try:
+        pointer = read_pointer(root)
+    except RecoveryRefused:
+        return {}
+    found: dict[str, int] = {}
+    for place in _places(root, pointer):
+        try:
+            names = sorted(filter(is_run_id, os.listdir(place)))
+        except OSError:
+            continue
+        for document in (os.path.join(place, run, MANIFEST) for run in names):
+            status = status_of(document)
+            if status is not None:
+                found |= {path: max(found.get(path, 0), status.st_mtime_ns) for path in _logs_taken(document)}
+    return found
+
+
+def _logs_taken(document: str) -> set[str]:
+    """The partition directories in which a run took a log, or a part of one."""
+    try:
+        steps = json.loads(read_small(document, _LARGEST_JOURNAL))["journal"]["steps"]
+        return {
+            step["path"].partition("/")[0]
+            for step in steps
+            if step["kind"] in _TAKING and step["path"].endswith(FileKind.LOG.value)
+        }
+    except (OSError, LimitExceeded, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return set()
 
 
 def _version_of(document: str) -> int | None:

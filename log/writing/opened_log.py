@@ -32,7 +32,7 @@ from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_partition
 from kafkalog.log.directories.directory import existing_log_directory
 from kafkalog.log.directories.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.disk import fs
-from kafkalog.log.disk.files import PathLike, scan_directory
+from kafkalog.log.disk.files import PathLike, scan_directory, status_of
 from kafkalog.log.disk.lock import HeldDirectory, hold
 from kafkalog.log.disk.process import OwnLock, OwnProcess
 from kafkalog.log.reading.consumer_view import Reset
@@ -95,6 +95,7 @@ class OpenedLog:
         """how many segments came or went"""
         self._live = LiveLog(path, self._guard, self._state, self.partition)
         self._disk = DirectoryDisk()
+        self._least_epoch = 0
         self._checkpoint_of_epochs = LeaderEpochCheckpointFile(self._disk, path)
         loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
         self._sealed = loaded.sealed
@@ -210,6 +211,8 @@ class OpenedLog:
             raise UsageError(f"{self.path} has topic id {metadata.topic_id if metadata else None}, not {topic_id}")
         refuse_findings(partition)
         self._epochs = self._epochs_of(partition.leader_epochs)
+        if self._was_cut():
+            self._least_epoch = (-1 if self._epochs.latest_epoch is None else self._epochs.latest_epoch) + 1
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         refuse_tiered(partition)
         request = LoadRequest(
@@ -227,6 +230,14 @@ class OpenedLog:
         loaded.active.flush()
         self._recovery_point = loaded.end_offset
         return loaded
+
+    def _was_cut(self) -> bool:
+        """Whether a recovery has taken something of the log, and no leader epoch was written down since."""
+        cut_ns = self._held.logs_cut.get(str(self.name))
+        if cut_ns is None:
+            return False
+        status = status_of(self._checkpoint_of_epochs.path)
+        return status is None or status.st_mtime_ns <= cut_ns
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -257,10 +268,14 @@ class OpenedLog:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that new batches get; 0 in a new log."""
+        """The epoch that new batches get; 0 in a new log.
+
+        It is a new one after the log was cut, as that of the next leader is: whoever has read the offsets that come
+        again can tell by it that they hold other records.
+        """
         with self._guard:
             latest = self._epochs.latest_epoch
-            return 0 if latest is None else latest
+            return max(0 if latest is None else latest, self._least_epoch)
 
     @property
     def topic_id(self) -> str:

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from kafkalog.classes import dataclass
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
-from kafkalog.log.disk.pointer import CLOSING, JOURNAL, JOURNAL_VERSION, UNDOING, is_run_id
+from kafkalog.log.disk.pointer import CLOSING, JOURNAL, JOURNAL_VERSION, MANIFEST, UNDOING, is_run_id
 from kafkalog.recovery.act.descriptors import is_kept_attribute
 from kafkalog.recovery.act.fs import Attributes
 from kafkalog.recovery.decide.actions import ActionKind
@@ -50,7 +50,6 @@ __all__ = [
 ]
 
 PREPARING = "preparing.json"
-MANIFEST = "manifest.json"
 UNDONE = "undone.json"
 SUPERSEDED = "superseded.json"
 PURGING = "purging.json"
