@@ -19,7 +19,7 @@ from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import NotRegularFileError, what_it_is
 from kafkalog.log.disk.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
-from kafkalog.log.disk.pointer import ends_of, logs_cut_by_runs, read_pointer, runs_of_other_versions
+from kafkalog.log.disk.pointer import LogCut, ends_of, logs_cut_by_runs, read_pointer, runs_of_other_versions
 from kafkalog.log.disk.process import OwnLock, OwnProcess
 
 __all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "refuse_half_done", "refuse_odd_lock"]
@@ -143,7 +143,7 @@ class HeldDirectory:
         return False
 
     @cached_property
-    def logs_cut(self) -> dict[str, int]:
+    def logs_cut(self) -> dict[str, LogCut]:
         """See `logs_cut_by_runs`; no run begins while the directory is locked."""
         return logs_cut_by_runs(self.path)
 

@@ -16,9 +16,10 @@ from dataclasses import replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask, Sentence
-from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
+from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import QUARANTINE_POINTER, FileKind
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind
+from kafkalog.codec.text import decode_leader_epochs
 from kafkalog.log.disk.files import FileSource, MissingFileError, read_small, status_of
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "POINTER",
     "POINTER_BEFORE",
     "UNDOING",
+    "LogCut",
     "Pointer",
     "cut_short",
     "ends_of",
@@ -55,6 +57,8 @@ _BEGUN = (UNDOING, CLOSING, JOURNAL)
 _MOST_BYTES = 1 << 16
 _VERSION_OF_JOURNAL = re.compile(rb'"version": ([0-9]{1,9})\}')
 _LARGEST_JOURNAL = 1 << 28
+_FILES = "files"
+"""where a run keeps what it has removed, under the same names"""
 _TAKING = frozenset({"truncate", "remove", "write"})
 _TAIL = 256
 """bytes at the end of a journal in which its version stands: its names are sorted"""
@@ -170,8 +174,18 @@ def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
     return found
 
 
-def logs_cut_by_runs(root: str) -> dict[str, int]:
-    """Partition directories of which a run of recovery has taken a part of the log -> when that run was, ns since 1970.
+@dataclass(frozen=True, slots=True)
+class LogCut:
+    """What a run of recovery has taken from the log of one partition directory."""
+
+    time_ns: int
+    """when, since 1970"""
+    leader_epoch: int
+    """the last one that was listed before; -1 if that is unknown"""
+
+
+def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
+    """Partition directories of which a run of recovery has taken a part of the log.
 
     Of several runs the latest counts.  A run that was undone, or cannot be read, is not among them.
     """
@@ -179,30 +193,41 @@ def logs_cut_by_runs(root: str) -> dict[str, int]:
         pointer = read_pointer(root)
     except RecoveryRefused:
         return {}
-    found: dict[str, int] = {}
+    found: dict[str, LogCut] = {}
     for place in _places(root, pointer):
         try:
             names = sorted(filter(is_run_id, os.listdir(place)))
         except OSError:
             continue
-        for document in (os.path.join(place, run, MANIFEST) for run in names):
-            status = status_of(document)
-            if status is not None:
-                found |= {path: max(found.get(path, 0), status.st_mtime_ns) for path in _logs_taken(document)}
+        for directory in (os.path.join(place, run) for run in names):
+            status = status_of(os.path.join(directory, MANIFEST))
+            for path in () if status is None else _logs_taken(os.path.join(directory, MANIFEST)):
+                cut = LogCut(0 if status is None else status.st_mtime_ns, _epoch_before(directory, path))
+                if path not in found or found[path].time_ns <= cut.time_ns:
+                    found[path] = cut
     return found
+
+
+def _epoch_before(run: str, partition: str) -> int:
+    try:
+        data = read_small(os.path.join(run, _FILES, partition, LEADER_EPOCH_CHECKPOINT), _MOST_BYTES)
+        return max((entry.epoch for entry in decode_leader_epochs(data)), default=-1)
+    except (StorageError, FormatError, LimitExceeded):
+        return -1
 
 
 def _logs_taken(document: str) -> set[str]:
     """The partition directories in which a run took a log, or a part of one."""
     try:
         steps = json.loads(read_small(document, _LARGEST_JOURNAL))["journal"]["steps"]
-        return {
+        found = {
             step["path"].partition("/")[0]
             for step in steps
             if step["kind"] in _TAKING and step["path"].endswith(FileKind.LOG.value)
         }
     except (OSError, LimitExceeded, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return set()
+    return {path for path in found if path and path not in (".", "..")}
 
 
 def _version_of(document: str) -> int | None:

@@ -34,6 +34,7 @@ from kafkalog.log.directories.partition import OffsetAndTimestamp, Partition, re
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike, scan_directory, status_of
 from kafkalog.log.disk.lock import HeldDirectory, hold
+from kafkalog.log.disk.pointer import LogCut
 from kafkalog.log.disk.process import OwnLock, OwnProcess
 from kafkalog.log.reading.consumer_view import Reset
 from kafkalog.log.reading.fetch import Chunk
@@ -211,8 +212,9 @@ class OpenedLog:
             raise UsageError(f"{self.path} has topic id {metadata.topic_id if metadata else None}, not {topic_id}")
         refuse_findings(partition)
         self._epochs = self._epochs_of(partition.leader_epochs)
-        if self._was_cut():
-            self._least_epoch = (-1 if self._epochs.latest_epoch is None else self._epochs.latest_epoch) + 1
+        cut = self._latest_cut()
+        if cut is not None:
+            self._least_epoch = max(cut.leader_epoch, -1 if (epoch := self._epochs.latest_epoch) is None else epoch) + 1
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         refuse_tiered(partition)
         request = LoadRequest(
@@ -231,13 +233,11 @@ class OpenedLog:
         self._recovery_point = loaded.end_offset
         return loaded
 
-    def _was_cut(self) -> bool:
-        """Whether a recovery has taken something of the log, and no leader epoch was written down since."""
-        cut_ns = self._held.logs_cut.get(str(self.name))
-        if cut_ns is None:
-            return False
-        status = status_of(self._checkpoint_of_epochs.path)
-        return status is None or status.st_mtime_ns <= cut_ns
+    def _latest_cut(self) -> LogCut | None:
+        """What a recovery has taken of the log; None if nothing, or a leader epoch was written down since."""
+        cut = self._held.logs_cut.get(str(self.name))
+        status = None if cut is None else status_of(self._checkpoint_of_epochs.path)
+        return None if cut is None or (status is not None and status.st_mtime_ns > cut.time_ns) else cut
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
