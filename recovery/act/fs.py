@@ -39,6 +39,10 @@ __all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner", "own_file", "r
 
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MOST_DEPTH = 100
+_ACROSS_LAYERS = (
+    "this file system cannot rename what lies there, as an overlay (the layers of a container's image) cannot rename a "
+    "directory of a lower layer: copy the log directory to another file system and recover the copy"
+)
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
 _MOST_OPEN = 128
 """directories whose descriptors are kept; more than any one operation needs"""
@@ -378,7 +382,12 @@ class FileSystem(Flushing):
             self._forget(path)
             from_directory, name = self._at(path)
             to_directory, target_name = (other or self)._at(target)  # noqa: SLF001 - the same class
-            os.rename(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+            try:
+                os.rename(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+            except OSError as error:
+                if error.errno == errno.EXDEV:  # the mount is the same: that was asked before
+                    raise OSError(error.errno, _ACROSS_LAYERS) from error
+                raise
         self._follow(path, target, other or self)
         waiting = (other or self)._unflushed  # noqa: SLF001
         if waiting is not None and path in (self._unflushed or {}):  # a directory is never renamed while files wait

@@ -10,7 +10,7 @@ from functools import partial
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
-from kafkalog.log.disk.pointer import ends_of
+from kafkalog.log.disk.pointer import cut_short, ends_of
 from kafkalog.recovery.act.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.act.belonging import mount_of
 from kafkalog.recovery.act.fs import FileSystem
@@ -261,7 +261,11 @@ def act(
         runs.reload()
         runs.knows(document, journal)
         progress.begin_steps("putting the result in place", [1] * len(located.script.operations))
-        _, withheld = roll_forward(disks, located, withhold_marker, forgetting, progress.step_done)
+        try:
+            _, withheld = roll_forward(disks, located, withhold_marker, forgetting, progress.step_done)
+        except StorageError as error:
+            error.add_note(str(cut_short(run_id)))
+            raise
         runs.reload()
         runs.end(root, run_id, stands=True)
         return Done(run_id, place, withheld)
