@@ -255,11 +255,13 @@ class Partition:
         return self._derive_transactions(DEFAULT_LIMITS)
 
     def _derive_transactions(self, limits: Limits) -> Transactions:
+        from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import Transactions, TransactionTracker
 
         tracker = TransactionTracker(limits)
+        tracker.begin(opened_below_start(self, limits))
         end = self.segments[0].base_offset if self.segments else 0
-        reader = self.batches(limits=limits)
+        reader = self.batches(start_offset=start_of_state(self), limits=limits)
         for found in tracker.follow(reader):
             end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
         if self.segments and reader.stop is StopReason.END:
@@ -269,14 +271,16 @@ class Partition:
         for each in undecided:  # a producer may have begun another one since
             earlier = first_offsets.get(each.producer_id, each.first_offset)
             first_offsets[each.producer_id] = min(earlier, each.first_offset)
-        return Transactions(tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided)
+        return Transactions(
+            tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided, self.log_start_offset
+        )
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         """Every aborted transaction, in the order of the markers, according to the log itself."""
         return self.transactions().aborted
 
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, else the log end offset."""
+        """First offset of the earliest open transaction, at least the log start; else the log end offset."""
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
