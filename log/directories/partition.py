@@ -394,12 +394,22 @@ def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) 
 
 
 def read_partition(
-    path: str, name: PartitionName, log_start_offset: int | None, *, limits: Limits = DEFAULT_LIMITS
+    path: str,
+    name: PartitionName,
+    log_start_offset: int | None,
+    *,
+    as_started: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Partition:
-    """List a directory whose name is known; raises `StorageError`."""
+    """List a directory whose name is known; raises `StorageError`.
+
+    With `as_started` segments are those that a start has, where one was being replaced (`put_swaps_in_place`).
+    """
     listing = PartitionListing(path, limits)
     for entry in scan_directory(path):
         listing.look_at(entry)
+    if as_started:
+        listing.put_swaps_in_place()
     segments = listing.segments()
     return Partition(
         path=path,

@@ -141,7 +141,7 @@ class OpenedLog:
     def _exists(self) -> bool:
         if not os.path.lexists(self.path):
             return False
-        return bool(read_partition(self.path, self.name, None).segments)
+        return bool(read_partition(self.path, self.name, None, as_started=False).segments)
 
     def _was_clean(self) -> bool:
         """Whether the directory was closed in order."""
@@ -206,7 +206,7 @@ class OpenedLog:
 
     def _load(self, topic_id: str | None) -> Loaded:
         start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name)
-        partition = read_partition(self.path, self.name, start)
+        partition = read_partition(self.path, self.name, start, as_started=False)
         metadata = partition.metadata
         if topic_id is not None and (metadata is None or metadata.topic_id != topic_id):
             raise UsageError(f"{self.path} has topic id {metadata.topic_id if metadata else None}, not {topic_id}")
