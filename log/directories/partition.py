@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -46,6 +46,7 @@ from kafkalog.log.disk.files import (
     status_of,
     what_it_is,
 )
+from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.disk.unchanged import Unchanged
 from kafkalog.log.reading.offsets import offsets_before
 from kafkalog.log.reading.readable import READ_UNCOMMITTED, OffsetAndTimestamp, Reset
@@ -457,15 +458,18 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
     start, finding = None, None
     if name.state is DirectoryState.LIVE:
         start, finding = _checkpointed_start(directory, name, limits)
+    half_done = findings_of_half_done(os.path.dirname(directory))
     partition = read_partition(os.fspath(path), name, start, limits=limits)
     if not (partition.segments or partition.snapshots or partition.kraft_snapshots or partition.unfinished):
         raise UsageError(f"{os.fspath(path)} holds no segment")
-    return partition if finding is None else _with_finding(partition, finding)
+    return _with_findings(partition, [*half_done, *([] if finding is None else [finding])])
 
 
-def _with_finding(partition: Partition, finding: Finding) -> Partition:
+def _with_findings(partition: Partition, findings: Sequence[Finding]) -> Partition:
+    if not findings:
+        return partition
     values = {name: getattr(partition, name) for name in partition.__dataclass_fields__}
-    return Partition(**{**values, "findings": (*partition.findings, finding)})
+    return Partition(**{**values, "findings": (*partition.findings, *findings)})
 
 
 def _first_offset(path: str) -> int:

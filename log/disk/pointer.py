@@ -21,6 +21,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind
 from kafkalog.codec.text import decode_leader_epochs
 from kafkalog.log.disk.files import FileSource, MissingFileError, read_small, status_of
+from kafkalog.log.disk.remote import storage_of
 
 __all__ = [
     "CLOSING",
@@ -132,6 +133,8 @@ def half_done(root: str) -> list[Sentence]:
 
     Only from what lies there, for those that never act; none if unknown.
     """
+    if storage_of(root) is not None:
+        return []
     try:
         pointer = read_pointer(root)
     except RecoveryRefused:
