@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from threading import Event
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.advice import Sentence
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, FindingCode
@@ -149,6 +150,10 @@ def export(
 
 def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -> dict[str, list[Partition]]:
     inventory = open_all(*paths)
+    for finding in inventory.findings:
+        if finding.code is FindingCode.RUN_UNFINISHED:  # a table would keep for good what is half done there
+            why = Sentence(f"{finding.file}: ", finding.detail, "; nothing was exported")
+            raise RecoveryRefused(why, reason="unfinished")
     select.check(inventory.names)
     found: dict[str, list[Partition]] = {}
     for each in inventory.readable(replica, select):
