@@ -156,7 +156,7 @@ def _number(value: object) -> int:
 def _planned(value: dict[str, object], job: str) -> Planned:
     """One partition of a journal; raises `ValueError` and the like if a commit would not have written it."""
     name = parse_partition_directory(str(value["name"]))
-    if name is None or str(name) != value["name"] or name.state.value:
+    if name is None or str(name) != value["name"] or name.state.value or os.path.basename(str(name)) != str(name):
         raise ValueError(value)
     replaced = value["replaced"]
     if replaced is not None and replaced != name_aside(name, job, DirectoryState.STRAY):
