@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -675,7 +674,8 @@ def test_what_a_commit_set_aside_is_known_by_its_inode(tmp_path: Path) -> None:
     (path / STRAY / f"{0:020d}.log").touch()
     inode = (path / STRAY).stat().st_ino
     for wrong, done in ((inode + 1, True), (inode, True)):
-        save_journal(work_directory(str(path)), Journal(MARK, None, None, (Planned("t-0", None, 0, STRAY, (), wrong),), done))
+        planned = Planned("t-0", None, 0, STRAY, (), wrong)
+        save_journal(work_directory(str(path)), Journal(MARK, None, None, (planned,), done))
         if wrong != inode:
             with pytest.raises(RecoveryRefused, match="is not the directory"):
                 write(path, rows("u", "b", partition=0))
