@@ -10,7 +10,6 @@ from kafkalog import recover
 from kafkalog.cluster.groups.commit_offsets import commit_offsets
 from kafkalog.codec.encode.batch import build_end_transaction_marker
 from kafkalog.codec.model import ControlType, EndTransactionMarker
-from kafkalog.log.writing.session import locked_directory
 from testkit.made.batches import batch, record
 
 __all__ = ["STRUCTURES"]
@@ -109,14 +108,13 @@ def _damaged_places(root: Path, count: int) -> None:
 
 def _groups(root: Path, count: int) -> None:
     root.mkdir()
-    with locked_directory(root):
-        for number in range(count):
-            commit_offsets(root, f"group-{number}", {("t", 0): number}, offsets_topic_num_partitions=1)
+    for number in range(count):
+        commit_offsets(root, f"group-{number}", {("t", 0): number}, offsets_topic_num_partitions=1)
 
 
 def _runs(root: Path, count: int) -> None:
     path = _partition(root)
-    for _ in range(count // 10):
+    for _ in range(count // 5):
         (path / f"{0:020d}.log").write_bytes(_plain(0) + b"torn")
         recover(root)
 
