@@ -18,8 +18,8 @@ _TIME = 1_700_000_000_000
 _TRANSACTIONAL = 1 << 4
 
 
-def _plain(offset: int, epoch: int = 0) -> bytes:
-    payload = record(key=b"k%d" % offset)
+def _plain(offset: int, epoch: int = 0, value: bytes = b"v") -> bytes:
+    payload = record(key=b"k%d" % offset, value=value)
     return batch(payload, 1, base_offset=offset, leader_epoch=epoch, base_timestamp=_TIME, max_timestamp=_TIME)
 
 
@@ -98,10 +98,12 @@ def _deleted_files(root: Path, count: int) -> None:
 
 
 def _damaged_places(root: Path, count: int) -> None:
-    damaged = bytearray(_plain(0))
-    damaged[-1] ^= 1
+    large = bytes(32 * 1024)  # each larger than what a walk reads at first, which else is all of a small file
+    damaged = bytearray(_plain(0, value=large))
+    damaged[-3:] = b"xyz"
     written = b"".join(
-        _plain(number) if number % 2 else number.to_bytes(8, "big") + bytes(damaged[8:]) for number in range(count)
+        _plain(number, value=large) if number % 2 else number.to_bytes(8, "big") + bytes(damaged[8:])
+        for number in range(count)
     )
     _partition(root, logs={0: written})
 
