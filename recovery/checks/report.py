@@ -11,6 +11,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.tiers.tiering import LocalStart
 
 __all__ = ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
@@ -74,10 +75,13 @@ class BrokerStart:
     """`loaded`, or what happens instead; None if it could not be predicted"""
     exception: str | None = None
     message: str | None = None
+    node: NodeStart | None = None
+    """what the whole node does when it is started; None if that was not asked"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, under the names that a plan's `broker` has."""
-        return {"outcome": self.outcome, "exception": self.exception, "message": self.message}
+        node = None if self.node is None else self.node.as_dict()
+        return {"outcome": self.outcome, "exception": self.exception, "message": self.message, "node": node}
 
 
 @dataclass(slots=True)

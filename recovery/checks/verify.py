@@ -17,6 +17,7 @@ from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import listed_once, real, unreadable
+from kafkalog.recovery.broker.asking import ANYTHING, Asked
 from kafkalog.recovery.checks.beside import Beside, verify_beside
 from kafkalog.recovery.checks.log_directory import AsListed, beside_of, in_no_log_directory, listed_findings
 from kafkalog.recovery.checks.lost_and_found import known_ends
@@ -38,6 +39,7 @@ def verify(
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
+    asked: Asked = ANYTHING,
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; changes nothing.
 
@@ -46,6 +48,8 @@ def verify(
     A file or directory that cannot be read is a finding (`unreadable`), and everything else is still checked.  Raises
     `UsageError` for paths without Kafka data, `UnknownName` for a topic or partition that does not exist.
 
+    `asked` names the release whose start is asked about, and the node's properties.
+
     * `paths`: log directories, partition directories or segments
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
@@ -53,7 +57,7 @@ def verify(
         inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
         select.check(inventory.names)
         known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
-        listed = {each.path: AsListed(each, known[real(each.path)]) for each in inventory.log_dirs if known}
+        listed = {each.path: AsListed(each, known[real(each.path)], asked) for each in inventory.log_dirs if known}
 
     def meant(partitions: Sequence[Partition]) -> list[Partition]:
         return [each for each in partitions if select.takes(each.topic, each.partition)]

@@ -51,6 +51,10 @@ class Rules:
     """rebuild every index of sound logs, and cut nothing"""
     looks_inside: bool | None = None
     """what cannot be read inside of a batch is taken out as other damage, by mode salvage; None: yes"""
+    release: str | None = None
+    """the release of Kafka whose start is asked about; None: every release that can have written the files"""
+    server: Mapping[str, str] = field(default_factory=dict)
+    """the node's own properties, if they were given"""
     topics: TopicFacts | None = None
     """what the cluster knew of the topics; None: read it from the log directories themselves"""
     _settings: dict[str, LogSettings] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -31,6 +31,7 @@ from kafkalog.recovery.broker.manager import (
     PartitionResult,
     load_log_directory,
     read_topic_id,
+    topic_id_or_none,
 )
 from kafkalog.recovery.damage.salvage import salvage
 from kafkalog.recovery.damage.soundness import (
@@ -332,6 +333,8 @@ class PartitionRun:
         put up with only where ending the log sooner would take more.
         """
         directory = self.result_directory(theirs)
+        if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
+            return False  # it would be stray, and its topic id is known now
         kept, ours = logs(theirs.tree, directory), sound_logs(before, sound)
         end = self.result_of(theirs).log_end_offset
         if kept == ours:
