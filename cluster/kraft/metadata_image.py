@@ -19,6 +19,7 @@ __all__ = ["MIGRATING", "Broker", "MetadataImage", "PartitionImage", "TopicImage
 MIGRATING = "A" * 22
 """the directory id of a replica whose directory is not known"""
 _NO_LEADER_CHANGE = -2
+_KRAFT_VERSION = "kraft.version"
 _RESOURCES = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}
 _TOPIC_RESOURCE = 2
 _FENCING = {1: True, -1: False}
@@ -149,8 +150,15 @@ class MetadataImage:
 
     def _topic(self, fields: Fields) -> None:
         topic = TopicImage(fields["name"], fields["topic_id"])
-        self.topics[topic.name] = topic
-        self.topic_names[topic.id] = topic.name
+        key, other = topic.name, self.topics.get(topic.name)
+        if other is not None and other.id != topic.id:
+            key = f"{topic.name} (id {topic.id})"
+            self.problems.append(
+                f"topic {topic.name} is made again with id {topic.id} while id {other.id} has the name: a controller "
+                "ends there, a broker alone keeps both"
+            )
+        self.topics[key] = topic
+        self.topic_names[topic.id] = key
 
     def _remove_topic(self, fields: Fields) -> None:
         name = self.topic_names.pop(fields["topic_id"], None)
@@ -325,6 +333,8 @@ class MetadataImage:
             del self.configs[resource]
 
     def _feature(self, fields: Fields) -> None:
+        if fields["name"] == _KRAFT_VERSION:
+            return  # it is in the control records; controllers ignore this (KAFKA-18979)
         level = fields.get("feature_level", fields.get("max_feature_level", 0))
         if level:
             self.features[fields["name"]] = level

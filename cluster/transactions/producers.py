@@ -18,6 +18,7 @@ from kafkalog.codec.model import BatchHeader, ControlType, RecordBatch
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource
+from kafkalog.log.reading.opened_below import start_of_state
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage.java import InvalidTxnStateError
 from kafkalog.log.storage.producers.state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
@@ -125,8 +126,8 @@ def _from_snapshots(
     findings = []
     for path in reversed(partition.snapshots):
         parsed = parse_segment_file(path.rsplit("/", 1)[-1])
-        if parsed is None or parsed.base_offset > end:
-            continue
+        if parsed is None or not partition.log_start_offset < parsed.base_offset <= end:
+            continue  # a start deletes it
         with FileSource(path) as file:
             try:
                 entries = read_producer_snapshot(file, source=path, limits=limits)
@@ -144,7 +145,10 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     tracker = _Tracker(limits)
     end, latest = partition.log_start_offset, -1
     reader = partition.batches(limits=limits)
+    begins = start_of_state(partition) or 0
     for batch in reader:
+        if batch.last_offset < begins:
+            continue  # a start does not read it
         tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
         end = max(end, batch.header.next_offset)
         latest = max(latest, batch.header.max_timestamp)
@@ -156,7 +160,7 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     return PartitionProducers(
         partition,
         producers,
-        min(starts, default=end),
+        max(min(starts, default=end), partition.log_start_offset),
         end,
         latest,
         (*reader.findings, *tracker.findings, *findings),

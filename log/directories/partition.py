@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -46,6 +46,7 @@ from kafkalog.log.disk.files import (
     status_of,
     what_it_is,
 )
+from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.disk.unchanged import Unchanged
 from kafkalog.log.reading.offsets import offsets_before
 from kafkalog.log.reading.readable import READ_UNCOMMITTED, OffsetAndTimestamp, Reset
@@ -255,11 +256,13 @@ class Partition:
         return self._derive_transactions(DEFAULT_LIMITS)
 
     def _derive_transactions(self, limits: Limits) -> Transactions:
+        from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import Transactions, TransactionTracker
 
         tracker = TransactionTracker(limits)
+        tracker.begin(opened_below_start(self, limits))
         end = self.segments[0].base_offset if self.segments else 0
-        reader = self.batches(limits=limits)
+        reader = self.batches(start_offset=start_of_state(self), limits=limits)
         for found in tracker.follow(reader):
             end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
         if self.segments and reader.stop is StopReason.END:
@@ -269,14 +272,16 @@ class Partition:
         for each in undecided:  # a producer may have begun another one since
             earlier = first_offsets.get(each.producer_id, each.first_offset)
             first_offsets[each.producer_id] = min(earlier, each.first_offset)
-        return Transactions(tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided)
+        return Transactions(
+            tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided, self.log_start_offset
+        )
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         """Every aborted transaction, in the order of the markers, according to the log itself."""
         return self.transactions().aborted
 
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, else the log end offset."""
+        """First offset of the earliest open transaction, at least the log start; else the log end offset."""
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
@@ -390,12 +395,22 @@ def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) 
 
 
 def read_partition(
-    path: str, name: PartitionName, log_start_offset: int | None, *, limits: Limits = DEFAULT_LIMITS
+    path: str,
+    name: PartitionName,
+    log_start_offset: int | None,
+    *,
+    as_started: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Partition:
-    """List a directory whose name is known; raises `StorageError`."""
+    """List a directory whose name is known; raises `StorageError`.
+
+    With `as_started` segments are those that a start has, where one was being replaced (`put_swaps_in_place`).
+    """
     listing = PartitionListing(path, limits)
     for entry in scan_directory(path):
         listing.look_at(entry)
+    if as_started:
+        listing.put_swaps_in_place()
     segments = listing.segments()
     return Partition(
         path=path,
@@ -443,15 +458,18 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
     start, finding = None, None
     if name.state is DirectoryState.LIVE:
         start, finding = _checkpointed_start(directory, name, limits)
+    half_done = findings_of_half_done(os.path.dirname(directory))
     partition = read_partition(os.fspath(path), name, start, limits=limits)
     if not (partition.segments or partition.snapshots or partition.kraft_snapshots or partition.unfinished):
         raise UsageError(f"{os.fspath(path)} holds no segment")
-    return partition if finding is None else _with_finding(partition, finding)
+    return _with_findings(partition, [*half_done, *([] if finding is None else [finding])])
 
 
-def _with_finding(partition: Partition, finding: Finding) -> Partition:
+def _with_findings(partition: Partition, findings: Sequence[Finding]) -> Partition:
+    if not findings:
+        return partition
     values = {name: getattr(partition, name) for name in partition.__dataclass_fields__}
-    return Partition(**{**values, "findings": (*partition.findings, finding)})
+    return Partition(**{**values, "findings": (*partition.findings, *findings)})
 
 
 def _first_offset(path: str) -> int:

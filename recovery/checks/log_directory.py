@@ -15,7 +15,6 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import real, scan_directory
-from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.recovery.broker.asking import ANYTHING, Asked
 from kafkalog.recovery.checks.beside import Beside
 from kafkalog.recovery.checks.lost_and_found import EndsAt, batches_outside
@@ -35,7 +34,7 @@ def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
 
     `facts` are what the metadata log of its broker says; None where only some of the partitions are meant.
     """
-    found = [*findings_of_half_done(log_dir.path), *log_dir.findings]
+    found = [*log_dir.findings]
     if facts is not None:
         found += missing_partitions_of(log_dir, facts)
         found += read_only_finding(log_dir.path, facts)

@@ -14,7 +14,7 @@ from kafkalog.codec.names import FileKind, parse_segment_file
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.tiers.tiering import LocalStart
 
-__all__ = ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
+__all__ = ["IN_USE", "BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
 
 
 @dataclass(slots=True)
@@ -84,6 +84,10 @@ class BrokerStart:
         return {"outcome": self.outcome, "exception": self.exception, "message": self.message, "node": node}
 
 
+IN_USE = "another process, such as a running broker, has the directory open"
+"""In place of what a start would do, if a process holds the lock."""
+
+
 @dataclass(slots=True)
 class DirectoryReport:
     """One log directory; or what was pointed at itself: a partition directory, a segment, a path not to be read."""
@@ -99,6 +103,11 @@ class DirectoryReport:
     def findings(self) -> list[Finding]:
         """Everything that was found."""
         return [*self.directory_findings, *(found for each in self.partitions for found in each.findings)]
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a running broker had the directory open."""
+        return self.broker is not None and self.broker.message == IN_USE
 
     @property
     def is_clean(self) -> bool:

@@ -292,3 +292,24 @@ def test_tables_for_people_hide_credentials(tmp_path: Path) -> None:
     assert "[hidden]" in text.out
     assert "[hidden]" not in kafkalog("metadata", "--show-secrets", broker).out
     assert kafkalog("metadata", *brokers("2.8.2/groups")).code == 64
+
+
+def test_a_second_topic_of_one_name_hides_no_partition() -> None:
+    """A controller ends there ("Found duplicate TopicRecord", seen with 4.3.0); a broker alone keeps both ids."""
+    of_other = record(
+        3, 2, partition_id=0, topic_id=OTHER, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0,
+        directories=[OTHER],
+    )  # fmt: skip
+    image = image_of(TOPIC, PARTITION, record(2, name="t", topic_id=OTHER), of_other)
+    found = [(each.name, each.id, len(each.partitions)) for each in image.topics.values()]
+    assert found == [("t", UUID, 1), ("t", OTHER, 1)]
+    (problem,) = image.problems
+    assert UUID in problem
+    assert OTHER in problem
+
+
+def test_a_level_of_kraft_version_in_the_log_is_ignored_as_by_controllers() -> None:
+    image = image_of(
+        record(12, name="kraft.version", feature_level=7), record(12, name="group.version", feature_level=1)
+    )
+    assert image.features == {"group.version": 1}

@@ -22,7 +22,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.broker.asking import Asked
-from kafkalog.recovery.checks.report import PartitionReport, VerifyReport
+from kafkalog.recovery.checks.report import IN_USE, PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.order import natural_order
@@ -149,6 +149,9 @@ def command(
             print_json(directory)
     else:
         _print(report, shallow=shallow, problems_only=problems_only)
+    for each in report.directories if not as_json else ():
+        if each.is_in_use:
+            click.echo(escape_controls(f"{each.path}: {IN_USE}; only what stayed wrong is reported"))
     report_findings(report.findings)
     commits = [said for each in report.directories if (said := unfinished_commit(each.path)) is not None]
     for said in commits:

@@ -14,6 +14,7 @@ from kafkalog.recovery.decide.losses import lost_text
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.node import mends
 from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["print_result"]
@@ -45,6 +46,8 @@ def print_result(result: RecoveryResult) -> None:
             writer.write(damage)
         writer.write(quarantine_sentence(result.plan.root, result.quarantine))
         writer.write(_broker(result))
+        for sentence in () if result.node is None else mends(result.node, result.plan.root):
+            writer.write(escape_controls(sentence))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
 
 
