@@ -12,6 +12,7 @@ from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import AbortedTransaction, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.transactions import Transactions, TransactionTracker, Undecided
+from kafkalog.log.walk.on_damage import SKIP
 
 __all__ = ["Committed", "CommittedWalk"]
 
@@ -75,7 +76,7 @@ class CommittedWalk:
         if log_end < self._next:
             self._tracker, self._next = TransactionTracker(self._limits), 0
         until = time.monotonic() + _SLICE_S
-        reader = partition.batches(start_offset=self._next, through_damage=True, limits=self._limits)
+        reader = partition.batches(start_offset=self._next, on_damage=SKIP, limits=self._limits)
         for found in self._tracker.follow(reader, end=log_end):
             reached = found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset
             self._next = max(self._next, min(reached, log_end))

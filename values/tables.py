@@ -17,6 +17,7 @@ from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
+from kafkalog.log.walk.on_damage import RAISE, check_on_damage
 from kafkalog.log.writing.choosing_partitions import Partitioner
 from kafkalog.values.key_places import KeyPlaces
 from kafkalog.values.registry import Schema, SchemaRegistry
@@ -43,7 +44,7 @@ class KafkaTable:
     as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
 
     * `paths`: log directories, partitions or segments; `topics`: names or patterns [all but Kafka's own]
-    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `findings`: as
+    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `on_damage`, `findings`: as
       `Partition.to_arrow` has them; with `values="auto"` all partitions have to have the same types
     * `start_timestamp`, `end_timestamp`: as `Partition.to_arrow` has them, which bounds what is read at both ends
     * `partitioner`: each key lies in the partition that this one sends it to among `partition_count`, as
@@ -64,6 +65,7 @@ class KafkaTable:
         key_schema: str | int | Schema | None = None,
         values_schema: str | int | Schema | None = None,
         isolation_level: str = READ_UNCOMMITTED,
+        on_damage: str = RAISE,
         findings: list[Finding] | None = None,
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
@@ -84,7 +86,8 @@ class KafkaTable:
             schemas = find_schemas([*map(str, paths)], replica)
         self._findings = findings
         self._always: dict[str, Any] = {
-            "isolation_level": isolation_level, "start_timestamp": start_timestamp, "end_timestamp": end_timestamp,
+            "isolation_level": isolation_level, "on_damage": check_on_damage(on_damage),
+            "start_timestamp": start_timestamp, "end_timestamp": end_timestamp,
         }  # fmt: skip
         self._options: dict[str, Any] = {"values": values}
         self._named: dict[str | None, dict[str, Any]] = {}

@@ -21,6 +21,7 @@ from kafkalog.log.disk.files import FileSource
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage.java import InvalidTxnStateError
 from kafkalog.log.storage.producers.state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
+from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["PartitionProducers", "Producer", "read_producers"]
 
@@ -126,7 +127,7 @@ def _from_snapshots(
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     tracker = _Tracker(limits)
     end, latest = partition.log_start_offset, -1
-    reader = partition.batches(limits=limits)
+    reader = partition.batches(on_damage=STOP, limits=limits)
     for batch in reader:
         tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
         end = max(end, batch.header.next_offset)

@@ -51,6 +51,7 @@ from kafkalog.log.reading.offsets import offsets_before
 from kafkalog.log.reading.readable import READ_UNCOMMITTED, OffsetAndTimestamp, Reset
 from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.on_damage import RAISE, SKIP, STOP, check_on_damage
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.sliced import Sliced, run_slices
 from kafkalog.log.walk.time_lookup import NewestTimestamps
@@ -136,14 +137,20 @@ class Partition:
         codecs: Codecs = None,
         transactional: bool | None = None,
         control: bool | None = None,
-        through_damage: bool = False,
+        on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
     ) -> BatchReader:
-        """The batches of all segments, from the one that reaches `start_offset`; see `batch_filter` for conditions."""
+        """The batches of all segments, from the one that reaches `start_offset`; see `batch_filter` for conditions.
+
+        Damage in the log raises `FormatError` after the batches before it, with the finding as the error's `finding`.
+        `on_damage="stop"` ends there instead, and `"skip"` goes on with the next sound batch; `findings` of what is
+        returned says what was wrong.  Batches are not opened, so damage inside of one with a right checksum is not met.
+        """
         wanted = batch_filter(producer_ids, codecs, transactional, control)
         return BatchReader(
-            self.segments, start_offset=start_offset, through_damage=through_damage, batches=wanted, limits=limits
-        )
+            self.segments, start_offset=start_offset, through_damage=check_on_damage(on_damage) == SKIP,
+            raises=on_damage == RAISE, batches=wanted, limits=limits,
+        )  # fmt: skip
 
     def records(
         self,
@@ -156,12 +163,14 @@ class Partition:
         producer_ids: ProducerIds = None,
         codecs: Codecs = None,
         transactional: bool | None = None,
+        on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> RecordReader:
         """The records a consumer sees, from `start_offset` up to, not including, `end_offset`; see `RecordReader`.
 
-        `producer_ids`, `codecs` and `transactional` are as in `to_arrow`.
+        `producer_ids`, `codecs`, `transactional` and `on_damage` are as in `to_arrow`; `findings` of what is returned
+        has what was wrong.  `all` gives everything in the files and goes on behind damage, whatever `on_damage` says.
         """
         from kafkalog.log.reading.records import RecordReader  # most commands read no record
 
@@ -173,6 +182,7 @@ class Partition:
             include_control=include_control,
             all_records=all,
             batches=batch_filter(producer_ids, codecs, transactional),
+            on_damage=on_damage,
             limits=limits,
             on_bytes=on_bytes,
         )
@@ -191,6 +201,7 @@ class Partition:
         transactional: bool | None = None,
         batch_rows: int = 65_536,
         batch_bytes: int = 8 * MIB,
+        on_damage: str = RAISE,
         findings: list[Finding] | None = None,
         threads: int = 1,
         layout: str = "copy",
@@ -204,10 +215,14 @@ class Partition:
 
         `columns` are names of `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
         headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
-        timestamp.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended
-        there and ends the stream, as it ends a consumer's reading.  A batch that begins below the end of another ends
-        nothing, as a consumer gives no record twice; the list gets the first of them.  Where an open transaction ends
-        committed data, `open_transaction` in the metadata of the reader's schema says so.
+        timestamp.  A batch that begins below the end of another ends nothing, as a consumer gives no record twice.
+        Where an open transaction ends committed data, `open_transaction` in the metadata of the reader's schema says
+        so.
+
+        Damage raises `FormatError` while the batches are read, after the rows before it, with the finding as the
+        error's `finding`.  `on_damage="stop"` ends the rows there, as damage ends a consumer's reading; `"skip"` leaves
+        out the records that cannot be read and goes on with the next sound batch.  A list for `findings` gets what was
+        wrong, of repeated offsets the first; without one a warning says it.
 
         `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` select batches
         by their headers: other batches are neither decompressed nor decoded, so damage inside them is not found.
@@ -238,14 +253,20 @@ class Partition:
             batches=batch_filter(producer_ids, codecs, transactional),
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
+            on_damage=on_damage,
             threads=threads,
             layout=layout,
             limits=limits,
         )
         return as_asked(self, read, columns, findings, (values, layout, schemas, key_schema, values_schema))
 
-    def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Aborted and open transactions, from a walk over the log up to where a consumer can read."""
+    def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
+        """Aborted and open transactions, from a walk over the log up to where a consumer can read.
+
+        With `through_damage` the walk goes on behind damage, and undecided transactions do not count as open.
+        """
+        if through_damage:
+            return self._derive_transactions(limits, through_damage=True)
         if limits == DEFAULT_LIMITS:
             return self._transactions
         return self._derive_transactions(limits)
@@ -254,19 +275,19 @@ class Partition:
     def _transactions(self) -> Transactions:
         return self._derive_transactions(DEFAULT_LIMITS)
 
-    def _derive_transactions(self, limits: Limits) -> Transactions:
+    def _derive_transactions(self, limits: Limits, *, through_damage: bool = False) -> Transactions:
         from kafkalog.log.reading.transactions import Transactions, TransactionTracker
 
         tracker = TransactionTracker(limits)
         end = self.segments[0].base_offset if self.segments else 0
-        reader = self.batches(limits=limits)
+        reader = self.batches(on_damage=SKIP if through_damage else STOP, limits=limits)
         for found in tracker.follow(reader):
             end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
         undecided = tuple(tracker.undecided)
         first_offsets = dict(tracker.open_first_offsets)
-        for each in undecided:  # a producer may have begun another one since
+        for each in () if through_damage else undecided:  # a producer may have begun another one since
             earlier = first_offsets.get(each.producer_id, each.first_offset)
             first_offsets[each.producer_id] = min(earlier, each.first_offset)
         return Transactions(tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided)
