@@ -17,7 +17,7 @@ from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
-from kafkalog.log.walk.on_damage import RAISE, check_on_damage
+from kafkalog.log.walk.on_damage import check_on_damage
 from kafkalog.log.writing.choosing_partitions import Partitioner
 from kafkalog.values.key_places import KeyPlaces
 from kafkalog.values.registry import Schema, SchemaRegistry
@@ -65,7 +65,7 @@ class KafkaTable:
         key_schema: str | int | Schema | None = None,
         values_schema: str | int | Schema | None = None,
         isolation_level: str = READ_UNCOMMITTED,
-        on_damage: str = RAISE,
+        on_damage: str | None = None,
         findings: list[Finding] | None = None,
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
@@ -86,7 +86,7 @@ class KafkaTable:
             schemas = find_schemas([*map(str, paths)], replica)
         self._findings = findings
         self._always: dict[str, Any] = {
-            "isolation_level": isolation_level, "on_damage": check_on_damage(on_damage),
+            "isolation_level": isolation_level, "on_damage": on_damage and check_on_damage(on_damage),
             "start_timestamp": start_timestamp, "end_timestamp": end_timestamp,
         }  # fmt: skip
         self._options: dict[str, Any] = {"values": values}

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.transactions.transactions import TransactionalId, TransactionState
-from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_END, AbortedTransaction, BatchHeader
 from kafkalog.codec.records import decode_batch

@@ -201,7 +201,7 @@ class Partition:
         transactional: bool | None = None,
         batch_rows: int = 65_536,
         batch_bytes: int = 8 * MIB,
-        on_damage: str = RAISE,
+        on_damage: str | None = None,
         findings: list[Finding] | None = None,
         threads: int = 1,
         layout: str = "copy",
@@ -222,7 +222,7 @@ class Partition:
         Damage raises `FormatError` while the batches are read, after the rows before it, with the finding as the
         error's `finding`.  `on_damage="stop"` ends the rows there, as damage ends a consumer's reading; `"skip"` leaves
         out the records that cannot be read and goes on with the next sound batch.  A list for `findings` gets what was
-        wrong, of repeated offsets the first; without one a warning says it.
+        wrong, of repeated offsets the first, and makes `"stop"` the default; without one a warning says it.
 
         `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` select batches
         by their headers: other batches are neither decompressed nor decoded, so damage inside them is not found.

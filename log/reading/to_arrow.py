@@ -73,7 +73,7 @@ def partition_to_arrow(
     batches: BatchFilter | None = None,
     batch_rows: int = _DEFAULT_ROWS,
     batch_bytes: int = 8 * MIB,
-    on_damage: str = RAISE,
+    on_damage: str | None = None,
     findings: list[Finding] | None = None,
     threads: int = 1,
     layout: str = COPY,
@@ -84,7 +84,8 @@ def partition_to_arrow(
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
     schema = told = record_schema(columns, layout)
-    skips = check_on_damage(on_damage) == SKIP
+    on_damage = check_on_damage(on_damage or (RAISE if findings is None else STOP))
+    skips = on_damage == SKIP
     passed: list[Finding] = []
     low = _start(partition, start_offset, start_timestamp, passed, limits)
     high = _end(partition, end_offset, end_timestamp, limits)
