@@ -193,13 +193,14 @@ class ColumnDecoder:
         if reader is None or schema.type != reader.type:
             raise UndecodableError("its schema is of another kind than that of the column")
         if schema.type == "PROTOBUF":
-            decoder, name = self._protobuf(schema), self._protobuf(reader).message_of(self._path).DESCRIPTOR.full_name
+            decoder, wanted = self._protobuf(schema), self._protobuf(reader).message_of(self._path)
+            name, later = wanted.DESCRIPTOR.full_name, None if schema == reader else wanted
             typed = _typed(self.type) or (lambda value: value)
 
             def one(frame: Framed) -> object:
                 if decoder.name_in(frame.payload, frame.path) != name:
                     raise UndecodableError("it is another message than those of the column")
-                return typed(decoder.decode(frame.payload, frame.path))
+                return typed(decoder.decode(frame.payload, frame.path, read_as=later))
 
             return _Way(one)
         text, references = avro_json(schema.text), self._decoder.avro_references(schema)

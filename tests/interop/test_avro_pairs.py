@@ -15,7 +15,6 @@ import json
 import subprocess
 from collections import Counter
 from collections.abc import Callable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 

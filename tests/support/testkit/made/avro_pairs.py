@@ -200,7 +200,8 @@ class _Made:
             if isinstance(schema, dict) and "logicalType" in schema:
                 return self._random.randint(0, 86_399_999) // (10_000 if schema["logicalType"] == "date" else 1)
             most = _NUMBERS[kind]
-            return self._random.choice([0, -1, self._random.randint(-1000, 1000), self._random.randint(-most, most - 1)])
+            small, any_size = self._random.randint(-1000, 1000), self._random.randint(-most, most - 1)
+            return self._random.choice([0, -1, small, any_size])
         if kind in ("float", "double"):
             return self._random.choice([0.0, 0.5, -1.25, 1e10, float(self._random.randint(-99, 99))])
         if kind == "enum":
@@ -274,4 +275,5 @@ def _qualified(value: Any, schema: Any, namespace: str) -> Any:
 
 
 def _takes(branch: Any, value: Any) -> bool:
-    return (_kind(branch) == "array" and isinstance(value, list)) or (_kind(branch) == "map" and isinstance(value, dict))
+    kind = _kind(branch)
+    return (kind == "array" and isinstance(value, list)) or (kind == "map" and isinstance(value, dict))
