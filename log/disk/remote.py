@@ -14,7 +14,7 @@ from typing import Protocol
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
 
-__all__ = ["RemoteEntry", "RemoteFile", "Storage", "is_mounted", "is_uri", "mount", "storage_of"]
+__all__ = ["Content", "RemoteEntry", "RemoteFile", "Storage", "is_mounted", "is_uri", "mount", "storage_of"]
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)")
 
@@ -74,6 +74,25 @@ class RemoteEntry:
         seconds = self.modified_ns // 1_000_000_000
         values = (mode, 0, 0, 1, 0, 0, self.size, seconds, seconds, seconds)
         return os.stat_result(values, {"st_mtime_ns": self.modified_ns})
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file whose bytes are here."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.data)
+
+    def read(self, position: int, length: int) -> bytes:
+        """`length` bytes from `position`; fewer only where the file ends."""
+        return self.data[position : position + length]
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 _MOUNTED: dict[str, Storage] = {}
