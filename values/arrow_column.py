@@ -69,7 +69,7 @@ class ColumnDecoder:
         self._words: dict[Schema, dict[str, object]] = {}
         self._path = path
         found = None if reader is None else self._type_of(reader)
-        self.type: pa.DataType = found or pa.string()
+        self.type: pa.DataType = pa.string() if found is None else found  # a struct of nothing counts as False
         self._is_text = found is None
 
     def _type_of(self, reader: Schema) -> pa.DataType | None:

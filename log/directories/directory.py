@@ -81,6 +81,7 @@ OFFSET_CHECKPOINTS = (
     REPLICATION_OFFSET_CHECKPOINT,
     CLEANER_OFFSET_CHECKPOINT,
 )
+_SMALL_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 _TOLERATED = frozenset({*READ_BY_A_BROKER, LOCK_FILE, QUARANTINE_POINTER, BOOTSTRAP_CHECKPOINT, REMOTE_INDEX_CACHE})
 
 Wants = Callable[[PartitionName], bool]
@@ -252,7 +253,7 @@ class _Reader:
     def partitions(self, starts: Offsets) -> list[Partition]:
         found = []
         directories = [each for each in self.directories() if self.wants(each[1])]
-        list_ahead(self.path, [path for path, _ in directories], frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA}))
+        list_ahead(self.path, [path for path, _ in directories], _SMALL_FILES)
         for path, name in directories:
             start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
             try:

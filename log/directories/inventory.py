@@ -245,7 +245,9 @@ class _Opened:
         for directory in directories:
             key = real(directory)
             if key not in self.log_dirs:
-                self.log_dirs[key] = open_log_dir(directory, tolerant=self._tolerant, limits=self._limits, wants=self._wants)
+                self.log_dirs[key] = open_log_dir(
+                    directory, tolerant=self._tolerant, limits=self._limits, wants=self._wants
+                )
 
 
 def open_all(
