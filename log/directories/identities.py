@@ -74,7 +74,7 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
         known = first.setdefault(each.name.topic, each).metadata
         if known is not None and known.topic_id != each.metadata.topic_id:
             detail = (
-                f"{each.name} has topic id {each.metadata.topic_id}, {first[each.name.topic].name} has {known.topic_id}: "
+                f"{each.name} has topic id {each.metadata.topic_id}, another partition here has {known.topic_id}: "
                 "a broker takes one of them for a topic that was deleted"
             )
             path = os.path.join(each.path, PARTITION_METADATA)

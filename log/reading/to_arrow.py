@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,6 +31,7 @@ from kafkalog.log.reading.consumer_view import (
     nothing_to_read,
 )
 from kafkalog.log.reading.in_order import InOrder
+from kafkalog.log.reading.lossy import Lossy
 from kafkalog.log.reading.readable import ReadablePartition
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 from kafkalog.log.walk.batch_filter import BatchFilter
@@ -121,7 +123,8 @@ def partition_to_arrow(
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
     reported = _all_reported(partition, pieces, view, passed, limits)
-    return pa.RecordBatchReader.from_batches(told, _undamaged(reported, on_damage, findings))
+    rows = _undamaged(reported, Lossy(partition.path), on_damage, findings)
+    return pa.RecordBatchReader.from_batches(told, rows)
 
 
 def _all_reported(
@@ -148,11 +151,12 @@ def _elsewhere(finding: Finding, offset: int) -> Damage:
 
 
 def _undamaged(
-    pieces: Iterable[pa.RecordBatch | Damage], on_damage: str, findings: list[Finding] | None
+    pieces: Iterable[pa.RecordBatch | Damage], lossy: Lossy, on_damage: str, findings: list[Finding] | None
 ) -> Iterator[pa.RecordBatch]:
     repeats, telling, held_back = False, Telling(), set[Finding]()
     for piece in pieces:
         if not isinstance(piece, Damage):
+            _report(lossy(piece), on_damage, findings)
             yield piece
             del piece  # the next one may be as large: only who reads holds this one
             continue
@@ -176,6 +180,17 @@ def _undamaged(
             raise raised(piece.finding)
         if on_damage == STOP:
             return
+
+
+def _report(lossy: Iterable[Finding], on_damage: str, findings: list[Finding] | None) -> None:
+    """Report what a batch does not have as the log has it; raise for a time that is null in it, unless told not to."""
+    for finding in lossy:
+        if findings is not None:
+            findings.append(finding)
+        if on_damage == RAISE and finding.severity is Severity.ERROR:
+            raise raised(finding)
+        if findings is None:
+            warnings.warn(str(finding), RuntimeWarning, stacklevel=2)
 
 
 def _slices(

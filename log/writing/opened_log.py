@@ -118,9 +118,9 @@ class OpenedLog:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`), creating it if it is missing.
 
         The log directory must exist.  `topic_id` is that of a new partition, by default the one that the topic's other
-        partitions there have, or a random one; an existing partition must have this id.  `clock` returns milliseconds since 1970.  After a crash the log is read from its
-        recovery point on and the indexes are rebuilt; if it is damaged, even by a torn last batch, `FormatError` is
-        raised, and `kafkalog recover` repairs it.
+        partitions there have, or a random one; an existing partition must have this id.  `clock` returns milliseconds
+        since 1970.  After a crash the log is read from its recovery point on and the indexes are rebuilt; if it is
+        damaged, even by a torn last batch, `FormatError` is raised, and `kafkalog recover` repairs it.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -165,7 +165,9 @@ class OpenedLog:
             raise
 
     def _create(self, topic_id: str | None) -> Loaded:
-        identity = PartitionMetadata(0, id_of_topic(topic_id_beside(self._root, self.name.topic) if topic_id is None else topic_id))
+        if topic_id is None:
+            topic_id = topic_id_beside(self._root, self.name.topic)
+        identity = PartitionMetadata(0, id_of_topic(topic_id))
         present = [entry.name for entry in scan_directory(self.path)] if os.path.isdir(self.path) else []
         others = [name for name in present if not name.endswith((TEMPORARY, DELETED))]
         known = {PARTITION_METADATA, LEADER_EPOCH_CHECKPOINT}
