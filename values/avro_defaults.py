@@ -50,7 +50,10 @@ def _union(given: Any, type: Type, names: Names) -> Any:
     for schema, name in zip(type.schema, members(type.schema), strict=True):
         branch = named(schema, type.namespace, names)
         if branch.kind != "union" and _fits(given, branch):
-            value = _value(given, branch, names)
+            try:
+                value = _value(given, branch, names)
+            except ValueError:
+                continue
             return value if name is None or is_optional(type.schema) else {name: value}
     raise ValueError("no type of the union takes its default")
 

@@ -123,8 +123,8 @@ def partition_to_arrow(
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
     reported = _all_reported(partition, pieces, view, passed, limits)
-    rows = _undamaged(reported, Lossy(partition.path), on_damage, findings)
-    return pa.RecordBatchReader.from_batches(told, rows)
+    sound = _undamaged(reported, Lossy(partition.path), on_damage, findings)
+    return pa.RecordBatchReader.from_batches(told, sound)
 
 
 def _all_reported(

@@ -25,7 +25,7 @@ FAMILIES = [name for name in recovery_families() if name not in ("bases", "crc_f
 
 def before_damage(partition: Partition) -> tuple[int, bool]:
     """Records that a consumer sees, and whether damage stops it; not where only the content of a batch does."""
-    reader = partition.records()
+    reader = partition.records(on_damage="stop")
     count = len({record.offset for record in reader})
     codes = {found.code for found in reader.findings}
     ended = {FindingCode.CRC_MISMATCH, FindingCode.BATCH_SIZE_INVALID}
