@@ -22,7 +22,7 @@ from kafkalog.log.disk.looked_at import LookedAt, in_threads, looked_at
 from kafkalog.log.disk.remote import Content, RemoteEntry, RemoteFile, is_uri, mount
 from kafkalog.log.disk.store_retries import RETRIES, RETRY_SECONDS, Retries, ShortReadError
 
-__all__ = ["STORAGE_OPTIONS", "StorageOptions", "matching"]
+__all__ = ["STORAGE_OPTIONS", "StorageOptions", "matching", "mount_default"]
 
 _PREFIX = "storage."
 _FOR_S3 = {
@@ -48,6 +48,7 @@ STORAGE_OPTIONS = tuple(
 )
 _SINGLY = 16
 """directories that are listed one by one; more are learned of from one listing of all below, by thousands of objects"""
+_ENDPOINT = "AWS_ENDPOINT_URL"
 _READ_AHEAD = 256 * KIB
 """A request costs more than the bytes; small reads that follow one another are one request."""
 _LONGEST = 300
@@ -76,6 +77,14 @@ class StorageOptions:
     def __repr__(self) -> str:
         names = ", ".join(name for name, _ in self._values)
         return f"StorageOptions({names})"
+
+
+def mount_default(path: str) -> None:
+    """Let a URI be read with what the environment says of its store; raises `UsageError` for a scheme of no store."""
+    if _is_file_uri(path):
+        raise UsageError(f"{path}: give the path without file:")
+    endpoint = os.environ.get(_ENDPOINT) if urlsplit(path).scheme.lower() in ("s3", "s3a", "s3n") else None
+    StorageOptions((path,), () if endpoint is None else (("endpoint", endpoint),))
 
 
 def _is_file_uri(path: str) -> bool:
