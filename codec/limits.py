@@ -6,11 +6,15 @@ left) before anything is allocated.  Kafka itself has no such caps on read; wher
 
 from __future__ import annotations
 
+import os
+
 from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import check_fields
 
-__all__ = ["DEFAULT_LIMITS", "KIB", "MIB", "Limits"]
+__all__ = ["DEFAULT_LIMITS", "KIB", "MIB", "UNPACKED_BYTES", "Limits"]
 
+UNPACKED_BYTES = "KAFKALOG_DECOMPRESSED_BATCH_BYTES"
+"""environment variable with `decompressed_batch_bytes` of every command and query"""
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -51,4 +55,11 @@ class Limits:
         check_fields(self)
 
 
-DEFAULT_LIMITS = Limits()
+def _from_environment() -> Limits:
+    """The limits of this process; a value that is no positive number of bytes is as if it were not there."""
+    given = os.environ.get(UNPACKED_BYTES, "")
+    known = given.isdecimal() and given.isascii() and 0 < int(given[:20]) < 2**40
+    return Limits(decompressed_batch_bytes=int(given)) if known else Limits()
+
+
+DEFAULT_LIMITS = _from_environment()

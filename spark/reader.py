@@ -93,6 +93,7 @@ class _Task:
                     topic=without_surrogates(piece.topic),
                     partition=piece.partition,
                     bounds=Bounds(),
+                    limits=self._options.limits,
                     work_bytes=self._partition.work_bytes,
                 )
             if before is not None and before != piece.slice.path:
@@ -111,7 +112,10 @@ class _Task:
     def _piece(self, piece: Piece, assembler: ArrowAssembler) -> Iterator[pa.RecordBatch]:
         tolerant = self._options.mode is not Mode.FAILFAST
         lossy = self._lossy.setdefault((piece.topic, piece.partition), Lossy(piece.slice.path))
-        reader = SliceReader(piece.slice, assembler, aborted=piece.aborted, tolerant=tolerant, files=self._files)
+        reader = SliceReader(
+            piece.slice, assembler, aborted=piece.aborted, tolerant=tolerant, limits=self._options.limits,
+            files=self._files,
+        )  # fmt: skip
         try:
             for found in reader:
                 if isinstance(found, Damage):

@@ -93,6 +93,8 @@ class Partition:
     """paths of `.deleted`, `.cleaned`, `.swap` and other temporary files"""
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     """what listing the directory found"""
+    limits: Limits = field(default=DEFAULT_LIMITS, repr=False, compare=False)
+    """what it was opened with, for all that is read of it without other limits"""
 
     @property
     def topic(self) -> str | None:
@@ -129,6 +131,10 @@ class Partition:
         start, begins = self.checkpointed_log_start_offset, self.segments[0].base_offset if self.segments else 0
         return start is not None and start < begins and any(each.start_offset <= start for each in self.leader_epochs)
 
+    def _own(self, limits: Limits) -> Limits:
+        """The limits that a caller gave, else those that the partition was opened with."""
+        return self.limits if limits is DEFAULT_LIMITS else limits
+
     def batches(
         self,
         *,
@@ -146,6 +152,7 @@ class Partition:
         `on_damage="stop"` ends there instead, and `"skip"` goes on with the next sound batch; `findings` of what is
         returned says what was wrong.  Batches are not opened, so damage inside of one with a right checksum is not met.
         """
+        limits = self._own(limits)
         wanted = batch_filter(producer_ids, codecs, transactional, control)
         return BatchReader(
             self.segments, start_offset=start_offset, through_damage=check_on_damage(on_damage) == SKIP,
@@ -183,7 +190,7 @@ class Partition:
             all_records=all,
             batches=batch_filter(producer_ids, codecs, transactional),
             on_damage=on_damage,
-            limits=limits,
+            limits=self._own(limits),
             on_bytes=on_bytes,
         )
 
@@ -256,7 +263,7 @@ class Partition:
             on_damage=on_damage,
             threads=threads,
             layout=layout,
-            limits=limits,
+            limits=self._own(limits),
         )
         return as_asked(self, read, columns, findings, (values, layout, schemas, key_schema, values_schema))
 
@@ -265,6 +272,7 @@ class Partition:
 
         With `through_damage` the walk goes on behind damage, and undecided transactions do not count as open.
         """
+        limits = self._own(limits)
         if through_damage:
             return self._derive_transactions(limits, through_damage=True)
         if limits == DEFAULT_LIMITS:
@@ -307,6 +315,7 @@ class Partition:
         """
         if not self.segments:
             return self.checkpointed_log_start_offset or 0
+        limits = self._own(limits)
         last = self.segments[-1]
         return self._ends.of(last.path, limits, lambda: self._end_of(last, limits))
 
@@ -340,7 +349,8 @@ class Partition:
         from kafkalog.log.reading.fetch import fetch  # converts and encodes: most who read do not
 
         return fetch(
-            self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset, limits=limits
+            self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset,
+            limits=self._own(limits),
         )
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
@@ -361,6 +371,7 @@ class Partition:
         `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
         next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
         """
+        limits = self._own(limits)
         looking = looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=limits)
         return run_slices(looking)
 
@@ -429,6 +440,7 @@ def read_partition(
         kraft_snapshots=tuple(listing.kraft_snapshots),
         unfinished=tuple(listing.unfinished),
         findings=tuple(listing.findings),
+        limits=limits,
     )
 
 

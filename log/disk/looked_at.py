@@ -20,7 +20,8 @@ AT_A_TIME = 16
 """requests that are under way together"""
 _SMALL, _ROOM = 64 * KIB, 64 * MIB
 """bytes of a file that is read ahead, and of all of them"""
-_T, _R = TypeVar("_T"), TypeVar("_R")
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class LookedAt:

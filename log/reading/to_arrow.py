@@ -141,8 +141,8 @@ def _all_reported(
         del piece
     if view.undecided is not None:
         yield _elsewhere(view.undecided, view.end_offset)
-    elif is_empty and (finding := nothing_to_read(partition, limits)) is not None:
-        yield _elsewhere(finding, view.start_offset)
+    elif is_empty and (nothing := nothing_to_read(partition, limits)) is not None:
+        yield _elsewhere(nothing, view.start_offset)
 
 
 def _elsewhere(finding: Finding, offset: int) -> Damage:
