@@ -16,7 +16,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.names import META_PROPERTIES, PARTITION_METADATA, DirectoryState, PartitionName
+from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
@@ -54,7 +54,7 @@ def meta_properties_of(root: str) -> MetaProperties | None:
 def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
     """What a broker with all of these as its `log.dirs` would refuse, and topics with several ids.
 
-    Each finding names a `meta.properties` or a `partition.metadata`.
+    Each finding names a `meta.properties` or a partition directory.
     """
     known = [(each, each.meta_properties) for each in log_dirs if each.meta_properties is not None]
     found = [finding for each in known for finding in _syntax(*each)]
@@ -77,8 +77,7 @@ def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
                 f"{each.name} has topic id {each.metadata.topic_id}, another partition here has {known.topic_id}: "
                 "a broker takes one of them for a topic that was deleted"
             )
-            path = os.path.join(each.path, PARTITION_METADATA)
-            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, path)
+            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, each.path)
 
 
 def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +15,6 @@ from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.limits import DEFAULT_LIMITS, UNPACKED_BYTES
 from kafkalog.codec.model import Codec, Record, TimestampType
-from testkit.running.command import kafkalog as command
 
 SMALL = replace(DEFAULT_LIMITS, decompressed_batch_bytes=10_000)
 
@@ -34,9 +36,13 @@ def test_limits_of_opening_are_those_of_all_that_is_read(directory: Path) -> Non
     assert sum(1 for _ in kafkalog.open(directory)["t", 0].records()) == 20
 
 
+def found_by_command(directory: Path, **more: str) -> str:
+    words = [sys.executable, "-m", "kafkalog", "find", str(directory), "--topic", "t", "--offset", "5"]
+    return subprocess.run(words, env=os.environ | more, capture_output=True, text=True, check=False).stdout
+
+
 def test_the_environment_sets_the_limit_of_commands(directory: Path) -> None:
-    done = command("find", directory, "--topic", "t", "--offset", "5", env={UNPACKED_BYTES: "10000"})
-    assert "no such record" not in done.out
-    assert "beyond a limit" in done.out
-    done = command("find", directory, "--topic", "t", "--offset", "5")
-    assert "limit" not in done.out
+    limited = found_by_command(directory, **{UNPACKED_BYTES: "10000"})
+    assert "beyond a limit" in limited
+    assert "no such record" not in limited
+    assert "limit" not in found_by_command(directory, **{UNPACKED_BYTES: "much"})

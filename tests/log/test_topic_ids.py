@@ -35,4 +35,4 @@ def test_an_id_that_is_given_is_taken_and_several_are_reported(tmp_path: Path) -
     assert ids(tmp_path)["t-1"] == given
     (finding,) = [each for each in kafkalog.verify(tmp_path).findings if each.code is FindingCode.IDENTITY_MISMATCH]
     assert given in finding.detail
-    assert str(finding.file).endswith("t-1/partition.metadata")
+    assert str(finding.file).endswith("t-1")
