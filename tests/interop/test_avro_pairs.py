@@ -150,12 +150,12 @@ def _is_of(default: Any, schema: Any) -> bool:
         "array": list, "map": dict, "record": dict,
     }  # fmt: skip
     if kind == "record" and isinstance(default, dict):
-        return set(default) >= {each["name"] for each in schema["fields"] if "default" not in each}
+        return bool({each["name"] for each in schema["fields"] if "default" not in each} <= default.keys())
     if kind in ("int", "long") and isinstance(default, int):
         return abs(default) < 2 ** (31 if kind == "int" else 63)
     if kind == "fixed" and isinstance(default, str):
-        return len(default) == schema["size"]
-    return isinstance(default, kinds.get(kind, str)) and (kind != "enum" or default in schema["symbols"])
+        return bool(len(default) == schema["size"])
+    return isinstance(default, kinds.get(kind, str)) and (kind != "enum" or bool(default in schema["symbols"]))
 
 
 def rule_of(theirs: Any, ours: Any, finding: str | None, writer: Any, reader: Any) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,7 @@ def test_what_is_tried_again_and_what_is_not() -> None:
     for error, tries in ((ShortReadError("2 of 5"), 3), (OSError("AWS Error ACCESS_DENIED (HTTP status 403)"), 1)):
         asked.clear()
         with pytest.raises(OSError, match=str(error).split("(")[0]):
-            Retries(most=2, seconds=0.5).call(lambda error=error: fail(error))
+            Retries(most=2, seconds=0.5).call(partial(fail, error))
         assert len(asked) == tries
 
 

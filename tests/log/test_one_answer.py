@@ -125,8 +125,9 @@ MODES = {
 def skipping(mode: str, directory: Path, level: str) -> tuple[list[int], bool]:
     findings: list[Finding] = []
     if "to_arrow" in mode:
-        options = {"isolation_level": level, "on_damage": "skip", "findings": findings}
-        offsets = open_partition(directory).to_arrow(["offset"], **options).read_all()["offset"].to_pylist()
+        partition = open_partition(directory)
+        table = partition.to_arrow(["offset"], isolation_level=level, on_damage="skip", findings=findings).read_all()
+        offsets = table["offset"].to_pylist()
     else:
         reader = open_partition(directory).records(isolation_level=level, on_damage="skip")
         offsets = [each.offset for each in reader]
@@ -193,6 +194,11 @@ def test_each_reader_says_it_in_its_way(mode: str, kind: str, tmp_path: Path) ->
         assert offsets == (before if MODES[mode] == "stops" else rest)
 
 
+def code_of(error: FormatError) -> FindingCode:
+    assert error.finding is not None
+    return error.finding.code
+
+
 @pytest.mark.parametrize("kind", ["bytes", "magic", "displaced", "inside", "undecided"])
 def test_damage_raises_with_its_finding_unless_a_caller_says_otherwise(kind: str, tmp_path: Path) -> None:
     """However it is read from Python: record by record, in columns, as a table of several partitions."""
@@ -200,10 +206,10 @@ def test_damage_raises_with_its_finding_unless_a_caller_says_otherwise(kind: str
     directory = partition_of(tmp_path, batches)
     partition, level = open_partition(directory), "read_committed"
     codes = set()
-    offsets = []
+    offsets: list[int] = []
     with pytest.raises(FormatError) as raised:
         offsets += (each.offset for each in partition.records(isolation_level=level))
-    codes.add(raised.value.finding.code)
+    codes.add(code_of(raised.value))
     for reader in (
         partition.to_arrow(["offset"], isolation_level=level),
         kafkalog.KafkaTable(str(directory), columns=["offset"], isolation_level=level).reader(),
@@ -213,14 +219,15 @@ def test_damage_raises_with_its_finding_unless_a_caller_says_otherwise(kind: str
             found.extend(each for batch in reader for each in batch["offset"].to_pylist())
         assert found == before
         if isinstance(failed.value, FormatError):
-            codes.add(failed.value.finding.code)
+            codes.add(code_of(failed.value))
     stopped = partition.records(isolation_level=level, on_damage="stop")
     assert [each.offset for each in stopped] == before
+    assert stopped.ended_by is not None
     assert codes == {stopped.ended_by.code}
     if kind not in ("inside", "undecided"):  # a walk opens no batch
         with pytest.raises(FormatError) as raised:
             list(partition.batches())
-        assert raised.value.finding.code in codes
+        assert code_of(raised.value) in codes
     with pytest.raises(UsageError, match="on_damage"):
         partition.records(on_damage="ignore")
 

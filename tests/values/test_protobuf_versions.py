@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,14 @@ def test_a_number_with_another_type_is_a_finding(written: str, wanted: str, payl
 
 
 def test_a_schema_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled = []
-    compile = protoc._compile
-    monkeypatch.setattr(protoc, "_compile", lambda files, main: (compiled.append(main), compile(files, main))[1])
+    compiled: list[str] = []
+    compile_it = protoc._compile
+
+    def counting(files: Mapping[str, str], main: str) -> bytes:
+        compiled.append(main)
+        return compile_it(files, main)
+
+    monkeypatch.setattr(protoc, "_compile", counting)
     protoc._once.cache_clear()
     values, _ = read(tmp_path, "int64 once = 1;", "int64 only_once = 1;", FIVE, partitions=5)
     assert [each["only_once"] for each in values] == [5] * 5
