@@ -152,7 +152,7 @@ def _is_of(default: Any, schema: Any) -> bool:
     if kind == "record" and isinstance(default, dict):
         return bool({each["name"] for each in schema["fields"] if "default" not in each} <= default.keys())
     if kind in ("int", "long") and isinstance(default, int):
-        return abs(default) < 2 ** (31 if kind == "int" else 63)
+        return bool(abs(default) < 2 ** (31 if kind == "int" else 63))
     if kind == "fixed" and isinstance(default, str):
         return bool(len(default) == schema["size"])
     return isinstance(default, kinds.get(kind, str)) and (kind != "enum" or bool(default in schema["symbols"]))
