@@ -34,6 +34,7 @@ from kafkalog.codec.text import (
     decode_offset_checkpoint,
 )
 from kafkalog.log.directories.partition_listing import PartitionListing, reason_of
+from kafkalog.log.directories.time_search import Look, first_since, looking_for_timestamp
 from kafkalog.log.disk.files import (
     FileSource,
     NotRegularFileError,
@@ -53,7 +54,7 @@ from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.on_damage import RAISE, SKIP, STOP, check_on_damage
 from kafkalog.log.walk.segment import Segment, index_of
-from kafkalog.log.walk.sliced import Sliced, run_slices
+from kafkalog.log.walk.sliced import run_slices
 from kafkalog.log.walk.time_lookup import NewestTimestamps
 
 if TYPE_CHECKING:
@@ -66,9 +67,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Look", "OffsetAndTimestamp", "Partition", "first_since", "looking_for_timestamp", "open_partition", "open_segment",
 ]  # fmt: skip
-
-Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | None]
-"""Looks in a batch for the first record with at least a timestamp that is not below an offset."""
 
 
 @checked
@@ -378,47 +376,6 @@ class Partition:
     @cached_property
     def _newest(self) -> NewestTimestamps:
         return NewestTimestamps(self.segments, index_of(self.segments, self.log_start_offset))
-
-
-def looking_for_timestamp(
-    partition: Partition,
-    timestamp: int,
-    findings: list[Finding] | None = None,
-    *,
-    through_damage: bool = False,
-    limits: Limits = DEFAULT_LIMITS,
-    look: Look | None = None,
-) -> Sliced[OffsetAndTimestamp | None]:
-    """`Partition.offset_for_timestamp` in slices; `look` looks for the record in a batch that may hold it."""
-    look = look or first_since
-    start = partition.log_start_offset
-    first = index_of(partition.segments, start)
-    if limits == DEFAULT_LIMITS:
-        first = yield from partition._newest.first_with(timestamp)  # noqa: SLF001 - what its look-ups learn
-    walk = BatchReader(
-        partition.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
-        limits=limits, hold=False,
-    )  # fmt: skip
-    found = None
-    for batch in walk:
-        yield
-        # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
-        if batch.header.max_timestamp >= timestamp and not batch.header.is_control:
-            found = look(batch, timestamp, start, limits)
-        if found is not None:
-            break
-    if findings is not None:
-        findings.extend(walk.findings)
-    return found
-
-
-def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) -> OffsetAndTimestamp | None:
-    """The first record of a batch with at least this timestamp that is not below `start`."""
-    epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
-    for record in decode_batch(batch, limits=limits).records:
-        if record.timestamp >= timestamp and record.offset >= start:
-            return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
-    return None
 
 
 def read_partition(
