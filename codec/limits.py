@@ -6,10 +6,9 @@ left) before anything is allocated.  Kafka itself has no such caps on read; wher
 
 from __future__ import annotations
 
-import os
-
 from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import check_fields
+from kafkalog.environment import number_of
 
 __all__ = ["DEFAULT_LIMITS", "KIB", "MIB", "UNPACKED_BYTES", "Limits"]
 
@@ -57,9 +56,8 @@ class Limits:
 
 def _from_environment() -> Limits:
     """The limits of this process; a value that is no positive number of bytes is as if it were not there."""
-    given = os.environ.get(UNPACKED_BYTES, "")
-    known = given.isdecimal() and given.isascii() and 0 < int(given[:20]) < 2**40
-    return Limits(decompressed_batch_bytes=int(given)) if known else Limits()
+    given = number_of(UNPACKED_BYTES, 2**40)
+    return Limits() if given is None else Limits(decompressed_batch_bytes=given)
 
 
 DEFAULT_LIMITS = _from_environment()

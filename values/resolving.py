@@ -8,13 +8,11 @@ have and that has no default is null, and numbers whose logical types count in d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 
-from kafkalog.classes import dataclass
 from kafkalog.values.avro import exact_decimal
 from kafkalog.values.avro_defaults import NO_DEFAULT, default_of
 from kafkalog.values.avro_names import Aliases, Names, Type, aliases_of, named
@@ -57,15 +55,13 @@ class _Refusal:
 _REFUSAL = _Refusal()
 
 
-@dataclass
 class _Pair:
-    aliases: Aliases
-    writers: Names
-    readers: Names
-    _records: dict[tuple[int, int], list[Resolve]] = field(default_factory=dict)
-    """made, or being made: a record within itself finds itself here"""
-    _left: int = _MOST_PAIRS
-    _equivalent: dict[tuple[int, int], bool] = field(default_factory=dict)
+    def __init__(self, aliases: Aliases, writers: Names, readers: Names) -> None:
+        self.aliases, self.writers, self.readers = aliases, writers, readers
+        self._records: dict[tuple[int, int], list[Resolve]] = {}
+        """made, or being made: a record within itself finds itself here"""
+        self._left = _MOST_PAIRS
+        self._equivalent: dict[tuple[int, int], bool] = {}
 
     def _inner(self, outer: Type, schema: Any, *, is_reader: bool) -> Type:
         return named(schema, outer.namespace, self.readers if is_reader else self.writers)
@@ -109,10 +105,10 @@ class _Pair:
             slot = self._records[key]
             return lambda value: slot[0](value)
         slot = self._records[key] = [_REFUSAL]
-        slot[0] = self._fields(writer, reader)
+        slot[0] = self._made_of_fields(writer, reader)
         return slot[0]
 
-    def _fields(self, writer: Type, reader: Type) -> Resolve:
+    def _made_of_fields(self, writer: Type, reader: Type) -> Resolve:
         theirs = self._fields_of(writer)
         changes: list[tuple[str, str, Resolve]] = []
         defaults: dict[str, Any] = {}

@@ -89,7 +89,7 @@ Wants = Callable[[PartitionName], bool]
 
 
 def every(name: PartitionName) -> bool:
-    """All of them."""
+    """Accept each name of a partition."""
     return True
 
 

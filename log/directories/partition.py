@@ -374,7 +374,8 @@ class Partition:
         return run_slices(looking)
 
     @cached_property
-    def _newest(self) -> NewestTimestamps:
+    def newest(self) -> NewestTimestamps:
+        """What look-ups by time have learned of the segments."""
         return NewestTimestamps(self.segments, index_of(self.segments, self.log_start_offset))
 
 

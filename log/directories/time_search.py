@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import BatchHeader, RecordBatch
 from kafkalog.codec.records import decode_batch
-from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.reading.readable import OffsetAndTimestamp, ReadablePartition
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.segment import index_of
 from kafkalog.log.walk.sliced import Sliced
-
-if TYPE_CHECKING:
-    from kafkalog.log.directories.partition import Partition
+from kafkalog.log.walk.time_lookup import NewestTimestamps
 
 __all__ = ["Look", "first_since", "looking_for_timestamp"]
 
@@ -23,8 +21,16 @@ Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | None]
 """Looks in a batch for the first record with at least a timestamp that is not below an offset."""
 
 
+class Searched(ReadablePartition, Protocol):
+    """A partition that keeps what look-ups learn."""
+
+    @property
+    def newest(self) -> NewestTimestamps:
+        """The newest timestamps of its segments."""
+
+
 def looking_for_timestamp(
-    partition: Partition,
+    partition: Searched,
     timestamp: int,
     findings: list[Finding] | None = None,
     *,
@@ -37,7 +43,7 @@ def looking_for_timestamp(
     start = partition.log_start_offset
     first = index_of(partition.segments, start)
     if limits == DEFAULT_LIMITS:
-        first = yield from partition._newest.first_with(timestamp)  # noqa: SLF001 - what its look-ups learn
+        first = yield from partition.newest.first_with(timestamp)
     walk = BatchReader(
         partition.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
         limits=limits, hold=False,
