@@ -113,12 +113,41 @@ def interop() -> None:
 
 
 def trials(*options: str) -> None:
-    """Lose real KRaft quorums and bring them back, or cut power (--cuts 100); resumes; needs a JDK and Maven"""
+    """Lose real KRaft quorums and bring them back, cut power (--cuts 100), start damaged nodes (--starts); resumes"""
     _ensure_venv()
-    if "--cuts" in options:
+    if "--starts" in options:
+        _run_all({"starts": partial(_campaign, "starts.py", *options)})
+    elif "--cuts" in options:
         _run_all({"power cuts": partial(_campaign, "cut_power.py", *options)})
     else:
         _run_all({"quorum trials": partial(_campaign, "lost_quorums.py", *options)})
+
+
+def same(*options: str) -> None:
+    """Compare this tree with another commit on every fixture and recorded case: same BASE [--every N]"""
+    if not options or options[0].startswith("-"):
+        raise DevError("same needs the commit to compare with: python3 dev.py same BASE")
+    _ensure_venv()
+    base = _installed_commit(options[0])
+    program = ROOT / "tests" / "campaigns" / "same.py"
+    support = os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests" / "support")])
+    _run_all({"same": lambda: _call([_python(), str(program), "--base", str(base), *options[1:]], PYTHONPATH=support)})
+
+
+def _installed_commit(name: str) -> Path:
+    """The tree of a commit, set up in an environment of its own below `.cache`; made once."""
+    found = subprocess.run(
+        ["git", "rev-parse", "--verify", f"{name}^{{commit}}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if found.returncode:
+        raise DevError(f"there is no commit {name}")
+    tree = CACHE / "same" / found.stdout.strip()
+    if not tree.is_dir():
+        tree.mkdir(parents=True)
+        archive = subprocess.run(["git", "archive", found.stdout.strip()], cwd=ROOT, capture_output=True, check=True)
+        subprocess.run(["tar", "-x", "-C", str(tree)], input=archive.stdout, check=True)
+    _call([sys.executable, str(tree / "dev.py"), "setup"])
+    return tree
 
 
 def bench() -> None:
@@ -168,7 +197,7 @@ def ci() -> None:
 
 COMMANDS: dict[str, Callable[..., None]] = {
     command.__name__: command
-    for command in (setup, demo, test, lint, types, sweep, interop, trials, bench, wheel, bundle, release, ci)
+    for command in (setup, demo, test, lint, types, sweep, interop, trials, same, bench, wheel, bundle, release, ci)
 }
 
 
@@ -183,7 +212,7 @@ def main(arguments: Sequence[str]) -> int:
         for name, command in COMMANDS.items():
             print(f"  {name:<8} {command.__doc__}")
         return 0
-    takes_options = arguments[0] == trials.__name__
+    takes_options = arguments[0] in (trials.__name__, same.__name__)
     if (len(arguments) != 1 and not takes_options) or arguments[0] not in COMMANDS:
         print(f"dev.py: no such command: {' '.join(arguments)}; see python3 dev.py help", file=sys.stderr)
         return 64

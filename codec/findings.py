@@ -9,7 +9,7 @@ import enum
 from dataclasses import asdict, replace
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.model import AnyHeader, LegacyHeader
+from kafkalog.codec.model import NO_END, AnyHeader, LegacyHeader
 from kafkalog.codec.names import SWAP, FileKind
 from kafkalog.codec.wording import counted, moment_text
 
@@ -174,6 +174,8 @@ class FindingCode(enum.StrEnum):
     """the operating system could not read a file or a directory; the others were read anyway"""
     BROKER_REFUSES = "broker_refuses"
     """a broker would not start on this, or take the directory offline"""
+    START_LOSES = "start_loses"
+    """a broker would start on this, and put partitions out of service or begin its metadata anew"""
     RUN_UNFINISHED = "run_unfinished"
     """a recovery, or the undo of one, was cut short: some of its changes are made and others not"""
 
@@ -313,6 +315,12 @@ class BatchOutline:
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
         return asdict(self)
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a broker could have written a batch with these offsets and so many records."""
+        span = self.last_offset - self.first_offset + 1
+        return 0 <= self.first_offset <= self.last_offset <= NO_END and 0 < (self.records or 1) <= span
 
     @property
     def claimed(self) -> str:

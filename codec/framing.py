@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1
 from kafkalog.codec.record_shape import CONTENT, CONTENT_LENGTH
 from kafkalog.codec.source import Source
 
 __all__ = [
     "BATCH_CRC_START", "BATCH_MAGIC", "LEGACY_CRC_START", "MAGIC_END", "MAGIC_POSITION", "SMALLEST_MESSAGE",
-    "entry_size", "first_batch_bytes",
+    "entry_size", "first_batch_bytes", "header_bytes",
 ]  # fmt: skip
 
 BATCH_MAGIC = 2
@@ -33,6 +33,11 @@ _SIZE = LOG_OVERHEAD.reader("size")
 def entry_size(buffer: bytes | memoryview, position: int) -> int:
     """Bytes of the whole entry at a position as it says itself, which may be anything; its first 12 must be there."""
     return _SIZE(buffer, position) + LOG_OVERHEAD.size
+
+
+def header_bytes(magic: int) -> int:
+    """Bytes of the header of an entry of this magic; every magic above 1 counts as that of record batches."""
+    return {0: MESSAGE_V0.size, 1: MESSAGE_V1.size}.get(magic, BATCH.size)
 
 
 def first_batch_bytes(open_log: Callable[[], Source]) -> int:

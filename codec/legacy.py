@@ -7,11 +7,13 @@ the type is LogAppendTime.
 
 from __future__ import annotations
 
+import zlib
+
 from kafkalog.codec.compression import decompress
 from kafkalog.codec.errors import FormatError, PortableError
 from kafkalog.codec.execution import Execution, MessageContent, RecordFault
 from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity
-from kafkalog.codec.framing import SMALLEST_MESSAGE
+from kafkalog.codec.framing import LEGACY_CRC_START, SMALLEST_MESSAGE
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import (
     LOG_OVERHEAD,
@@ -89,6 +91,15 @@ def _check_plain(inner: LegacyHeader) -> None:
         raise _InvalidMessageError("a compressed message inside a compressed message")
 
 
+def _check_sum(inner: LegacyHeader, data: Bytes) -> None:
+    """Raise for a wrong checksum: consumers compare it (`check.crcs`), while a broker compares the wrapper's alone."""
+    computed = zlib.crc32(data[LEGACY_CRC_START:])
+    if computed != inner.crc:
+        raise _InvalidMessageError(
+            f"an inner message whose stored checksum is {inner.crc:#010x}, computed {computed:#010x}"
+        )
+
+
 def _base_of_wrapper(header: LegacyHeader, last_inner: LegacyHeader) -> int:
     """What is added to inner offsets; a wrapper offset of 0 was written by old clients and means absolute."""
     if header.magic != 1 or header.offset == 0:
@@ -109,8 +120,13 @@ def _record(
     return Record(offset, timestamp, outer.timestamp_type, key, value)
 
 
-def read_legacy(batch: RecordBatch, limits: Limits, execution: Execution) -> tuple[tuple[Record, ...], Finding | None]:
-    """The record of a bare message, or the records of a wrapper; those before the first fault, and the fault."""
+def read_legacy(
+    batch: RecordBatch, limits: Limits, execution: Execution, *, check_inner: bool = True
+) -> tuple[tuple[Record, ...], Finding | None]:
+    """Read the record of a bare message, or the records of a wrapper: those before the first fault, and the fault.
+
+    `check_inner`: compare the checksums of inner messages, as consumers do and the cleaner does not.
+    """
     header = batch.header
     if not isinstance(header, LegacyHeader):
         raise TypeError("a v0 or v1 entry is needed")
@@ -122,6 +138,8 @@ def read_legacy(batch: RecordBatch, limits: Limits, execution: Execution) -> tup
         base = _base_of_wrapper(header, inner[-1][0])
         for message, data in inner:
             _check_plain(message)
+            if check_inner:
+                _check_sum(message, data)
             records.append(_record(execution, message, data, base + message.offset, header))
     except _InvalidMessageError as error:
         offset, outline = header.offset, BatchOutline.of(header)

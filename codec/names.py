@@ -52,6 +52,7 @@ __all__ = [
     "is_of_confluent",
     "is_seen_by_java",
     "kraft_snapshot_file",
+    "may_be_cut",
     "parse_java_long",
     "parse_kraft_snapshot_file",
     "parse_offset",
@@ -115,6 +116,8 @@ _LONG_DIGITS = 19
 _JAVA_INTEGER = re.compile(r"([+-]?)(\d+)\Z")
 _LARGEST_CHARACTER = "\uffff"
 """Java examines a number 16 bits at a time, so that no digit of a later plane is one to it."""
+_LONGEST_NAME = 255
+"""Characters of a directory's name, in which Kafka's topics have one byte each."""
 _STATEFUL = re.compile(r"(\S+)-(\S+)\.(\S+)-(delete|future|stray)\Z", re.ASCII)
 _OFFSET_DIGITS = 20
 _EPOCH_DIGITS = 10
@@ -247,6 +250,16 @@ def parse_partition_directory(name: str) -> PartitionName | None:
     if not topic or partition is None:
         return None
     return PartitionName(topic, partition, state)
+
+
+def may_be_cut(directory: str) -> bool:
+    """Whether the topic in a directory's name may be only the beginning of a longer one.
+
+    Names of deleted, stray and future directories have at most 255 bytes, and a topic that is too long for that is cut
+    (`LocalLog.logDirNameWithSuffix`).
+    """
+    name = parse_partition_directory(directory)
+    return name is not None and name.state is not DirectoryState.LIVE and len(directory) == _LONGEST_NAME
 
 
 def parse_offset(name: str) -> int | None:

@@ -22,9 +22,10 @@ from kafkalog.codec.framing import (
     MAGIC_POSITION,
     SMALLEST_MESSAGE,
     entry_size,
+    header_bytes,
 )
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, MESSAGE_V1, NO_END, AnyHeader, RecordBatch
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, AnyHeader, RecordBatch
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.rules import Continuity
 from kafkalog.codec.source import BufferSource, Source, Window, zeros_end
@@ -112,7 +113,7 @@ class Scanner:
     def _batch(self, position: int, data: memoryview) -> RecordBatch | None:
         header: AnyHeader
         if data[MAGIC_POSITION] in (0, 1):
-            if len(data) < (MESSAGE_V0.size, MESSAGE_V1.size)[data[MAGIC_POSITION]]:
+            if len(data) < header_bytes(data[MAGIC_POSITION]):
                 self._tail(position, FindingCode.BATCH_SIZE_INVALID, f"a message of {len(data)} bytes")
                 return None
             header = self._execution.legacy_header(data, 0)
@@ -139,14 +140,11 @@ class Scanner:
         """What the header says of a batch whose checksum cannot be compared; None if it is cut, or no broker's."""
         head = self._window.view(position, min(left, BATCH.size))
         magic = head[MAGIC_POSITION] if len(head) > MAGIC_POSITION else -1
-        sizes = {0: MESSAGE_V0.size, 1: MESSAGE_V1.size, BATCH_MAGIC: BATCH.size}
-        if magic not in sizes or len(head) < sizes[magic]:
+        if magic not in (0, 1, BATCH_MAGIC) or len(head) < header_bytes(magic):
             return None
         read = self._execution.batch_header if magic == BATCH_MAGIC else self._execution.legacy_header
         claim = BatchOutline.of(read(head, 0))
-        span = claim.last_offset - claim.first_offset + 1
-        is_possible = 0 <= claim.first_offset <= claim.last_offset <= NO_END and 0 < (claim.records or 1) <= span
-        return claim if is_possible else None
+        return claim if claim.is_possible else None
 
     def _tail(
         self,

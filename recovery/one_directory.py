@@ -14,6 +14,7 @@ from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Transaction
 from kafkalog.recovery.act.unfinished_business import sentence_of_stranger
 from kafkalog.recovery.decide.closed_in_order import Look, checks_of, left_by, left_in_place
+from kafkalog.recovery.decide.node_part import start_now, with_node
 from kafkalog.recovery.decide.outcomes import Outcomes, find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.facts.modes import Mode
@@ -53,14 +54,16 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
         is_in_order, look = (no_checks, None) if mark_clean else checks_of(readable, rules.facts.tiering)
         made, outcomes = plan_with(is_in_order, readable, at_work, look)
         if rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
-            return made
+            return with_node(made, rules, outcomes.kafka) if compare else made
         tiering = rules.facts.tiering
         if is_in_order is no_checks:
             left = left_in_place(made.actions, made.findings, readable, tiering, made.choice.by_partition)
         else:
             made, _ = plan_with(no_checks, readable, at_work)
             left = left_by(made.actions, made.findings, readable, tiering, outcomes.checked)
-        return replace(made, findings=[*made.findings, *left]) if compare else made
+        if not compare:
+            return made
+        return with_node(replace(made, findings=[*made.findings, *left]), rules, outcomes.kafka)
 
     whole = around_unreadable(found.without(options.lacking), make, workers)
     return with_beginnings(whole, begin) if begin else whole
@@ -117,7 +120,7 @@ class OneDirectory:
         made, notes = self._plan, self._notes()
         earlier = self._at.settle()
         if not made.changes:
-            return RecoveryResult(made, None, None, earlier, notes=notes)
+            return RecoveryResult(made, None, None, earlier, notes=notes, node=made.broker.node)
         done = self._at.act(
             made,
             lambda: survey(self._at.root, only=self._only, tolerant=True),
@@ -127,7 +130,8 @@ class OneDirectory:
             lost=losses_of(made.choice),
         )
         place = os.path.join(done.place, done.run_id)
-        return RecoveryResult(made, done.run_id, place, earlier, done.marker_withheld, notes)
+        node = None if made.survey.is_partial else start_now(self._at.root, self._options.rules)
+        return RecoveryResult(made, done.run_id, place, earlier, done.marker_withheld, notes, node)
 
     def _why_not_clean(self, only: frozenset[str] | None) -> str | None:
         return _why_not_clean(self._at.root, only, self._options, self._workers)

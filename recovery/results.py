@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.advice import Advice
+from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.names import PARTITION_METADATA
 from kafkalog.recovery.act.journal import LossOfRun
 from kafkalog.recovery.act.runner import CompletedRuns
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.decide.choice import RecoveryChoice, advice_on_loss, sentence_of_loss
 from kafkalog.recovery.decide.plan import Plan
 
@@ -29,6 +31,13 @@ class RecoveryResult:
     """why no clean-shutdown marker was written, although one was asked for"""
     notes: tuple[str, ...] = ()
     """what is to be known of the directory and its runs: sentences"""
+    node: NodeStart | None = None
+    """what the node does when it is started on the directory as it is now; None if that was not asked"""
+
+    @property
+    def leaves_a_fault(self) -> bool:
+        """Whether the node, as it is now, does not start, does not serve or loses something by some release."""
+        return self.node is not None and not self.node.loses_nothing
 
     @property
     def completed(self) -> tuple[str, ...]:
@@ -55,6 +64,7 @@ class RecoveryResult:
             "completed_runs": list(self.completed),
             "superseded_runs": dict(self.earlier.superseded),
             "marker_withheld": self.marker_withheld or self.earlier.marker_withheld,
+            "node": None if self.node is None else self.node.as_dict(),
         }
 
 
@@ -64,12 +74,34 @@ def refuse_declined(made: Plan, *, accept_loss: bool, earlier: CompletedRuns | N
     if made.refusal is not None:
         reason, why = "unreadable" if made.is_unreadable else "mode", made.refusal
     elif made.needs_consent and not accept_loss:
-        reason, why, advice = "loss", sentence_of_loss(made.choice), tuple(advice_on_loss(made.choice))
+        reason, why, advice = "loss", _why_consent(made), tuple(_advice_on_consent(made))
     else:
         return
     refused = RecoveryRefused(why, reason=reason, report=nothing_done(made, earlier).as_dict(), advice=advice)
     refused.is_unreadable = made.is_unreadable
     raise refused
+
+
+def _why_consent(made: Plan) -> str:
+    """What the plan would drop, or take out of service."""
+    own, strays = made.choice.own, made.made_stray
+    lost = [sentence_of_loss(made.choice)] if own.sound_lost or own.markers_lost else []
+    if strays:
+        more = f" and {len(strays) - 1} more" if len(strays) > 1 else ""
+        lost.append(
+            f"this would rename {strays[0]}{more} to -stray, as a broker does without {PARTITION_METADATA}: "
+            "its records would be out of service, and a broker would make the partition anew, empty"
+        )
+    return "; ".join(lost)
+
+
+def _advice_on_consent(made: Plan) -> Iterator[Advice]:
+    if made.made_stray:
+        yield Advice("to keep it in service, name the topic's id with {}", Ask.TOPIC_ID)
+    if made.choice.own.sound_lost or made.choice.own.markers_lost:
+        yield from advice_on_loss(made.choice)
+    else:
+        yield Advice("to do so anyway, add {}", Ask.ACCEPT_LOSS)
 
 
 def refuse_any_declined(plans: Sequence[Plan], *, accept_loss: bool) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.cluster_facts import ClusterFacts, cluster_facts, live_partitions, metadata_partition
 from kafkalog.codec.errors import KafkaLogError, StorageError
+from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.follow import settled
 from kafkalog.log.directories.inventory import Inventory
@@ -81,6 +82,9 @@ class Catalog:
         self._complaint = ""
         inventory = settled(*self._paths, tolerant=True, limits=limits)
         self.findings = list(inventory.all_unreadable)
+        for finding in inventory.findings:
+            if finding.code is FindingCode.RUN_UNFINISHED:
+                complain(f"{finding.file}: {finding.detail}; what is served is half done")
         self.partitions: tuple[Partition, ...] = ()
         self.metadata: Partition | None = None
         """the log of the cluster's metadata, if there is one"""

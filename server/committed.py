@@ -11,6 +11,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.limits import Limits
 from kafkalog.codec.model import AbortedTransaction, AnyHeader, BatchHeader, RecordBatch
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
 from kafkalog.log.reading.transactions import Transactions, TransactionTracker, Undecided
 from kafkalog.log.walk.on_damage import SKIP
 
@@ -75,6 +76,9 @@ class CommittedWalk:
         """Read on for a while; None before the end.  From the start where the log was cut."""
         if log_end < self._next:
             self._tracker, self._next = TransactionTracker(self._limits), 0
+        if self._next == 0:
+            self._tracker.begin(opened_below_start(partition, self._limits))
+            self._next = start_of_state(partition) or 0
         until = time.monotonic() + _SLICE_S
         reader = partition.batches(start_offset=self._next, on_damage=SKIP, limits=self._limits)
         for found in self._tracker.follow(reader, end=log_end):
@@ -84,7 +88,9 @@ class CommittedWalk:
                 return None
         self._next = log_end
         aborted = tuple(self._tracker.aborted)
-        found_all = Transactions(aborted, self._tracker.open_first_offsets, log_end)
+        found_all = Transactions(
+            aborted, self._tracker.open_first_offsets, log_end, log_start_offset=partition.log_start_offset
+        )
         undecided: dict[int, list[Undecided]] = {}
         stable = found_all.last_stable_offset
         for each in self._tracker.undecided:

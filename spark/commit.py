@@ -27,6 +27,7 @@ from kafkalog.spark.journal import (
     Planned,
     committed_batch,
     load_journal,
+    name_aside,
     note_batch,
     remove_journal,
     save_journal,
@@ -38,9 +39,6 @@ from kafkalog.spark.write_options import WriteOptions
 __all__ = ["abandon", "commit"]
 
 _APPEND_BYTES = MIB
-_LONGEST_NAME = 255
-_MARK = 32
-"""Hexadecimal digits in the name of a directory that is being deleted; a job's name ends in as many."""
 
 
 def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool, batch: int | None = None) -> None:
@@ -71,7 +69,7 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
         _take_back_unfinished(options, work)
         if query is not None and batch is not None and batch <= committed_batch(work, query):
             return
-        journal = Journal(job, query, batch, tuple(_planned(options, staged, overwrite=overwrite)))
+        journal = Journal(job, query, batch, tuple(_planned(options, staged, job, overwrite=overwrite)))
         save_journal(work, journal)
         try:
             _write(options, journal)
@@ -87,15 +85,27 @@ def commit(options: WriteOptions, messages: Iterable[Staged], *, overwrite: bool
 def _end(options: WriteOptions, work: str, journal: Journal) -> None:
     for partition in journal.partitions:
         if partition.replaced is not None:
+            name = _name_of(partition)
             before = os.path.join(options.path, partition.replaced)
-            gone = os.path.join(options.path, _deleted_name(_name_of(partition), journal.job[-_MARK:]))
+            gone = os.path.join(options.path, name_aside(name, journal.job, DirectoryState.DELETE))
+            for path in (before, gone):
+                _refuse_other(path, partition)
             if os.path.isdir(before):  # from here on a broker may go on deleting it
                 fs.rename(before, gone)
-            fs.remove_tree(gone)
+            fs.remove_tree(gone, inode=partition.inode)
     remove_journal(work)
 
 
-def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool) -> Iterator[Planned]:
+def _refuse_other(path: str, partition: Planned) -> None:
+    """Raise `RecoveryRefused` if something else than the directory that was replaced has its name."""
+    if os.path.lexists(path) and (os.path.islink(path) or _inode_of(path) != partition.inode):
+        raise RecoveryRefused(
+            f"{path} is not the directory that an overwrite of {partition.name} set aside; nothing was removed: if you "
+            "know what it is, move it out of the log directory"
+        )
+
+
+def _planned(options: WriteOptions, staged: Sequence[Staged], job: str, *, overwrite: bool) -> Iterator[Planned]:
     """Every partition that changes, with where its log ends now; damaged ones are refused here."""
     by_owner: dict[TopicPartition, list[tuple[str, list[tuple[int, int, int]]]]] = {}
     for message in staged:
@@ -114,7 +124,7 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool
     if overwrite:
         for owner in sorted({*by_owner} | {each for each in there if each[0] in topics}):
             partition = PartitionName(*owner)
-            replaced = _name_aside(partition, uuid.uuid4().hex, DirectoryState.STRAY) if owner in there else None
+            replaced = name_aside(partition, job, DirectoryState.STRAY) if owner in there else None
             inode = _inode_of(os.path.join(options.path, str(partition)))
             yield Planned(str(partition), None, 0, replaced, tuple(by_owner.get(owner, ())), inode)
         return
@@ -125,20 +135,6 @@ def _planned(options: WriteOptions, staged: Sequence[Staged], *, overwrite: bool
             with Log.open(os.path.join(options.path, name), options.config) as log:
                 start, epoch = log.end_offset, log.leader_epoch
         yield Planned(name, start, epoch, None, tuple(by_owner[owner]))
-
-
-def _deleted_name(name: PartitionName, mark: str) -> str:
-    """The name that `LogManager.asyncDelete` gives to what it will delete.
-
-    A broker that finds it goes on deleting it.
-    """
-    return _name_aside(name, mark, DirectoryState.DELETE)
-
-
-def _name_aside(name: PartitionName, mark: str, state: DirectoryState) -> str:
-    """What is replaced is `-stray` until the commit has ended: no broker that starts meanwhile removes that."""
-    suffix = f"-{name.partition}.{mark}-{state.value}"
-    return name.topic[: _LONGEST_NAME - len(suffix)] + suffix
 
 
 def _inode_of(path: str) -> int | None:
@@ -224,7 +220,7 @@ def _take_back(options: WriteOptions, work: str, journal: Journal) -> None:
     for partition in journal.partitions:
         path = os.path.join(options.path, str(_name_of(partition)))
         if partition.start is None:
-            _take_back_directory(options, work, partition, journal.job[-_MARK:])
+            _take_back_directory(options, work, partition, journal.job)
         elif os.path.isdir(path):
             with Log.open(path, options.config) as log:
                 if log.end_offset > partition.start:
@@ -233,9 +229,9 @@ def _take_back(options: WriteOptions, work: str, journal: Journal) -> None:
     remove_journal(work)
 
 
-def _take_back_directory(options: WriteOptions, work: str, partition: Planned, mark: str) -> None:
+def _take_back_directory(options: WriteOptions, work: str, partition: Planned, job: str) -> None:
     path = os.path.join(options.path, partition.name)
-    gone = os.path.join(options.path, _deleted_name(_name_of(partition), mark))
+    gone = os.path.join(options.path, name_aside(_name_of(partition), job, DirectoryState.DELETE))
     before = None if partition.replaced is None else os.path.join(options.path, partition.replaced)
     if before is not None and not os.path.isdir(before):
         if _inode_of(path) != partition.inode:

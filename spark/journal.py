@@ -1,27 +1,47 @@
 """What a commit is about to do, on disk before it does it; and which batches of which streams are committed.
 
 A commit that did not reach its end is rolled back by the next one: whoever was not told that rows were written writes
-them again.  Only what is provably that commit's is ever rolled back.
+them again.  Only what is provably that commit's is ever rolled back.  Whoever hands over a directory may have written
+these files, too: each is bound by a checksum to the inode of the log directory, so that one that came with a directory
+is refused; names are those that a commit gives, and lead nowhere else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, RecoveryRefused
 from kafkalog.codec.limits import MIB
-from kafkalog.log.directories.commits import COMMIT_JOURNAL
+from kafkalog.codec.names import DirectoryState, PartitionName, parse_partition_directory
+from kafkalog.log.directories.commits import COMMIT_JOURNAL, log_directory_of
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import read_small
 
-__all__ = ["Journal", "Planned", "committed_batch", "load_journal", "note_batch", "remove_journal", "save_journal"]
+__all__ = [
+    "JOB",
+    "Journal",
+    "Planned",
+    "committed_batch",
+    "load_journal",
+    "name_aside",
+    "note_batch",
+    "remove_journal",
+    "save_journal",
+]
 
+JOB = re.compile(r"(stream-.*-)?[0-9a-f]{32}")
+"""the name of a job, and of the directory of its files"""
 _STREAMS = "streams.json"
-_VERSION = 2
+_VERSION = 3
+_MARK = 32
+"""Hexadecimal digits in the name of a directory that is set aside; a job's name ends in as many."""
+_LONGEST_NAME = 255
 _LARGEST = 1024 * MIB
 
 
@@ -53,62 +73,132 @@ class Journal:
     """everything is written; what was replaced has still to be removed"""
 
 
-def _read(path: str) -> object:
+def name_aside(name: PartitionName, job: str, state: DirectoryState) -> str:
+    """The name under which a job sets a partition directory aside.
+
+    While the commit goes on that is `-stray`, which no broker removes; afterwards `-delete`, as
+    `LogManager.asyncDelete` names what it will delete: a broker that finds it goes on deleting it.
+    """
+    suffix = f"-{name.partition}.{job[-_MARK:]}-{state.value}"
+    return name.topic[: _LONGEST_NAME - len(suffix)] + suffix
+
+
+def _read(work: str, name: str) -> dict[str, object] | None:
+    """What a file of ours says, once its checksum and its directory are right; None if there is no such file."""
+    path = os.path.join(work, name)
     try:
         data = read_small(path, _LARGEST)
     except FileNotFoundError:
         return None
     try:
-        return json.loads(data)
+        found: dict[str, object] = json.loads(data)
     except (ValueError, RecursionError):
         raise FormatError(
             "not the JSON that a commit writes; move it away if you know what it was", source=path
         ) from None
+    try:
+        checksum = found.pop("checksum")
+        if found.pop("version") != _VERSION:
+            raise ValueError
+        is_whole = checksum == _checksum(found)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        raise FormatError(
+            "not the journal of a commit of this version of kafkalog; move it away if you know what it was", source=path
+        ) from None
+    if not is_whole:
+        raise FormatError("its checksum is wrong; move it away if you know what it was", source=path)
+    if found.pop("directory") != _inode(work):
+        root = log_directory_of(work)
+        raise RecoveryRefused(
+            f"{path} is of a commit into another directory than {root}, which is a copy of that, was put in its place, "
+            f"or came with the file; nothing is done that it says. To go on with what is in {root}, remove {path}",
+            reason="journal",
+        )
+    return found
 
 
-def _name(value: object) -> str:
-    """A name in a directory, which leads nowhere else."""
-    if not isinstance(value, str) or os.path.basename(value) != value or value in ("", ".", ".."):
+def _write(work: str, name: str, content: Mapping[str, object]) -> None:
+    """Durable when this returns."""
+    bound = {**content, "directory": _inode(work)}
+    whole = {"version": _VERSION, **bound, "checksum": _checksum(bound)}
+    fs.replace(os.path.join(work, name), json.dumps(whole).encode())
+
+
+def _checksum(content: Mapping[str, object]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _inode(work: str) -> int:
+    return os.stat(log_directory_of(work)).st_ino
+
+
+def _job(value: object) -> str:
+    """The name of a job, which is that of a directory and leads nowhere else."""
+    if not isinstance(value, str) or os.path.basename(value) != value or JOB.fullmatch(value) is None:
         raise ValueError(value)
     return value
 
 
 def _file(value: object) -> str:
+    """A job and one of its files."""
     job, _, file = str(value).partition("/")
-    return os.path.join(_name(job), _name(file))
+    if os.path.basename(file) != file or file in ("", ".", ".."):
+        raise ValueError(value)
+    return os.path.join(_job(job), file)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise ValueError(value)
+    return value
+
+
+def _planned(value: dict[str, object], job: str) -> Planned:
+    """One partition of a journal; raises `ValueError` and the like if a commit would not have written it."""
+    name = parse_partition_directory(str(value["name"]))
+    if name is None or str(name) != value["name"] or name.state.value or os.path.basename(str(name)) != str(name):
+        raise ValueError(value)
+    replaced = value["replaced"]
+    if replaced is not None and replaced != name_aside(name, job, DirectoryState.STRAY):
+        raise ValueError(value)
+    inode = None if value["inode"] is None else _number(value["inode"])
+    if replaced is not None and inode is None:
+        raise ValueError(value)
+    staged = tuple(
+        (_file(file), [(_number(position), _number(size), _number(records)) for position, size, records in extents])
+        for file, extents in value["staged"]  # type: ignore[attr-defined]
+    )
+    start = None if value["start"] is None else _number(value["start"])
+    epoch = value["leader_epoch"]
+    if type(epoch) is not int:
+        raise TypeError(value)
+    return Planned(str(name), start, epoch, None if replaced is None else str(replaced), staged, inode)
 
 
 def load_journal(work: str) -> Journal | None:
-    """The commit that did not end, if there is one."""
-    path = os.path.join(work, COMMIT_JOURNAL)
-    found = _read(path)
+    """The commit into the log directory of `work` that did not end; None if there is none.
+
+    Raises `FormatError` if the file is none that a commit wrote, `RecoveryRefused` if it is about another directory.
+    """
+    found = _read(work, COMMIT_JOURNAL)
     if found is None:
         return None
     try:
-        if not isinstance(found, dict) or found["version"] != _VERSION:
-            raise TypeError
-        partitions = tuple(
-            Planned(
-                _name(each["name"]),
-                None if each["start"] is None else int(each["start"]),
-                int(each["leader_epoch"]),
-                None if each["replaced"] is None else _name(each["replaced"]),
-                tuple(
-                    (_file(file), [(int(a), int(b), int(c)) for a, b, c in extents]) for file, extents in each["staged"]
-                ),
-                None if each["inode"] is None else int(each["inode"]),
-            )
-            for each in found["partitions"]
-        )
-        return Journal(_name(found["job"]), found["query"], found["batch"], partitions, bool(found["done"]))
+        job, query, batch = _job(found["job"]), found["query"], found["batch"]
+        if not isinstance(query, str | None) or not isinstance(batch, int | None):
+            raise TypeError(found)
+        partitions = tuple(_planned(each, job) for each in found["partitions"])  # type: ignore[attr-defined]
+        return Journal(job, query, batch, partitions, bool(found["done"]))
     except (KeyError, TypeError, ValueError):
-        raise FormatError("not the journal of a commit of this version of kafkalog", source=path) from None
+        raise FormatError(
+            "not the journal of a commit of this version of kafkalog", source=os.path.join(work, COMMIT_JOURNAL)
+        ) from None
 
 
 def save_journal(work: str, journal: Journal) -> None:
     """Durable before the commit changes anything."""
-    fs.make_directory(work)
-    fs.replace(os.path.join(work, COMMIT_JOURNAL), json.dumps({"version": _VERSION} | asdict(journal)).encode())
+    fs.make_directory(work, follow=False)
+    _write(work, COMMIT_JOURNAL, asdict(journal))
 
 
 def remove_journal(work: str) -> None:
@@ -117,13 +207,12 @@ def remove_journal(work: str) -> None:
     fs.sync_directory(work)
 
 
-def _streams(work: str) -> Mapping[str, int]:
-    found = _read(os.path.join(work, _STREAMS))
-    if found is None:
-        return {}
-    if not isinstance(found, dict) or not all(isinstance(number, int) for number in found.values()):
+def _streams(work: str) -> dict[str, int]:
+    found = _read(work, _STREAMS)
+    streams = {} if found is None else found.get("streams")
+    if not isinstance(streams, dict) or not all(type(number) is int for number in streams.values()):
         raise FormatError("not the list of streams that a commit writes", source=os.path.join(work, _STREAMS))
-    return found
+    return streams
 
 
 def committed_batch(work: str, query: str) -> int:
@@ -133,4 +222,4 @@ def committed_batch(work: str, query: str) -> int:
 
 def note_batch(work: str, query: str, batch: int) -> None:
     """A batch of a stream is committed; durable."""
-    fs.replace(os.path.join(work, _STREAMS), json.dumps({**_streams(work), query: batch}).encode())
+    _write(work, _STREAMS, {"streams": {**_streams(work), query: batch}})

@@ -20,6 +20,8 @@ def check_left_out(inventory: Inventory, options: ReadOptions) -> None:
     """What is in place of data, and cannot be read (a link, a FIFO): an error with FAILFAST, else a warning."""
     unread = (FindingCode.FOREIGN_FILE, FindingCode.FOREIGN_DIRECTORY, FindingCode.UNREADABLE)
     for finding in inventory.findings:
+        if finding.code is FindingCode.RUN_UNFINISHED:
+            tell(f"{finding.file}: {finding.detail}; what is there is half done")
         if finding.severity is not Severity.ERROR or finding.code not in unread or finding.file is None:
             continue
         file = parse_segment_file(os.path.basename(finding.file))

@@ -7,7 +7,6 @@ that nothing was written into for long counts as left.  Needs no Spark.
 from __future__ import annotations
 
 import os
-import re
 import time
 
 from kafkalog.classes import dataclass
@@ -15,13 +14,12 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.commits import work_directory
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike, scan_directory
-from kafkalog.spark.journal import load_journal
+from kafkalog.spark.journal import JOB, load_journal
 
 __all__ = ["OLD_SECONDS", "Leftover", "clear_leftovers", "leftovers", "work_directory"]
 
 OLD_SECONDS = 7 * 24 * 60 * 60
 """A commit removes what is older than a week: no job writes for so long without a new file."""
-_JOB = re.compile(r"(stream-.*-)?[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +46,12 @@ class Leftover:
 def leftovers(path: PathLike) -> list[Leftover]:
     """What stands staged for the log directory `path`, oldest first; those of jobs that run among it."""
     work = work_directory(os.path.abspath(os.fspath(path)))
-    if not os.path.isdir(work):
+    if not os.path.isdir(work) or os.path.islink(work):  # what a link leads to is nobody's leftovers
         return []
     journal = load_journal(work)
     found = []
     for entry in scan_directory(work):
-        if not entry.is_dir(follow_symlinks=False) or _JOB.fullmatch(entry.name) is None:
+        if not entry.is_dir(follow_symlinks=False) or JOB.fullmatch(entry.name) is None:
             continue
         status = [each.stat(follow_symlinks=False) for each in scan_directory(entry.path)]
         newest = max(each.st_mtime for each in (*status, entry.stat(follow_symlinks=False)))

@@ -61,8 +61,8 @@ def begin(work: str, job: str) -> None:
     """Make the directory for the files of a job."""
 
     def make() -> None:
-        fs.make_directory(work)
-        fs.make_directory(os.path.join(work, job))
+        fs.make_directory(work, follow=False)
+        fs.make_directory(os.path.join(work, job), follow=False)
 
     _persistently(make, errno.ENOENT)  # another job that ends removes the directory for all of them while it is empty
 
@@ -132,5 +132,5 @@ def discard(work: str, jobs: Iterable[str]) -> None:
 
 def discard_all(work: str, prefix: str) -> None:
     """Remove the files of all jobs whose name begins so."""
-    if os.path.isdir(work):
+    if os.path.isdir(work) and not os.path.islink(work):
         discard(work, [entry.name for entry in scan_directory(work) if entry.name.startswith(prefix)])

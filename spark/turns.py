@@ -41,7 +41,7 @@ def in_turn(work: str, most_seconds: float = _MOST_SECONDS) -> Iterator[None]:
 
 def _taken(work: str, path: str) -> int | None:
     """A descriptor with the lock; None if somebody else has it, or has removed the file meanwhile."""
-    fs.make_directory(work)
+    fs.make_directory(work, follow=False)
     try:
         descriptor, _ = fs.lock_file(path)
     except StorageError as error:

@@ -71,11 +71,12 @@ class DeltaTopicTable:
         """The positions of the loaded version."""
         found = {}
         for number in partitions if self._table is not None else ():
-            names = [_application(number, each) for each in ("first", "next", "epoch")]
+            names = [_application(number, each) for each in ("first", "next", "epoch", "record", "digest")]
             places = [self._table.transaction_version(each) for each in names]
             if places[1] is not None:
                 epoch = UNKNOWN_EPOCH if places[2] is None else places[2]
-                found[number] = Position(places[0] or 0, places[1], epoch)
+                record, digest = (-1, 0) if places[3] is None else (places[3], places[4] or 0)
+                found[number] = Position(places[0] or 0, places[1], epoch, record, digest)
         return found
 
     @property
@@ -111,6 +112,9 @@ class DeltaTopicTable:
     def _with_date(self, schema: pa.Schema) -> pa.Schema:
         return schema.append(DATE) if DATE.name in self._by else schema
 
+    def begin(self, round_id: str) -> None:
+        """Nothing: files that no commit names are no part of such a table, and are never removed here."""
+
     def files(self, partition: int, round_id: str) -> PartitionFiles:
         """Files without the columns of the partition."""
         if self._schema is None:
@@ -128,7 +132,10 @@ class DeltaTopicTable:
         transactions = [
             Transaction(_application(number, name), value)
             for number, each in sorted(commit.positions.items())
-            for name, value in (("first", each.first_offset), ("next", each.next_offset), ("epoch", each.leader_epoch))
+            for name, value in (
+                ("first", each.first_offset), ("next", each.next_offset), ("epoch", each.leader_epoch),
+                ("record", each.last_record), ("digest", each.digest),
+            )
         ]
         properties = CommitProperties(
             custom_metadata={_COMMIT: commit.id}, max_commit_retries=0, app_transactions=transactions

@@ -11,6 +11,7 @@ from dataclasses import field, replace
 from threading import Event
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.advice import Sentence
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import Finding, FindingCode
@@ -29,7 +30,7 @@ from kafkalog.values.to_arrow import NamedSchema
 
 with needed("an export", "fast"):
     from kafkalog.tables.data_files import DataFile, made_directories
-    from kafkalog.tables.positions import UNKNOWN_EPOCH, Bounds, Position, Span, require_same_topic, span_of
+    from kafkalog.tables.positions import UNKNOWN_EPOCH, Bounds, Position, Span, digest_of, require_same_topic, span_of
     from kafkalog.tables.rows import Rows, TopicRows, Wanted
     from kafkalog.tables.topic_table import Commit, TableSettings, TopicTable, new_id
 
@@ -149,6 +150,10 @@ def export(
 
 def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -> dict[str, list[Partition]]:
     inventory = open_all(*paths)
+    for finding in inventory.findings:
+        if finding.code is FindingCode.RUN_UNFINISHED:  # a table would keep for good what is half done there
+            why = Sentence(f"{finding.file}: ", finding.detail, "; nothing was exported")
+            raise RecoveryRefused(why, reason="unfinished")
     select.check(inventory.names)
     found: dict[str, list[Partition]] = {}
     for each in inventory.readable(replica, select):
@@ -258,7 +263,7 @@ class _TopicExport:
             reported[number].next_offset = partition.log_start_offset if known is None else known.next_offset
             span = span_of(
                 partition, known, self.bounds, self.wanted.isolation_level, self.result.findings,
-                accept_loss=self.accept_loss,
+                accept_loss=self.accept_loss, masked=bool(self.wanted.masks),
             )  # fmt: skip
             view = consumer_view(partition, None, self.bounds.end_offset, isolation_level=self.wanted.isolation_level)
             reported[number].open_transaction = view.open_transaction
@@ -282,6 +287,7 @@ class _TopicExport:
         self, rows: TopicRows, schema: object, spans: list[Span], reported: dict[int, ExportedPartition]
     ) -> dict[int, Partition]:
         id = new_id()
+        self.table.begin(id)
         works = self._started(rows, schema, spans, id)
         is_committing = False
         try:
@@ -337,10 +343,12 @@ class _TopicExport:
         except BaseException:
             files.give_up()
             raise
+        digest = digest_of(span.partition, end - 1, masked=bool(self.wanted.masks)) if count else None
+        told = (-1, 0) if digest is None else (end - 1, digest)
         if is_whole and all(each.code is FindingCode.VALUE_UNDECODABLE for each in findings):
             end = max(end, span.end_offset)
         first = span.start_offset if span.known is None else span.known.first_offset
-        return _Added(span, made, Position(first, end, epoch), is_whole, findings)
+        return _Added(span, made, Position(first, end, epoch, *told), is_whole, findings)
 
     def _together(self, rows: Iterator[Rows]) -> Iterator[Rows]:
         """The same rows; the size of all partitions decides between compiled code and Python."""

@@ -132,6 +132,9 @@ class IcebergTopicTable:
             pass  # somebody else has made it
         self.load()
 
+    def begin(self, round_id: str) -> None:
+        """Nothing: files that no commit names are no part of such a table, and are never removed here."""
+
     def files(self, partition: int, round_id: str) -> PartitionFiles:
         """Files with the ids of the table's fields."""
         if self._settings is None:

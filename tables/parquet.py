@@ -1,7 +1,9 @@
 """A folder of Parquet files as others write it, `partition=0/date=2024-01-31/…`, and a manifest that is renamed last.
 
-Only files of the manifest are part of the table.  Others that an export wrote are of one that was cut short: the next
-one removes them before it writes.  A lock that ends with its process keeps two exports apart.
+Only files of the manifest are part of the table.  The manifest is there before the first file, and names the round that
+is at work: what a round that was cut short has written is known by that, and the next one removes it.  A file that the
+manifest does not account for is never removed, so that a table that has lost its manifest keeps its rows.  A lock that
+ends with its process keeps two exports apart.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -80,12 +82,15 @@ class ParquetTable:
                 for each in scan_directory(self.path)
             ):
                 raise taken(self.path) from None
+            self._refuse_unaccounted(self._data_files())
             return
         except UsageError:
             raise
         except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException):
             raise FormatError("this is not the manifest of an export", source=path) from None
-        self._manifest, self._schema, self._settings = {**found, "positions": positions}, schema, settings
+        self._manifest = {**found, "positions": positions}
+        if found["files"] or positions:  # else its first round was cut short, and it may still become another table
+            self._schema, self._settings = schema, settings
 
     @staticmethod
     def _is_partition(name: str) -> bool:
@@ -109,9 +114,30 @@ class ParquetTable:
 
     def _remove_what_was_cut_short(self) -> None:
         known = {each["path"] for each in self._manifest.get("files", ())}
+        begun = self._manifest.get("begun")
+        others = [path for path in self._data_files() if os.path.relpath(path, self.path) not in known]
+        of_begun = f"{_BEGINNING}{begun}-"
+        self._refuse_unaccounted(
+            [path for path in others if begun is None or not os.path.basename(path).startswith(of_begun)]
+        )
+        for path in others:
+            fs.remove(path)
         for path in self._of_exports(self.path):
-            if os.path.relpath(path, self.path) not in known:
+            if os.path.basename(path).startswith(f"{MANIFEST}."):
                 fs.remove(path)
+
+    def _data_files(self) -> list[str]:
+        return [path for path in self._of_exports(self.path) if os.path.basename(path).startswith(_BEGINNING)]
+
+    def _refuse_unaccounted(self, paths: Sequence[str]) -> None:
+        """Raise `RecoveryRefused` if there are files of rows that nothing says anything about."""
+        if paths:
+            raise RecoveryRefused(
+                f"{self.path} holds files of an export that {MANIFEST} does not name ({len(paths)}, such as "
+                f"{paths[0]}): that was lost, is an older one, or was left behind by a copy; nothing was removed: "
+                "put the right one back, or export into another directory",
+                reason="manifest",
+            )
 
     def _of_exports(self, directory: str) -> Iterator[str]:
         for each in list(scan_directory(directory)):
@@ -121,6 +147,27 @@ class ParquetTable:
                     yield from self._of_exports(path)
             elif each.name.startswith((_BEGINNING, f"{MANIFEST}.")):
                 yield path
+
+    def begin(self, round_id: str) -> None:
+        """Have the manifest name the round before its first file is there."""
+        self._write({**self._as_written(), "begun": round_id}, self._manifest.get("positions", {}))
+
+    def _as_written(self) -> dict[str, Any]:
+        """The manifest without positions, as it is now."""
+        if self._schema is None or self._settings is None:
+            raise UsageError("a table is prepared before it is written")
+        return {
+            "properties": self._settings.as_properties(),
+            "schema": self._schema.serialize().to_pybytes().hex(),
+            "files": list(self._manifest.get("files", ())),
+        }
+
+    def _write(self, manifest: dict[str, Any], positions: Mapping[int, Position]) -> None:
+        """Put a manifest in place of the one that is there."""
+        told = {str(number): list(asdict(each).values()) for number, each in sorted(positions.items())}
+        with NewFile(os.path.join(self.path, MANIFEST), overwrite=True) as file:
+            file.append(json.dumps({**manifest, "positions": told}, indent=1).encode())
+        self._manifest = {**manifest, "positions": dict(positions)}
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
         """Files without the columns that the folders' names have."""
@@ -137,25 +184,15 @@ class ParquetTable:
 
     def commit(self, commit: Commit) -> None:
         """Rename a manifest that has the new files, too."""
-        if self._schema is None or self._settings is None:
-            raise UsageError("a table is prepared before it is written")
-        files = [
+        manifest = self._as_written()
+        manifest["files"] += [
             {
                 "path": os.path.relpath(each.path, self.path), "rows": each.rows, "size": each.size,
                 "first_offset": each.first_offset, "last_offset": each.last_offset,
             }
             for each in commit.files
         ]  # fmt: skip
-        positions = {**self._manifest.get("positions", {}), **commit.positions}
-        manifest = {
-            "properties": self._settings.as_properties(),
-            "schema": self._schema.serialize().to_pybytes().hex(),
-            "files": [*self._manifest.get("files", ()), *files],
-        }
-        told = {str(number): list(asdict(each).values()) for number, each in sorted(positions.items())}
-        with NewFile(os.path.join(self.path, MANIFEST), overwrite=True) as file:
-            file.append(json.dumps({**manifest, "positions": told}, indent=1).encode())
-        self._manifest = {**manifest, "positions": positions}
+        self._write(manifest, {**self._manifest.get("positions", {}), **commit.positions})
 
     def close(self) -> None:
         """Give up the lock."""

@@ -1,21 +1,24 @@
 """What a table has of each partition, and what of a log is still to be added to it.
 
 A table has all offsets of a partition below one.  It also keeps the leader epoch of the last record, as a consumer
-does: a log whose later epochs begin below what the table has was cut and rewritten (KIP-320).
+does: a log whose later epochs begin below what the table has was cut and rewritten (KIP-320).  Who writes on in the
+same epoch is known by a digest of that record.
 """
 
 from __future__ import annotations
 
+import hashlib
+
 from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask
-from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.consumer_view import consumer_view
 from kafkalog.log.walk.on_damage import STOP
 
-__all__ = ["Bounds", "Position", "Span", "require_same_topic", "span_of"]
+__all__ = ["Bounds", "Position", "Span", "digest_of", "require_same_topic", "span_of"]
 
 UNKNOWN_EPOCH = -1
 
@@ -30,6 +33,10 @@ class Position:
     """all below is there"""
     leader_epoch: int = UNKNOWN_EPOCH
     """of the last record that was added"""
+    last_record: int = -1
+    """offset of that record; -1 if there is no digest"""
+    digest: int = 0
+    """of that record, 63 bits (`digest_of`)"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +87,7 @@ def span_of(
     findings: list[Finding],
     *,
     accept_loss: bool,
+    masked: bool = False,
 ) -> Span | None:
     """What is to be added; None where there is nothing, and `findings` takes why, if that is because of damage.
 
@@ -89,7 +97,7 @@ def span_of(
     if known is None:
         start = _first(partition, bounds.start_offset, bounds.start_timestamp, log_end)
     else:
-        _require_not_rewritten(partition, known)
+        _require_not_rewritten(partition, known, masked=masked)
         start = known.next_offset
         if log_end < start:
             detail = f"the table has records up to offset {start - 1}, and this log ends at {log_end}: "
@@ -138,20 +146,44 @@ def _first(partition: Partition, offset: int | None, timestamp: int | None, end:
     return start
 
 
-def _require_not_rewritten(partition: Partition, known: Position) -> None:
-    if known.leader_epoch == UNKNOWN_EPOCH:
-        return
-    later = [each for each in partition.leader_epochs if each.epoch > known.leader_epoch]
-    begins = min((each.start_offset for each in later), default=known.next_offset)
-    if begins >= known.next_offset:
-        begins = _epoch_in_log(partition, known)
+def digest_of(partition: Partition, offset: int, *, masked: bool) -> int | None:
+    """63 bits that tell a record from another one at its offset; None if it is not there, or cannot be read.
+
+    With `masked` its time and sizes alone: a digest of what is not to be seen would let it be guessed.
+    """
+    try:
+        record = next(iter(partition.records(offset, offset + 1, on_damage=STOP)), None)
+    except (FormatError, StorageError):
+        return None
+    if record is None or record.offset != offset:
+        return None
+    parts = [record.key, record.value, *(part for header in record.headers for part in header)]
+    digest = hashlib.sha256(repr((record.timestamp, [None if part is None else len(part) for part in parts])).encode())
+    if not masked:
+        for part in parts:
+            digest.update(part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part or b"")
+    return int.from_bytes(digest.digest()[:8], "big") >> 1
+
+
+def _require_not_rewritten(partition: Partition, known: Position, *, masked: bool) -> None:
+    begins = known.next_offset if known.leader_epoch == UNKNOWN_EPOCH else _rewritten_from(partition, known)
+    if begins >= known.next_offset and known.last_record >= partition.log_start_offset:
+        found = digest_of(partition, known.last_record, masked=masked)
+        begins = begins if found in (None, known.digest) else known.last_record
     if begins < known.next_offset:
         raise RecoveryRefused(
-            f"{partition.path} has other records from offset {begins} on than the table, which has those up to "
-            f"{known.next_offset - 1} of leader epoch {known.leader_epoch}: the log was cut and rewritten; "
+            f"{partition.path} has other records from offset {begins} on, or from before it, than the table, which has "
+            f"those up to {known.next_offset - 1} of leader epoch {known.leader_epoch}: the log was cut and rewritten; "
             "export it into another directory",
             reason="records_replaced",
-        )  # fmt: skip
+        )
+
+
+def _rewritten_from(partition: Partition, known: Position) -> int:
+    """Where a later leader epoch than that of the table's last record begins, or where the table ends."""
+    later = [each for each in partition.leader_epochs if each.epoch > known.leader_epoch]
+    begins = min((each.start_offset for each in later), default=known.next_offset)
+    return begins if begins < known.next_offset else _epoch_in_log(partition, known)
 
 
 def _epoch_in_log(partition: Partition, known: Position) -> int:

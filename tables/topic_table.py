@@ -68,7 +68,10 @@ class Commit:
 
 
 class TopicTable(Protocol):
-    """The table of one topic.  A round calls `load`, `prepare` if there are rows, `files` by partition, `commit`."""
+    """The table of one topic.
+
+    A round calls `load`, `prepare` and `begin` if there are rows, `files` by partition, `commit`.
+    """
 
     rules: TypeRules
     path: str
@@ -81,6 +84,9 @@ class TopicTable(Protocol):
 
     def prepare(self, schema: pa.Schema, settings: TableSettings) -> pa.Schema:
         """Make the table, or let it grow by columns; gives the schema of its rows.  Raises `UsageError`."""
+
+    def begin(self, round_id: str) -> None:
+        """Note durably, where the format needs it, that files of this round are about to be written."""
 
     def files(self, partition: int, round_id: str) -> PartitionFiles:
         """What takes rows of a partition and writes them to files that nobody sees yet."""

@@ -163,15 +163,20 @@ def _set(where: dict[str, dict[str, Any]], what: str, value: dict[str, Any] | No
         where[what] = value
 
 
-def _classic_member(fields: Mapping[str, Any], group: Mapping[str, Any], problems: list[str]) -> Member:
+def _classic_member(
+    fields: Mapping[str, Any], group: Mapping[str, Any], problems: list[tuple[str, Severity]]
+) -> Member:
     subscription = assignment = None
     if group["protocol_type"] == CONSUMER_PROTOCOL:
-        try:
+        try:  # one by one: Kafka's tools show an assignment whatever the subscription is like
             if fields["subscription"]:
                 subscription = read_subscription(fields["subscription"], group["protocol"])
+        except FormatError as error:
+            problems.append((f"member {fields['member_id']}: {error}", Severity.WARNING))
+        try:
             assignment = read_assignment(fields["assignment"])
         except FormatError as error:
-            problems.append(f"member {fields['member_id']}: {error}")
+            problems.append((f"member {fields['member_id']}: {error}", Severity.ERROR))
     return Member(
         fields["member_id"],
         fields.get("group_instance_id"),
@@ -332,11 +337,11 @@ def _modern_group(group_id: str, building: _Building, topic_names: Mapping[str, 
 
 
 def _classic_group(group_id: str, fields: Mapping[str, Any], path: str, findings: list[Finding]) -> Group:
-    problems: list[str] = []
+    problems: list[tuple[str, Severity]] = []
     members = tuple(_classic_member(each, fields, problems) for each in fields["members"])
-    for problem in problems:
+    for problem, severity in problems:
         detail = f"group {group_id}: {problem}"
-        findings.append(Finding(FindingCode.TYPED_RECORD_INVALID, Severity.ERROR, None, None, detail, path))
+        findings.append(Finding(FindingCode.TYPED_RECORD_INVALID, severity, None, None, detail, path))
     timestamp = fields.get("current_state_timestamp", -1)
     return Group(
         group_id=group_id,

@@ -160,6 +160,12 @@ class Quorum:
                 f"{here}, a majority: all metadata that was committed is in the log of {name}, which ends at offset "
                 f"{best.end} of epoch {best.epoch}"
             )
+        if total == 1 and given == 1:
+            damaged = self._unsound.rstrip(",")
+            return (
+                f"{here}{damaged}: nobody else has the metadata, and what was committed after offset {best.end} of "
+                f"epoch {best.epoch} is in no other copy"
+            )
         text = (
             f"{here}{self._unsound} and {self.majority} {'was' if self.majority == 1 else 'were'} needed to commit: "
             f"whatever the others committed after offset {best.end} of epoch {best.epoch} is lost, and the files of "

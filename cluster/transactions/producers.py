@@ -14,16 +14,27 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.index_files import read_producer_snapshot
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.model import BatchHeader, ControlType, RecordBatch
 from kafkalog.codec.names import parse_segment_file
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource
+from kafkalog.log.reading.opened_below import start_of_state
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage.java import InvalidTxnStateError
 from kafkalog.log.storage.producers.state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
 from kafkalog.log.walk.on_damage import STOP
 
-__all__ = ["PartitionProducers", "Producer", "read_producers"]
+__all__ = ["LastMarker", "PartitionProducers", "Producer", "read_producers"]
+
+
+@dataclass(frozen=True, slots=True)
+class LastMarker:
+    """The last control record with which a transaction of a producer ended in one partition."""
+
+    is_commit: bool
+    timestamp: int
+    """of the broker that wrote it, ms"""
+    producer_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +50,8 @@ class Producer:
     """first offset of its open transaction"""
     transaction_started_at: int | None = None
     """timestamp of that first batch, ms; None where only a snapshot knows of it"""
+    last_marker: LastMarker | None = None
+    """of the last transaction that ended in this log; None if its log holds no marker of this producer"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +75,7 @@ class _Tracker:
         self.known: dict[int, ProducerStateEntry] = {}
         self.findings: list[Finding] = []
         self._started_at: dict[int, int] = {}
+        self._markers: dict[int, LastMarker] = {}
 
     def feed(self, batch: RecordBatch, file: str | None) -> None:
         header = batch.header
@@ -76,6 +90,9 @@ class _Tracker:
             return
         if header.is_control and marker is None:
             return  # the whole transaction has been cleaned away
+        if marker is not None:
+            is_commit = marker.marker.type is ControlType.COMMIT
+            self._markers[header.producer_id] = LastMarker(is_commit, header.max_timestamp, header.producer_epoch)
         state = self.known.get(header.producer_id) or ProducerStateEntry(header.producer_id)
         append = ProducerAppendInfo(state, AppendOrigin.REPLICATION)
         with contextlib.suppress(InvalidTxnStateError):  # a broker refuses the batch; here it is in the log
@@ -99,6 +116,7 @@ class _Tracker:
             state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
             start,
             None if start is None else self._started_at.get(state.producer_id),
+            self._markers.get(state.producer_id),
         )
 
 
@@ -109,8 +127,8 @@ def _from_snapshots(
     findings = []
     for path in reversed(partition.snapshots):
         parsed = parse_segment_file(path.rsplit("/", 1)[-1])
-        if parsed is None or parsed.base_offset > end:
-            continue
+        if parsed is None or not partition.log_start_offset < parsed.base_offset <= end:
+            continue  # a start deletes it
         with FileSource(path) as file:
             try:
                 entries = read_producer_snapshot(file, source=path, limits=limits)
@@ -128,7 +146,10 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     tracker = _Tracker(limits)
     end, latest = partition.log_start_offset, -1
     reader = partition.batches(on_damage=STOP, limits=limits)
+    begins = start_of_state(partition) or 0
     for batch in reader:
+        if batch.last_offset < begins:
+            continue  # a start does not read it
         tracker.feed(batch, reader.segment.path if reader.segment is not None else None)
         end = max(end, batch.header.next_offset)
         latest = max(latest, batch.header.max_timestamp)
@@ -140,7 +161,7 @@ def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     return PartitionProducers(
         partition,
         producers,
-        min(starts, default=end),
+        max(min(starts, default=end), partition.log_start_offset),
         end,
         latest,
         (*reader.findings, *tracker.findings, *findings),

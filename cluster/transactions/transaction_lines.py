@@ -28,7 +28,8 @@ def producer_lines(
             open_here = by_place.get(
                 (place.partition.topic or "", place.partition.partition or 0, producer.producer_id)
             )
-            hanging = open_here if open_here is not None and open_here.hanging else None
+            abortable = open_here if open_here is not None and open_here.may_be_aborted else None
+            decision = open_here.decision if open_here is not None else None
             yield {
                 "topic": place.partition.topic,
                 "partition": place.partition.partition,
@@ -43,8 +44,10 @@ def producer_lines(
                 "ageMs": open_here.age_ms if open_here is not None else None,
                 "lastStableOffset": place.last_stable_offset,
                 "logEndOffset": place.log_end_offset,
-                "abort_command": hanging and abort_command(hanging, bootstrap_server),
-                "abort_command_before_3_0": hanging and abort_command_before_3_0(hanging, bootstrap_server),
+                "decided": None if decision is None else str(decision.decided),
+                "decided_by": None if decision is None else decision.source,
+                "abort_command": abortable and abort_command(abortable, bootstrap_server),
+                "abort_command_before_3_0": abortable and abort_command_before_3_0(abortable, bootstrap_server),
             }
 
 

@@ -7,7 +7,8 @@ removes it.  A transaction hangs (KIP-664) where a partition holds it open and n
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from kafkalog.classes import dataclass
@@ -15,6 +16,7 @@ from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.records.coordinator_records import TRANSACTION_STATE_TOPIC
 from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition, hash_order, topic_partition_hash
+from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed, decision_of, markers_of
 from kafkalog.cluster.transactions.producers import PartitionProducers, Producer
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -89,6 +91,8 @@ class TransactionalIds:
     partitions_read: tuple[int, ...]
     findings: tuple[Finding, ...]
     logs: CoordinatorLogs
+    listed: Mapping[tuple[int, TopicPartition], Listed]
+    """by producer id and partition, the last record that names the partition as part of a transaction"""
 
     @property
     def are_all(self) -> bool:
@@ -145,6 +149,7 @@ def read_transactions(
     """Every transactional id that the given partitions of `__transaction_state` know.  Raises `StorageError` only."""
     partitions = tuple(partitions)
     found: dict[str, TransactionalId] = {}
+    listed: dict[tuple[int, TopicPartition], Listed] = {}
     findings: list[Finding] = []
     places = partitions_of(partitions, TRANSACTION_STATE_TOPIC)
     for partition in places:
@@ -157,16 +162,18 @@ def read_transactions(
             else:
                 state = _transactional_id(each, each.record.value.fields, number)
                 found[state.transactional_id] = state
+                last = Listed(state.status, state.last_update_timestamp, state.producer_epoch)
+                listed.update(dict.fromkeys(((state.producer_id, place) for place in state.partitions), last))
     ids = tuple(found[name] for name in sorted(found))
     logs = coordinator_logs(partitions, TRANSACTION_STATE_TOPIC, findings, limits)
-    return TransactionalIds(ids, tuple(each.partition or 0 for each in places), tuple(findings), logs)
+    return TransactionalIds(ids, tuple(each.partition or 0 for each in places), tuple(findings), logs, listed)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
     """A transaction without its marker in one partition.
 
-    `hanging` is None where no coordinator's log that could know was read whole.
+    `hanging` is None if no coordinator's log that could know was read whole.
     """
 
     topic: str
@@ -175,13 +182,50 @@ class OpenTransaction:
     transactional_id: str | None
     hanging: bool | None
     age_ms: int | None
-    """from its first batch to the last timestamp of the partition"""
+    """from its last batch until now"""
+    decision: Decision | None = None
+    """how it ended, if its marker was lost; None if nothing here tells, or if it has not ended"""
+    coordinator_state: str | None = None
+    """Kafka's name of the state that the coordinator wrote last; None if it is not known here"""
+
+    @property
+    def may_be_aborted(self) -> bool:
+        """Whether nobody will end it, and nothing says that it was committed."""
+        return bool(self.hanging) and (self.decision is None or self.decision.decided is Decided.ABORT)
+
+    @property
+    def sentence(self) -> str:
+        """What became of it, what belongs there, and what its coordinator does when it starts."""
+        producer = self.producer
+        text = f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start} on"
+        if self.decision is None:
+            return f"{text}, and its coordinator has none: consumers of committed data stop there"
+        decided, source = self.decision.decided, self.decision.source
+        name = "COMMIT" if decided is Decided.COMMIT else "ABORT"
+        told = (
+            f"{text}, but it was {_ENDED[decided]} ({source}): its {name} marker is lost. The coordinator has "
+            "completed it and does not write the marker again; consumers of committed data stop there"
+        )
+        return f"{told}. Do not abort it: its records are committed" if decided is Decided.COMMIT else told
+
+
+_ENDED = {Decided.COMMIT: "committed", Decided.ABORT: "aborted"}
 
 
 def open_transactions(
-    producers: Iterable[PartitionProducers], coordinator: TransactionalIds
+    producers: Iterable[PartitionProducers],
+    coordinator: TransactionalIds,
+    others: Callable[[], Sequence[PartitionProducers]] = lambda: (),
+    now_ms: int | None = None,
 ) -> tuple[list[OpenTransaction], list[Finding]]:
-    """Open transactions of all partitions, and a finding for each that hangs."""
+    """Open transactions of all partitions, and a finding for each that hangs.
+
+    `others` gives the producers of the partitions that are not among `producers`; it is called only if a transaction
+    hangs.  `now_ms` is the time that ages are counted to, None for the clock's.
+    """
+    producers = list(producers)
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    elsewhere: list[PartitionProducers] | None = None
     by_producer = {each.producer_id: each for each in coordinator.ids}
     logs = coordinator.logs
     whole = coordinator.are_all and logs.watermarked >= set(logs.read)
@@ -200,22 +244,37 @@ def open_transactions(
                     hanging = None
             elif known is None and whole:
                 hanging = True
-            begun = producer.transaction_started_at
-            age = place.last_timestamp - begun if begun is not None else None
-            found.append(
-                OpenTransaction(
-                    topic, number, producer, known.transactional_id if known is not None else None, hanging, age
-                )
-            )
+            decision = None
             if hanging:
-                detail = (
-                    f"producer {producer.producer_id} holds a transaction open from offset {producer.transaction_start}"
-                    f" on, and its coordinator has none: consumers of committed data stop there"
-                )
+                if elsewhere is None:
+                    elsewhere = [*producers, *others()]
+                decision = _decision((topic, number), producer, known, coordinator, elsewhere)
+            age = max(now - producer.last_timestamp, 0) if producer.last_timestamp >= 0 else None
+            name = known.transactional_id if known is not None else None
+            state = None if known is None else known.state
+            opened = OpenTransaction(topic, number, producer, name, hanging, age, decision, state)
+            found.append(opened)
+            if hanging:
                 code = FindingCode.TRANSACTION_HANGING
-                offset = producer.transaction_start
-                findings.append(Finding(code, Severity.WARNING, None, offset, detail, place.partition.path))
+                path = place.partition.path
+                findings.append(
+                    Finding(code, Severity.WARNING, None, producer.transaction_start, opened.sentence, path)
+                )
     return found, findings
+
+
+def _decision(
+    place: TopicPartition,
+    producer: Producer,
+    known: TransactionalId | None,
+    coordinator: TransactionalIds,
+    everywhere: Iterable[PartitionProducers],
+) -> Decision | None:
+    """How a hanging transaction of `place` was decided, by the coordinator's log and by markers in other partitions."""
+    last = None if known is None else Listed(known.status, known.last_update_timestamp, known.producer_epoch)
+    pairs = (((each.partition.topic or "", each.partition.partition or 0), each.producers) for each in everywhere)
+    markers = markers_of(producer.producer_id, (pair for pair in pairs if pair[0] != place))
+    return decision_of(producer, coordinator.listed.get((producer.producer_id, place)), last, markers)
 
 
 def _fits(places: Sequence[tuple[str, int]], count: int) -> bool:

@@ -127,8 +127,8 @@ def measure_sets(addresses: Any, sizes: Any, headers: Any, most: int, found: Any
     """How many messages each entry holds, and what is to be added to their offsets: the rows of `found`.
 
     `addresses` and `sizes` are those of a wrapper's decompressed set, and of the whole entry where it is none.  The
-    count is -1 where a size is, and where a set is anything but plain messages, at most `most`, with at most a broken
-    one after them.
+    count is -1 where a size is, and where a set is anything but plain messages with right checksums, at most `most`,
+    with at most a broken one after them.
     """
     for number in range(len(addresses)):
         found[MessageSet.COUNT, number], found[MessageSet.BASE_OFFSET, number] = 1 if sizes[number] >= 0 else -1, 0
@@ -149,6 +149,8 @@ def measure_sets(addresses: Any, sizes: Any, headers: Any, most: int, found: Any
                 (magic != 0 and (magic != 1 or behind - cursor < _HEADER_1))
                 or _load8(cursor + _ATTRIBUTES_AT) & CODEC_MASK != 0
                 or count == most
+                or numba.int64(checksum_ieee(cursor + _CRC_END, behind - cursor - _CRC_END))
+                != numba.int64(_load32(cursor + _CRC_END - _LENGTH)) & 0xFFFFFFFF
             ):
                 count = -1
                 break

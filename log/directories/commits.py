@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["COMMIT_JOURNAL", "unfinished_commit", "work_directory"]
+__all__ = ["COMMIT_JOURNAL", "log_directory_of", "unfinished_commit", "work_directory"]
 
 COMMIT_JOURNAL = "commit.json"
 _SUFFIX = ".writing"
@@ -16,6 +16,11 @@ _SUFFIX = ".writing"
 def work_directory(log_directory: str) -> str:
     """Where everything of a commit stands that is not in the log directory."""
     return log_directory.rstrip("/") + _SUFFIX
+
+
+def log_directory_of(work: str) -> str:
+    """The log directory whose `work_directory` this is."""
+    return work.removesuffix(_SUFFIX)
 
 
 def unfinished_commit(log_directory: str) -> str | None:

@@ -59,6 +59,7 @@ from kafkalog.log.disk.files import (
     what_it_is,
 )
 from kafkalog.log.disk.looked_at import list_ahead
+from kafkalog.log.disk.pointer import findings_of_half_done
 
 __all__ = [
     "LogDir",
@@ -318,7 +319,7 @@ def log_dir_findings(path: str) -> list[Finding]:
     reader = _Reader(path, DEFAULT_LIMITS, tolerant=True)
     reader.beside()
     directories = sorted(reader.directories(), key=lambda each: (each[1], each[0]))
-    return [*reader.findings, *_duplicates(directories)]
+    return [*findings_of_half_done(path), *reader.findings, *_duplicates(directories)]
 
 
 def open_log_dir(
@@ -357,7 +358,7 @@ def open_log_dir(
         cleaner_offsets=beside.cleaner_offsets,
         meta_properties=beside.meta_properties,
         clean_shutdown=beside.clean_shutdown,
-        findings=(*reader.findings, *duplicates),
+        findings=(*findings_of_half_done(text), *reader.findings, *duplicates),
     )
 
 

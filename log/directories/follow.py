@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Sequence
 from itertools import zip_longest
 
 from kafkalog.classes import dataclass
@@ -24,6 +23,7 @@ from kafkalog.log.directories.inventory import Inventory, open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import FileSource, PathLike
 from kafkalog.log.disk.unchanged import SETTLED_NS
+from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
 from kafkalog.log.reading.transactions import TransactionTracker, why_it_ends
 from kafkalog.log.walk.batches import Passed
 from kafkalog.log.walk.cursor import ENDING, Cursor
@@ -87,8 +87,10 @@ class Followed:
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, else the end."""
-        return self.end_offset if self.first_open_offset is None else self.first_open_offset
+        """First offset of the earliest open transaction, at least the log start; else the end."""
+        if self.first_open_offset is None:
+            return self.end_offset
+        return max(self.first_open_offset, self.partition.log_start_offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,8 @@ class Follower:
 
     def _forget(self) -> None:
         self._tracker = TransactionTracker(self._limits)
+        self._from = 0
+        """offset from which on batches count for transactions"""
         self._mark: _Mark | None = None
         self._end = 0
         self._seen: tuple[int, int, int] | None = None
@@ -150,7 +154,7 @@ class Follower:
             return self._followed(partition)
         is_settled = last.modified_ns < time.time_ns() - SETTLED_NS
         try:
-            self._catch_up(segments, is_settled=is_settled)
+            self._catch_up(partition, is_settled=is_settled)
         except BaseException:
             self._forget()
             raise
@@ -162,10 +166,11 @@ class Follower:
         first_open = min(open_first_offsets.values(), default=None)
         all_of_them = (*self._tracker.aborted, *self._tracker.undecided)
         aborted = tuple(each for each in all_of_them if each.last_offset >= partition.log_start_offset)
-        why = why_it_ends(open_first_offsets, self._end)
+        why = why_it_ends(open_first_offsets, self._end, partition.log_start_offset)
         return Followed(partition, self._end, first_open, aborted, self._unread, why, self._damaged_from)
 
-    def _catch_up(self, segments: Sequence[Segment], *, is_settled: bool) -> None:
+    def _catch_up(self, partition: Partition, *, is_settled: bool) -> None:
+        segments = partition.segments
         last = segments[-1]
         mark = self._mark
         self._unread = None
@@ -174,6 +179,9 @@ class Follower:
         if mark is None or at is None or not self._still_there(mark, at):
             self._forget()
             mark, at = None, None
+            if self._follows_transactions:
+                self._from = start_of_state(partition) or 0
+                self._tracker.begin(opened_below_start(partition, self._limits))
         self._end = max(last.base_offset, mark.next_offset if mark is not None else 0)
         if not self._follows_transactions:
             begin = mark.end if mark is not None and at is last else None
@@ -241,7 +249,7 @@ class Follower:
                 head = BufferSource(batch.data)
                 self._passed(segment, head, 0, cursor.why, expected)
             return
-        if self._follows_transactions:
+        if self._follows_transactions and batch.last_offset >= self._from:
             self._tracker.take(batch, segment)
         self._end = max(self._end, header.next_offset)
         end = batch.position + batch.size

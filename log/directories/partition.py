@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -47,6 +47,7 @@ from kafkalog.log.disk.files import (
     status_of,
     what_it_is,
 )
+from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.disk.unchanged import Unchanged
 from kafkalog.log.reading.offsets import offsets_before
 from kafkalog.log.reading.readable import READ_UNCOMMITTED, OffsetAndTimestamp, Reset
@@ -146,15 +147,13 @@ class Partition:
     ) -> BatchReader:
         """The batches of all segments, from the one that reaches `start_offset`; see `batch_filter` for conditions.
 
-        Damage in the log raises `FormatError` after the batches before it, with the finding as the error's `finding`.
-        `on_damage="stop"` ends there instead, and `"skip"` goes on with the next sound batch; `findings` of what is
-        returned says what was wrong.  Batches are not opened, so damage inside of one with a right checksum is not met.
+        `on_damage` is as in `to_arrow`; `findings` of what is returned has what was wrong.  Batches are not opened, so
+        damage inside of one with a right checksum is not met.
         """
-        limits = self._own(limits)
         wanted = batch_filter(producer_ids, codecs, transactional, control)
         return BatchReader(
             self.segments, start_offset=start_offset, through_damage=check_on_damage(on_damage) == SKIP,
-            raises=on_damage == RAISE, batches=wanted, limits=limits,
+            raises=on_damage == RAISE, batches=wanted, limits=self._own(limits),
         )  # fmt: skip
 
     def records(
@@ -266,10 +265,7 @@ class Partition:
         return as_asked(self, read, columns, findings, (values, layout, schemas, key_schema, values_schema))
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Aborted and open transactions, from a walk over the log up to where a consumer can read.
-
-        With `through_damage` the walk goes on behind damage, and undecided transactions do not count as open.
-        """
+        """Aborted and open transactions up to damage; or through it, when undecided ones do not count as open."""
         limits = self._own(limits)
         if through_damage:
             return self._derive_transactions(limits, through_damage=True)
@@ -282,11 +278,14 @@ class Partition:
         return self._derive_transactions(DEFAULT_LIMITS)
 
     def _derive_transactions(self, limits: Limits, *, through_damage: bool = False) -> Transactions:
+        from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import Transactions, TransactionTracker
 
         tracker = TransactionTracker(limits)
+        tracker.begin(opened_below_start(self, limits))
         end = self.segments[0].base_offset if self.segments else 0
-        reader = self.batches(on_damage=SKIP if through_damage else STOP, limits=limits)
+        way = SKIP if through_damage else STOP
+        reader = self.batches(start_offset=start_of_state(self), on_damage=way, limits=limits)
         for found in tracker.follow(reader):
             end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
         if self.segments and reader.stop is StopReason.END:
@@ -296,14 +295,16 @@ class Partition:
         for each in () if through_damage else undecided:  # a producer may have begun another one since
             earlier = first_offsets.get(each.producer_id, each.first_offset)
             first_offsets[each.producer_id] = min(earlier, each.first_offset)
-        return Transactions(tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided)
+        return Transactions(
+            tuple(tracker.aborted), first_offsets, end, tuple(tracker.findings), undecided, self.log_start_offset
+        )
 
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         """Every aborted transaction, in the order of the markers, according to the log itself."""
         return self.transactions().aborted
 
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, else the log end offset."""
+        """First offset of the earliest open transaction, at least the log start; else the log end offset."""
         return self.transactions().last_stable_offset
 
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
@@ -369,9 +370,8 @@ class Partition:
         `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
         next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
         """
-        limits = self._own(limits)
-        looking = looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=limits)
-        return run_slices(looking)
+        own = self._own(limits)
+        return run_slices(looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=own))
 
     @cached_property
     def newest(self) -> NewestTimestamps:
@@ -380,12 +380,22 @@ class Partition:
 
 
 def read_partition(
-    path: str, name: PartitionName, log_start_offset: int | None, *, limits: Limits = DEFAULT_LIMITS
+    path: str,
+    name: PartitionName,
+    log_start_offset: int | None,
+    *,
+    as_started: bool = True,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Partition:
-    """List a directory whose name is known; raises `StorageError`."""
+    """List a directory whose name is known; raises `StorageError`.
+
+    With `as_started` segments are those that a start has, where one was being replaced (`put_swaps_in_place`).
+    """
     listing = PartitionListing(path, limits)
     for entry in scan_directory(path):
         listing.look_at(entry)
+    if as_started:
+        listing.put_swaps_in_place()
     segments = listing.segments()
     return Partition(
         path=path,
@@ -434,15 +444,18 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
     start, finding = None, None
     if name.state is DirectoryState.LIVE:
         start, finding = _checkpointed_start(directory, name, limits)
+    half_done = findings_of_half_done(os.path.dirname(directory))
     partition = read_partition(os.fspath(path), name, start, limits=limits)
     if not (partition.segments or partition.snapshots or partition.kraft_snapshots or partition.unfinished):
         raise UsageError(f"{os.fspath(path)} holds no segment")
-    return partition if finding is None else _with_finding(partition, finding)
+    return _with_findings(partition, [*half_done, *([] if finding is None else [finding])])
 
 
-def _with_finding(partition: Partition, finding: Finding) -> Partition:
+def _with_findings(partition: Partition, findings: Sequence[Finding]) -> Partition:
+    if not findings:
+        return partition
     values = {name: getattr(partition, name) for name in partition.__dataclass_fields__}
-    return Partition(**{**values, "findings": (*partition.findings, finding)})
+    return Partition(**{**values, "findings": (*partition.findings, *findings)})
 
 
 def _first_offset(path: str) -> int:

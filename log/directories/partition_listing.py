@@ -7,9 +7,10 @@ import os
 import stat
 from functools import lru_cache
 
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import Limits
+from kafkalog.codec.model import NO_END
 from kafkalog.codec.names import (
     CLEANED,
     DELETED,
@@ -21,6 +22,7 @@ from kafkalog.codec.names import (
     TEMPORARY,
     UNFINISHED_SNAPSHOT,
     FileKind,
+    SegmentFileName,
     is_of_confluent,
     parse_segment_file,
     segment_file,
@@ -56,6 +58,8 @@ class PartitionListing:
         self.path = path
         self.limits = limits
         self.files: dict[int, dict[FileKind, str]] = {}
+        self._swaps: dict[int, dict[FileKind, str]] = {}
+        self._smallest_cleaned = NO_END
         self.status: dict[str, os.stat_result] = {}
         self.remote: dict[str, RemoteEntry] = {}
         self.snapshots: list[str] = []
@@ -86,6 +90,8 @@ class PartitionListing:
             self.found(FindingCode.FOREIGN_FILE, entry.path, OF_CONFLUENT, Severity.INFO)
         elif entry.name.endswith(_UNFINISHED):
             self.unfinished.append(entry.path)
+            if parsed is not None:
+                self._pending(entry.path, parsed)
         elif parsed is not None:
             self._segment_file(entry, parsed.base_offset, parsed.kind)
         elif entry.name.endswith(FileKind.KRAFT_SNAPSHOT.value):
@@ -96,6 +102,35 @@ class PartitionListing:
             self._metadata(entry.path)
         elif entry.name not in _KNOWN_FILES:
             self.found(FindingCode.FOREIGN_FILE, entry.path, "a file that no Kafka version writes")
+
+    def _pending(self, path: str, parsed: SegmentFileName) -> None:
+        """A file that an operation has left under way; the names are those that a start decides by."""
+        if parsed.pending == CLEANED:
+            self._smallest_cleaned = min(self._smallest_cleaned, parsed.base_offset)
+        elif parsed.pending == SWAP:
+            self._swaps.setdefault(parsed.base_offset, {})[parsed.kind] = path
+
+    def put_swaps_in_place(self) -> None:
+        """Have the segments that a start would have, where the end of a replacement was cut short.
+
+        A segment that the cleaner has written is complete under the suffix `.swap`: a start puts it in the place of
+        those whose base offsets it covers (`LogLoader.load`), unless one of later is still `.cleaned`.
+        """
+        swaps = {base: files for base, files in self._swaps.items() if base < self._smallest_cleaned}
+        made = [(base, files) for base, files in sorted(swaps.items()) if FileKind.LOG in files]
+        if not made:
+            return
+        try:
+            high = max(self._segment(base, files).next_offset(self.limits) for base, files in made)
+        except StorageError as error:
+            self.findings.append(unreadable(error, self.path))
+            return
+        for base in [base for base in self.files if made[0][0] <= base < high]:
+            del self.files[base]
+        for base, files in made:
+            self.files[base] = {kind: path for kind, path in files.items() if kind is not FileKind.PRODUCER_SNAPSHOT}
+            detail = "a start puts this segment in place, and ends what was cut short; it is read as if that was done"
+            self.found(FindingCode.TEMPORARY_FILE, files[FileKind.LOG], detail, Severity.INFO)
 
     def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
         """What is in place of a file: nothing is read from it, and recovery leaves such a directory alone.
@@ -144,15 +179,18 @@ class PartitionListing:
                 for path in files.values():
                     self.found(FindingCode.FOREIGN_FILE, path, "an index without its log")
                 continue
-            sizes = {kind: self.status[path].st_size for kind, path in files.items()}
-            modified = self.status[log].st_mtime_ns
-            told = self.remote.get(log)
-            newest, is_untold = (None, False) if told is None else (told.newest, told.is_untold)
-            found.append(Segment(
-                base_offset=base_offset, path=log, size=sizes[FileKind.LOG], modified_ns=modified, files=files,
-                sizes=sizes, newest=newest, is_untold=is_untold,
-            ))  # fmt: skip
+            found.append(self._segment(base_offset, files))
         return tuple(found)
+
+    def _segment(self, base_offset: int, files: dict[FileKind, str]) -> Segment:
+        log = files[FileKind.LOG]
+        sizes = {kind: self.status[path].st_size for kind, path in files.items()}
+        told = self.remote.get(log)
+        newest, is_untold = (None, False) if told is None else (told.newest, told.is_untold)
+        return Segment(
+            base_offset=base_offset, path=log, size=sizes[FileKind.LOG], modified_ns=self.status[log].st_mtime_ns,
+            files=files, sizes=sizes, newest=newest, is_untold=is_untold,
+        )  # fmt: skip
 
 
 def reason_of(error: FormatError | NotRegularFileError) -> str:

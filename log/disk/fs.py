@@ -24,6 +24,7 @@ __all__ = [
     "remove",
     "remove_if_empty",
     "remove_tree",
+    "remove_tree_at",
     "rename",
     "rename_new",
     "replace",
@@ -33,7 +34,9 @@ __all__ = [
 ]
 
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MODE = 0o644
+_MOST_DEPTH = 100
 _WITHOUT_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """what a file system says that has no hard links"""
 
@@ -140,12 +143,17 @@ def lock_file(path: str) -> tuple[int, bool]:
             return os.open(path, os.O_RDWR | _FLAGS), False
 
 
-def make_directory(path: str) -> bool:
-    """Create a directory durably; False if it is there already."""
+def make_directory(path: str, *, follow: bool = True) -> bool:
+    """Create a directory durably; False if it is there already.
+
+    Raises `StorageError` if `follow` is false and something else has the name, such as a link to a directory.
+    """
     with _wrapped("make the directory", path):
         try:
             os.mkdir(path, 0o755)
         except FileExistsError:
+            if not follow and not stat.S_ISDIR(os.lstat(path).st_mode):
+                raise OSError(errno.ENOTDIR, "a link or a file is there, which is not used in its place") from None
             return False
     sync_directory(os.path.dirname(path))
     return True
@@ -162,12 +170,18 @@ def sync_directory(path: str) -> None:
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Write a file whole and flush it, over what may be there; `sync_directory` makes its name durable."""
+    """Write a file whole and flush it, over what may be there; `sync_directory` makes its name durable.
+
+    Raises `StorageError` if what is there is no regular file, or has other names, whose content would go too.
+    """
     with _wrapped("write the file", path):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | _FLAGS, _MODE)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise StorageError(errno.EINVAL, "is not a regular file", path)
+            if status.st_nlink > 1:
+                raise StorageError(errno.EINVAL, "has other names, which would change too", path)
             os.ftruncate(descriptor, 0)
             _write_all(descriptor, 0, data)
             os.fsync(descriptor)
@@ -209,20 +223,50 @@ def set_modified(path: str, time_ns: int) -> None:
         os.utime(path, ns=(time_ns, time_ns), follow_symlinks=False)
 
 
-def remove_tree(path: str) -> None:
-    """Remove a directory with everything in it, if it is there; links in it are removed, not followed."""
+def remove_tree(path: str, *, inode: int | None = None) -> None:
+    """Remove a directory with everything in it; do nothing if nothing has the name.
+
+    Raises `StorageError` if it is not a directory itself, as a link to one is not, or with `inode` if it is another one
+    than that; nothing is removed then.  See `remove_tree_at`.
+    """
+    parent, name = os.path.split(path)
     with _wrapped("remove the directory", path):
+        descriptor = os.open(parent or ".", _DIRECTORY)
         try:
-            names = os.listdir(path)
-        except FileNotFoundError:
-            return
-        for name in names:
-            below = os.path.join(path, name)
-            if stat.S_ISDIR(os.lstat(below).st_mode):
-                remove_tree(below)
+            remove_tree_at(descriptor, name, inode=inode)
+        finally:
+            os.close(descriptor)
+
+
+def remove_tree_at(parent: int, name: str, *, inode: int | None = None, depth: int = 0) -> None:
+    """Remove the directory `name` of the open directory `parent`, with all that is in it.
+
+    Every removal of a directory in this project ends here.  Directories are opened one below the other without
+    following links: a link in it is removed itself, one in place of the directory raises `OSError`, and so does
+    another file system that is mounted below, or more than a hundred directories one in another.
+    """
+    try:
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        raise OSError(errno.ENOTDIR, "it is a link or a file, which is not removed in place of a directory")
+    if inode is not None and status.st_ino != inode:
+        raise OSError(errno.ESTALE, "it is another directory than the one that was to be removed")
+    if depth > _MOST_DEPTH:
+        raise OSError(errno.ENAMETOOLONG, "more directories lie one in another than anything here makes")
+    descriptor = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        if os.fstat(descriptor).st_dev != os.fstat(parent).st_dev:
+            raise OSError(errno.EXDEV, "another file system is mounted there")
+        for inside in os.listdir(descriptor):
+            if stat.S_ISDIR(os.stat(inside, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                remove_tree_at(descriptor, inside, depth=depth + 1)
             else:
-                remove(below)
-        os.rmdir(path)
+                os.unlink(inside, dir_fd=descriptor)
+    finally:
+        os.close(descriptor)
+    os.rmdir(name, dir_fd=parent)
 
 
 def remove_if_empty(path: str) -> None:

@@ -12,13 +12,14 @@ import fcntl
 import os
 import stat
 import threading
+from functools import cached_property
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import NotRegularFileError, what_it_is
 from kafkalog.log.disk.holders import TAKING, held_by_us, is_under_its_name, note_given_back, note_taken
-from kafkalog.log.disk.pointer import ends_of, read_pointer
+from kafkalog.log.disk.pointer import LogCut, ends_of, logs_cut_by_runs, read_pointer, runs_of_other_versions
 from kafkalog.log.disk.process import OwnLock, OwnProcess
 
 __all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "refuse_half_done", "refuse_odd_lock"]
@@ -74,7 +75,10 @@ def is_held_here(path: str) -> bool:
 
 
 def refuse_half_done(path: str) -> None:
-    """Raise `RecoveryRefused` where a run of recovery has begun on the log directory `path` and not ended."""
+    """Raise `RecoveryRefused` where a run of recovery has begun on the log directory `path` and not ended.
+
+    A writer asks this once it has the lock: before that another process may begin such a run, and be killed.
+    """
     pointer = read_pointer(path)
     for run_id in () if pointer is None else pointer.at_work:
         raise RecoveryRefused(
@@ -82,6 +86,8 @@ def refuse_half_done(path: str) -> None:
             reason="unfinished",
             advice=ends_of(run_id),
         )
+    for sentence in runs_of_other_versions(path, pointer):
+        raise RecoveryRefused(f"{sentence}; nothing was changed", reason="unfinished")
 
 
 class HeldDirectory:
@@ -102,14 +108,21 @@ class HeldDirectory:
         self.guard = OwnLock(self.process)
         file = os.path.join(path, LOCK_FILE)
         refuse_odd_lock(path)
-        refuse_half_done(path)
         for _ in range(_TRIES):
             self._before = _modified_ns(path)
             self._descriptor, self._created = fs.lock_file(file)
             if self._lock(file):
                 self._locked = _modified_ns(path)
+                self._refuse_half_done()
                 return
         raise UsageError(f"{path} is being locked and unlocked repeatedly; stop the process that does this")
+
+    def _refuse_half_done(self) -> None:
+        try:
+            refuse_half_done(self.path)
+        except BaseException:
+            self._give_up()
+            raise
 
     def _lock(self, file: str) -> bool:
         """Lock the file; False if whoever held it has removed it meanwhile, so that it would keep nobody out."""
@@ -129,6 +142,11 @@ class HeldDirectory:
         os.close(self._descriptor)
         return False
 
+    @cached_property
+    def logs_cut(self) -> dict[str, LogCut]:
+        """See `logs_cut_by_runs`; no run begins while the directory is locked."""
+        return logs_cut_by_runs(self.path)
+
     def refused(self, partition: str) -> None:
         """A log was not opened, so nobody knows whether it is in order: its presence here vouches for nothing."""
         self.written.discard(partition)
@@ -141,14 +159,18 @@ class HeldDirectory:
             self.partitions.discard(partition)
             if not self.partitions:
                 _HELD.pop(_identity(self.path), None)
-                try:
-                    is_untouched = _modified_ns(self.path) == self._locked
-                    fs.remove(os.path.join(self.path, LOCK_FILE))
-                    if is_untouched and self._created:  # who changed nothing leaves no trace, not even a time
-                        fs.set_modified(self.path, self._before)
-                finally:
-                    note_given_back(self._descriptor)
-                    os.close(self._descriptor)
+                self._give_up()
+
+    def _give_up(self) -> None:
+        """Remove the lock's file, as a broker that stops in order does, and give up the lock."""
+        try:
+            is_untouched = _modified_ns(self.path) == self._locked
+            fs.remove(os.path.join(self.path, LOCK_FILE))
+            if is_untouched and self._created:  # who changed nothing leaves no trace, not even a time
+                fs.set_modified(self.path, self._before)
+        finally:
+            note_given_back(self._descriptor)
+            os.close(self._descriptor)
 
 
 def hold(path: str, partition: str) -> HeldDirectory:

@@ -9,31 +9,39 @@ only says where to look for runs: nothing new is ever written to a place because
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.advice import Advice, Ask, Sentence
-from kafkalog.codec.errors import LimitExceeded, RecoveryRefused, StorageError
+from kafkalog.codec.errors import FormatError, LimitExceeded, RecoveryRefused, StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
-from kafkalog.codec.names import QUARANTINE_POINTER
-from kafkalog.log.disk.files import MissingFileError, read_small
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, QUARANTINE_POINTER, FileKind
+from kafkalog.codec.text import decode_leader_epochs
+from kafkalog.log.disk.files import FileSource, MissingFileError, read_small, status_of
+from kafkalog.log.disk.remote import storage_of
 
 __all__ = [
     "CLOSING",
     "JOURNAL",
+    "JOURNAL_VERSION",
+    "MANIFEST",
     "POINTER",
     "POINTER_BEFORE",
     "UNDOING",
+    "LogCut",
     "Pointer",
     "cut_short",
     "ends_of",
     "findings_of_half_done",
     "half_done",
     "is_run_id",
+    "logs_cut_by_runs",
     "new_owner",
     "read_pointer",
+    "runs_of_other_versions",
 ]  # fmt: skip
 
 POINTER = QUARANTINE_POINTER
@@ -42,9 +50,19 @@ POINTER_BEFORE = POINTER + ".new"
 JOURNAL = "journal.json"
 UNDOING = "undoing.json"
 CLOSING = "closing.json"
+MANIFEST = "manifest.json"
+JOURNAL_VERSION = 3
+"""of the journals that name their runs in the log directory"""
 _BEGUN = (UNDOING, CLOSING, JOURNAL)
 """documents of a run, one at a time, while it or its undo has begun and not ended"""
 _MOST_BYTES = 1 << 16
+_VERSION_OF_JOURNAL = re.compile(rb'"version": ([0-9]{1,9})\}')
+_LARGEST_JOURNAL = 1 << 28
+_FILES = "files"
+"""where a run keeps what it has removed, under the same names"""
+_TAKING = frozenset({"truncate", "remove", "write"})
+_TAIL = 256
+"""bytes at the end of a journal in which its version stands: its names are sorted"""
 _FIRST = re.compile(r"kafkalog-quarantine ([0-9a-f]{32})", re.ASCII)
 _AT_WORK = "run "
 _RUN_ID = re.compile(r"\d{8}T\d{6}\.\d{6}Z-[0-9a-f]{8}", re.ASCII)
@@ -115,19 +133,117 @@ def half_done(root: str) -> list[Sentence]:
 
     Only from what lies there, for those that never act; none if unknown.
     """
+    if storage_of(root) is not None:
+        return []
     try:
         pointer = read_pointer(root)
     except RecoveryRefused:
         return []
-    if pointer is None:
-        return []
-    found = []
-    for run in pointer.at_work:
-        directories = [os.path.join(place, run) for place in (os.path.realpath(root) + ".recovery", *pointer.places)]
+    found: list[Sentence] = []
+    for run in () if pointer is None else pointer.at_work:
+        directories = [os.path.join(place, run) for place in _places(root, pointer)]
         names = [each for each in _BEGUN if any(os.path.lexists(os.path.join(place, each)) for place in directories)]
         if names:
             found.append(cut_short(run, is_undo=names[0] != JOURNAL))
+    return [*found, *map(Sentence, runs_of_other_versions(root, pointer))]
+
+
+def _places(root: str, pointer: Pointer | None) -> tuple[str, ...]:
+    """Every quarantine in which a run on a log directory may be."""
+    return (os.path.realpath(root) + ".recovery", *(() if pointer is None else pointer.places))
+
+
+def runs_of_other_versions(root: str, pointer: Pointer | None) -> list[str]:
+    """One sentence for each run of another version of kafkalog that has begun and not ended, in the order of places.
+
+    Versions before this one did not name their runs in the log directory: what lies beside it is all that tells.
+    """
+    found = []
+    for place in _places(root, pointer):
+        try:
+            names = sorted(filter(is_run_id, os.listdir(place)))
+        except OSError:
+            continue
+        for run in names:
+            for document in (os.path.join(place, run, name) for name in _BEGUN):
+                version = _version_of(document)
+                if version is not None and version != JOURNAL_VERSION:
+                    found.append(
+                        f"run {run} of another version of kafkalog was cut short and has left {root} half done: "
+                        "complete or undo it with that version, or move "
+                        f"{os.path.join(place, run)} away to go on with what is there"
+                    )
+                    break
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class LogCut:
+    """What a run of recovery has taken from the log of one partition directory."""
+
+    time_ns: int
+    """when, since 1970"""
+    leader_epoch: int
+    """the last one that was listed before; -1 if that is unknown"""
+
+
+def logs_cut_by_runs(root: str) -> dict[str, LogCut]:
+    """Partition directories of which a run of recovery has taken a part of the log.
+
+    Of several runs the latest counts.  A run that was undone, or cannot be read, is not among them.
+    """
+    try:
+        pointer = read_pointer(root)
+    except RecoveryRefused:
+        return {}
+    found: dict[str, LogCut] = {}
+    for place in _places(root, pointer):
+        try:
+            names = sorted(filter(is_run_id, os.listdir(place)))
+        except OSError:
+            continue
+        for directory in (os.path.join(place, run) for run in names):
+            status = status_of(os.path.join(directory, MANIFEST))
+            for path in () if status is None else _logs_taken(os.path.join(directory, MANIFEST)):
+                cut = LogCut(0 if status is None else status.st_mtime_ns, _epoch_before(directory, path))
+                if path not in found or found[path].time_ns <= cut.time_ns:
+                    found[path] = cut
+    return found
+
+
+def _epoch_before(run: str, partition: str) -> int:
+    try:
+        data = read_small(os.path.join(run, _FILES, partition, LEADER_EPOCH_CHECKPOINT), _MOST_BYTES)
+        return max((entry.epoch for entry in decode_leader_epochs(data)), default=-1)
+    except (StorageError, FormatError, LimitExceeded):
+        return -1
+
+
+def _logs_taken(document: str) -> set[str]:
+    """The partition directories in which a run took a log, or a part of one."""
+    try:
+        steps = json.loads(read_small(document, _LARGEST_JOURNAL))["journal"]["steps"]
+        found = {
+            step["path"].partition("/")[0]
+            for step in steps
+            if step["kind"] in _TAKING and step["path"].endswith(FileKind.LOG.value)
+        }
+    except (OSError, LimitExceeded, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return set()
+    return {path for path in found if path and path not in (".", "..")}
+
+
+def _version_of(document: str) -> int | None:
+    """The version of a journal, 0 if it does not say; None if there is no such file."""
+    try:
+        with FileSource(document) as source:
+            tail = source.read(max(source.size - _TAIL, 0), _TAIL)
+    except MissingFileError:
+        return None
+    except StorageError:
+        return 0
+    said = _VERSION_OF_JOURNAL.findall(tail)
+    return int(said[-1]) if said else 0
 
 
 def findings_of_half_done(root: str) -> list[Finding]:

@@ -89,22 +89,31 @@ class Transactions:
     """markers that cannot be read"""
     undecided: tuple[Undecided, ...] = ()
     """those of the open ones whose marker may lie where the log is damaged"""
+    log_start_offset: int = 0
 
     @property
     def last_stable_offset(self) -> int:
-        """First offset of the earliest open transaction, else the log end offset."""
-        return min(self.open_first_offsets.values(), default=self.log_end_offset)
+        """First offset of the earliest open transaction, at least the log start offset; else the log end offset."""
+        return max(min(self.open_first_offsets.values(), default=self.log_end_offset), self.log_start_offset)
 
     def why_it_ends(self) -> str | None:
         """What somebody who reads committed data is to know; None where no transaction is open."""
-        return why_it_ends(self.open_first_offsets, self.log_end_offset)
+        return why_it_ends(self.open_first_offsets, self.log_end_offset, self.log_start_offset)
 
 
-def why_it_ends(open_first_offsets: Mapping[int, int], log_end_offset: int) -> str | None:
+def why_it_ends(
+    open_first_offsets: Mapping[int, int], log_end_offset: int, log_start_offset: int = 0
+) -> str | None:
     """What somebody who reads committed data is to know; None where no transaction is open."""
     if not open_first_offsets:
         return None
     producer_id, first = min(open_first_offsets.items(), key=lambda pair: pair[1])
+    if first < log_start_offset:
+        return (
+            f"read_committed ends at offset {log_start_offset}, the log's start: a transaction of producer "
+            f"{producer_id} is open since offset {first} before it; of the offsets up to {log_end_offset - 1} nothing "
+            "is read, records of other producers included"
+        )
     return (
         f"read_committed ends at offset {first}, where a transaction of producer {producer_id} is open; of the "
         f"offsets from there up to {log_end_offset - 1} nothing is read, records of other producers included"
@@ -145,6 +154,12 @@ class TransactionTracker:
         self.aborted: list[AbortedTransaction] = []
         self.undecided: list[Undecided] = []
         self.findings: list[Finding] = []
+
+    def begin(self, opened: Mapping[int, int]) -> None:
+        """Take note of transactions that are open before the first batch: producer id -> first offset."""
+        self._open |= opened
+        self._earliest = [(first, producer_id) for producer_id, first in opened.items()]
+        heapq.heapify(self._earliest)
 
     def follow(self, reader: BatchReader, *, end: int = NO_END) -> Iterator[BatchRun | RecordBatch]:
         """Take note of all that a walk gives below `end`, and of the damage that it passes; what it gives."""

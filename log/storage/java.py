@@ -148,6 +148,12 @@ class OffsetOverflowError(JavaError):
         super().__init__(f"offset {offset} does not fit into its segment")
 
 
+class OffsetOutOfRangeError(JavaError):
+    """A read from an offset after the log's end."""
+
+    java_class = "org.apache.kafka.common.errors.OffsetOutOfRangeException"
+
+
 class IndexOffsetOverflowError(JavaError):
     """A relative offset that does not fit into int32."""
 

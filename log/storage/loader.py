@@ -18,6 +18,7 @@ from kafkalog.log.storage.java import (
     NoSuchElementError,
     NoSuchFileError,
     NumberFormatError,
+    OffsetOutOfRangeError,
     OffsetOverflowError,
     offset_of,
 )
@@ -128,7 +129,7 @@ class LogLoader:
         self.producers.remove_stray_snapshots(self._segments.bases)
         rebuild_producer_state(self.producers, self._segments, log_start, next_offset, reload_from_clean=request.clean)
         log_start = max(log_start, self._log_start())
-        self._touch_first_unstable(log_start)
+        self._read_first_unstable(log_start, next_offset)
         segments = self._segments.all()
         for segment in segments:
             segment.store()
@@ -143,15 +144,22 @@ class LogLoader:
             request.log_start_offset, self._segments.bases[0]
         )  # fmt: skip
 
-    def _touch_first_unstable(self, log_start: int) -> None:
-        """Finding the first open transaction opens the offset index of its segment."""
+    def _read_first_unstable(self, log_start: int, end: int) -> None:
+        """Read one byte where the first open transaction begins (`LocalLog.read`); raises what that read raises."""
         unstable = self.producers.first_unstable_offset()
-        if unstable is not None:
-            if self._request.offline():
-                raise AlreadyOfflineError("The log dir is already offline due to a previous IO exception.")
-            segment = self._segments.floor(max(unstable, log_start))
-            if segment is not None:
-                segment.read(max(unstable, log_start), 1)
+        if unstable is None:
+            return
+        if self._request.offline():
+            raise AlreadyOfflineError("The log dir is already offline due to a previous IO exception.")
+        offset = max(unstable, log_start)
+        if offset > end:
+            raise OffsetOutOfRangeError(
+                f"Received request for offset {offset} for partition {self._directory}, but we only have log segments "
+                f"upto {end}."
+            )
+        segment = self._segments.floor(offset) if offset < end else None
+        while segment is not None and segment.read(offset, 1) is None:  # it goes on in the next one
+            segment = self._segments.higher(segment.base_offset)
 
     def _remove_temporaries(self) -> list[str]:
         swaps, cleaned = [], []

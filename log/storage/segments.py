@@ -53,6 +53,11 @@ class LogSegments:
         number = bisect_right(self.bases, offset)
         return self._segments[self.bases[number - 1]] if number else None
 
+    def higher(self, base: int) -> LogSegment | None:
+        """The segment of the smallest base offset above another; None after the last."""
+        number = bisect_right(self.bases, base)
+        return self._segments[self.bases[number]] if number < len(self.bases) else None
+
     def between(self, start: int, end: int) -> list[LogSegment]:
         """Segments from the one that holds `start` to `end`, exclusive (`LogSegments.values`)."""
         if start == end:

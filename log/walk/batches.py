@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.framing import first_batch_bytes
-from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from kafkalog.codec.headers.run_scanner import RunScanner
     from kafkalog.codec.headers.runs import BatchRun
 
-__all__ = ["BatchReader", "Passed"]
+__all__ = ["SINGLY", "BatchReader", "LateRuns", "Passed"]
 
+SINGLY = MIB
+"""Bytes behind damage that are walked over batch by batch: a walk may end soon, and runs come in large windows."""
 _LOWEST = -(2**63)
 
 
@@ -157,6 +159,7 @@ class BatchReader:
                 if ended.resumed is None or not self._through_damage:
                     break
                 cursor.resume(ended.resumed)
+                self._runs_after = max(self._runs_after, SINGLY)
             self._stop(ended, segment)
 
     def _wanted(self, run: BatchRun, low: int) -> Iterator[BatchRun]:
@@ -220,10 +223,10 @@ def _size_of(found: BatchRun | RecordBatch) -> int:
     return found.size if isinstance(found, RecordBatch) else found.end - int(found.positions[0])
 
 
-def _run_scanner(source: Source, position: int, limits: Limits) -> RunScanner:
+def _run_scanner(source: Source, position: int, limits: Limits, check_crc: bool = True) -> RunScanner:
     from kafkalog.codec.headers.run_scanner import RunScanner
 
-    return RunScanner(source, position=position, limits=limits)
+    return RunScanner(source, position=position, check_crc=check_crc, limits=limits)
 
 
 def large_log_scanner(source: Source) -> RunScanner | None:
@@ -236,11 +239,14 @@ def large_log_scanner(source: Source) -> RunScanner | None:
 class LateRuns:
     """Batches one by one up to a position, and runs from there on."""
 
-    def __init__(self, source: FileSource, position: int, end: int, limits: Limits) -> None:
+    def __init__(
+        self, source: Source, position: int, end: int, limits: Limits, *, check_crc: bool = True
+    ) -> None:
         self._source = source
         self._end = end
         self._limits = limits
-        self._now: Scanner | RunScanner = Scanner(source, position=position, limits=limits)
+        self._check_crc = check_crc
+        self._now: Scanner | RunScanner = Scanner(source, position=position, check_crc=check_crc, limits=limits)
 
     @property
     def valid_bytes(self) -> int:
@@ -261,7 +267,7 @@ class LateRuns:
         for batch in self._now:
             yield batch
             if self._now.valid_bytes >= self._end:
-                self._now = _run_scanner(self._source, self._now.valid_bytes, self._limits)
+                self._now = _run_scanner(self._source, self._now.valid_bytes, self._limits, self._check_crc)
                 yield from self._now
                 return
 

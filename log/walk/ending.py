@@ -12,13 +12,18 @@ from dataclasses import replace
 from typing import Protocol
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import BatchOutline, Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.framing import header_bytes
 from kafkalog.codec.model import RecordBatch
+from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.source import Source, zeros_end
 from kafkalog.log.walk.resync import Expected, Resync
 
 __all__ = ["EndOfWalk", "FinishedWalk", "end_of_walk", "ends_below"]
 
 _TAILS = (StopReason.TORN_TAIL, StopReason.ZERO_TAIL)
+_SECTOR = 512
+"""Bytes that a disk writes as one: so many zeros at the end of a batch are blocks that were never written."""
 
 
 class FinishedWalk(Protocol):
@@ -71,11 +76,16 @@ def end_of_walk(
 
     Without `through_damage` the log is asked to go on only where it seems to end in a batch that was never finished:
     with sound batches after it, that is damage to a size field, and data is missing.  Zeros up to the end have nothing
-    after them.
+    after them.  A batch with a wrong checksum that is zeros from some byte to the end of the last segment is a tail of
+    zeros too: its blocks were never written.
     """
     stop = walk.stop or StopReason.END
     position = walk.valid_bytes
     has_later = not expected.is_in_last_segment
+    if stop is StopReason.CORRUPT and not has_later and walk.findings[-1].code is FindingCode.CRC_MISMATCH:
+        zeroed = _zeroed_batch(resync.source, position, walk.findings[-1])
+        if zeroed is not None:
+            return EndOfWalk(position, StopReason.ZERO_TAIL, (*walk.findings[:-1], zeroed), None)
     resumed = None
     if stop not in (StopReason.END, StopReason.ZERO_TAIL) and (
         through_damage or (stop is StopReason.TORN_TAIL and not has_later)
@@ -89,6 +99,30 @@ def end_of_walk(
     more = "another segment follows" if behind is None else f"a sound batch begins at byte {behind}"
     findings = (_as_damage(finding, more) for finding in walk.findings)
     return EndOfWalk(position, StopReason.CORRUPT, tuple(findings), resumed)
+
+
+def _zeroed_batch(source: Source, position: int, mismatch: Finding) -> Finding | None:
+    """Finding for a batch that ends in zeros which reach to the end of the file; None if it is another kind of damage.
+
+    The last 512 bytes of the batch must be zeros, or all behind its header: fewer may be its own.
+    """
+    batch = next(iter(Scanner(source, position=position, check_crc=False)), None)
+    if batch is None:
+        return None
+    end = position + batch.size
+    zeros = max(position + header_bytes(batch.magic), end - _SECTOR)
+    if zeros >= end or zeros_end(source, zeros, source.size) < source.size:
+        return None
+    outline = BatchOutline.of(batch.header)
+    claim = outline if outline.is_possible else None
+    return replace(
+        mismatch,
+        code=FindingCode.ZERO_TAIL,
+        severity=Severity.WARNING,
+        offset=None,
+        detail=f"zeros from inside a batch of {batch.size} bytes to the end{'' if claim is None else claim.claimed}",
+        batch=claim,
+    )
 
 
 def _as_damage(tail: Finding, more: str) -> Finding:

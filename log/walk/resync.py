@@ -151,7 +151,7 @@ class Resync:
     """
 
     def __init__(self, source: Source, limits: Limits = DEFAULT_LIMITS) -> None:
-        self._source = source
+        self.source = source
         self._limits = limits
         self._window = Window(source, limits.read_window_bytes)
         self._proven: set[int] = set()
@@ -164,7 +164,7 @@ class Resync:
         The damaged batch's own length is tried first: if it leads to a proven batch, nothing inside the damaged one is
         even examined.
         """
-        end = self._source.size if end is None else end
+        end = self.source.size if end is None else end
         found = self._behind_own_end(damaged_at, expected)
         if found is None:
             found = self._search(damaged_at, expected, _DEEPEST, end)
@@ -175,15 +175,15 @@ class Resync:
         for _ in range(_DEEPEST):
             behind = self._mended_end(position)
             if behind is None:
-                header = _header_at(self._window, position, self._source.size)
+                header = _header_at(self._window, position, self.source.size)
                 if header is None or header.magic != _V2 or header.size < BATCH.size:
                     return None
                 behind = position + header.size
-            if behind >= self._source.size:
+            if behind >= self.source.size:
                 return None
-            batch = next(iter(Scanner(self._source, position=behind, limits=self._limits)), None)
+            batch = next(iter(Scanner(self.source, position=behind, limits=self._limits)), None)
             if batch is not None:
-                following = offset_behind(self._source, behind + batch.size)
+                following = offset_behind(self.source, behind + batch.size)
                 goes_on = following is not None and following > batch.last_offset
                 is_behind = goes_on or self._is_torn_tail(behind + batch.size)
                 return behind if is_behind and _is_plausible(batch.header, expected) else None
@@ -196,9 +196,9 @@ class Resync:
         Its header may say what cannot be: it is there all the same, and the log does not end inside the one before.
         """
         end = self._mended_end(position)
-        if end is None or end >= self._source.size:
+        if end is None or end >= self.source.size:
             return None
-        return None if next(iter(Scanner(self._source, position=end, limits=self._limits)), None) is None else end
+        return None if next(iter(Scanner(self.source, position=end, limits=self._limits)), None) is None else end
 
     def _mended_end(self, position: int) -> int | None:
         """Where a batch ends whose checksum is right if one bit of its length is turned over; None if none is."""
@@ -207,7 +207,7 @@ class Resync:
         return self._mended[position]
 
     def _mend(self, position: int) -> int | None:
-        source = self._source
+        source = self.source
         header = _header_at(self._window, position, source.size)
         if header is None or header.magic != _V2:
             return None
@@ -221,10 +221,10 @@ class Resync:
         """The first of the ends, which increase, with which a batch has the checksum that it says."""
         at, crc = position + BATCH_CRC_START, 0
         for end in ends:
-            if next_data(self._source, end - 1, end) == end:
+            if next_data(self.source, end - 1, end) == end:
                 continue  # nobody wrote a batch that ends in a hole
             while at < end:
-                data = self._source.read(at, min(end - at, _PIECE))
+                data = self.source.read(at, min(end - at, _PIECE))
                 self._effort -= len(data)
                 if not data or self._effort < 0:
                     return None
@@ -234,7 +234,7 @@ class Resync:
         return None
 
     def _search(self, damaged_at: int, expected: Expected, depth: int, end: int) -> int | None:
-        source = self._source
+        source = self.source
         head = self._window.view(damaged_at, LOG_OVERHEAD.size)
         if len(head) == LOG_OVERHEAD.size:
             size = entry_size(head, 0)
@@ -277,7 +277,7 @@ class Resync:
 
     def _end_by_checksum(self, position: int) -> int | None:
         """Where a batch ends whose checksum is right with another length; None if that is nowhere."""
-        source = self._source
+        source = self.source
         header = _header_at(self._window, position, source.size)
         if header is None or header.magic != _V2:
             return None
@@ -288,7 +288,7 @@ class Resync:
 
     def _is_next(self, position: int, expected: Expected) -> bool:
         """Whether a damaged batch has a header as it would be without damage, or begins just where it should."""
-        header = _header_at(self._window, position, self._source.size)
+        header = _header_at(self._window, position, self.source.size)
         if header is None or header.magic != _V2:
             return False
         return header.base_offset == expected.next_offset or _is_plausible(header, expected)
@@ -297,7 +297,7 @@ class Resync:
         """Where a damaged batch says that it ends, if that is in the file."""
         head = self._window.view(position, LOG_OVERHEAD.size)
         size = entry_size(head, 0) if len(head) == LOG_OVERHEAD.size else 0
-        is_there = LOG_OVERHEAD.size + SMALLEST_MESSAGE <= size <= self._source.size - position
+        is_there = LOG_OVERHEAD.size + SMALLEST_MESSAGE <= size <= self.source.size - position
         return position + size if is_there else None
 
     def _offset_behind_tail(self, position: int, expected: Expected) -> int | None:
@@ -306,8 +306,8 @@ class Resync:
         All the rest may be the value of a record; a log that is stored in there is torn where this one is.
         The last segment was never compacted, so the batch after it would continue its offsets.
         """
-        header = _header_at(self._window, position, self._source.size)
-        if header is None or not expected.is_in_last_segment or position + header.size <= self._source.size:
+        header = _header_at(self._window, position, self.source.size)
+        if header is None or not expected.is_in_last_segment or position + header.size <= self.source.size:
             return None
         is_next = header.base_offset == expected.next_offset and _is_plausible(header, expected)
         return header.next_offset if is_next else None
@@ -329,9 +329,9 @@ class Resync:
         One that `is_behind` the damaged batch's own end may also end in bytes in which no sound batch follows.
         """
         if position in self._proven:
-            first = next(iter(Scanner(self._source, position=position, limits=self._limits)), None)
+            first = next(iter(Scanner(self.source, position=position, limits=self._limits)), None)
             return first is not None and _is_plausible(first.header, expected)
-        end, stop, last = _chain_end(self._source, position, expected, self._limits)
+        end, stop, last = _chain_end(self.source, position, expected, self._limits)
         self._effort -= end - position + BATCH.size
         if last is None:
             return False
@@ -342,18 +342,18 @@ class Resync:
 
     def _is_torn_tail(self, position: int) -> bool:
         """Whether no sound batch is anywhere behind a position."""
-        for found in _candidates(self._source, position, Expected(0, NO_OFFSET_LIMIT)):
+        for found in _candidates(self.source, position, Expected(0, NO_OFFSET_LIMIT)):
             head = self._window.view(found, MAGIC_POSITION + 1)
             size = entry_size(head, 0) if len(head) > MAGIC_POSITION else 0
-            if size < BATCH.size or found + size > self._source.size:
+            if size < BATCH.size or found + size > self.source.size:
                 continue
             self._effort -= size
-            if self._effort < 0 or next(iter(Scanner(self._source, position=found, limits=self._limits)), None):
+            if self._effort < 0 or next(iter(Scanner(self.source, position=found, limits=self._limits)), None):
                 return False
         return True
 
     def _ends_well(self, end: int, stop: StopReason, last: AnyHeader, expected: Expected, depth: int) -> bool:
-        source = self._source
+        source = self.source
         if stop in (StopReason.END, StopReason.ZERO_TAIL):
             return True
         after = _behind(last, expected)

@@ -18,6 +18,9 @@ from kafkalog.log.walk.missing import was_emptied
 
 __all__ = ["Segment", "index_of"]
 
+_BEYOND = (1 << 63) - 1
+"""An offset after every other one."""
+
 
 @checked
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,13 @@ class Segment:
         """The valid batches up to the first damage; use `scanner` to learn why the walk ended."""
         with self.scanner(limits=limits) as scanner:
             yield from scanner
+
+    def next_offset(self, limits: Limits = DEFAULT_LIMITS) -> int:
+        """The offset after its last valid batch, from the last index entry on; its base offset if there is none."""
+        with self.open() as source:
+            position = self.position_of(_BEYOND, source, limits=limits)
+            ends = (batch.header.next_offset for batch in Scanner(source, position=position, limits=limits))
+            return max(ends, default=self.base_offset)
 
     def position_of(self, offset: int, source: FileSource, *, limits: Limits = DEFAULT_LIMITS) -> int:
         """Where in `source`, the opened log, to start reading for `offset`: by the index if it is right, else 0."""

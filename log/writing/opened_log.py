@@ -32,8 +32,9 @@ from kafkalog.codec.text import LeaderEpoch, PartitionMetadata, encode_partition
 from kafkalog.log.directories.directory import existing_log_directory
 from kafkalog.log.directories.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.disk import fs
-from kafkalog.log.disk.files import PathLike, scan_directory
+from kafkalog.log.disk.files import PathLike, scan_directory, status_of
 from kafkalog.log.disk.lock import HeldDirectory, hold
+from kafkalog.log.disk.pointer import LogCut
 from kafkalog.log.disk.process import OwnLock, OwnProcess
 from kafkalog.log.reading.consumer_view import Reset
 from kafkalog.log.reading.fetch import Chunk
@@ -95,6 +96,7 @@ class OpenedLog:
         """how many segments came or went"""
         self._live = LiveLog(path, self._guard, self._state, self.partition)
         self._disk = DirectoryDisk()
+        self._least_epoch = 0
         self._checkpoint_of_epochs = LeaderEpochCheckpointFile(self._disk, path)
         loaded = self._create(topic_id) if not self._exists() else self._load(topic_id)
         self._sealed = loaded.sealed
@@ -139,7 +141,7 @@ class OpenedLog:
     def _exists(self) -> bool:
         if not os.path.lexists(self.path):
             return False
-        return bool(read_partition(self.path, self.name, None).segments)
+        return bool(read_partition(self.path, self.name, None, as_started=False).segments)
 
     def _was_clean(self) -> bool:
         """Whether the directory was closed in order."""
@@ -206,12 +208,15 @@ class OpenedLog:
 
     def _load(self, topic_id: str | None) -> Loaded:
         start = checkpoint_files.read_offset(self._root, LOG_START_OFFSET_CHECKPOINT, self.name)
-        partition = read_partition(self.path, self.name, start)
+        partition = read_partition(self.path, self.name, start, as_started=False)
         metadata = partition.metadata
         if topic_id is not None and (metadata is None or metadata.topic_id != topic_id):
             raise UsageError(f"{self.path} has topic id {metadata.topic_id if metadata else None}, not {topic_id}")
         refuse_findings(partition)
         self._epochs = self._epochs_of(partition.leader_epochs)
+        cut = self._latest_cut()
+        if cut is not None:
+            self._least_epoch = max(cut.leader_epoch, -1 if (epoch := self._epochs.latest_epoch) is None else epoch) + 1
         point = checkpoint_files.read_offset(self._root, RECOVERY_POINT_CHECKPOINT, self.name) or 0
         refuse_tiered(partition)
         request = LoadRequest(
@@ -229,6 +234,12 @@ class OpenedLog:
         loaded.active.flush()
         self._recovery_point = loaded.end_offset
         return loaded
+
+    def _latest_cut(self) -> LogCut | None:
+        """What a recovery has taken of the log; None if nothing, or a leader epoch was written down since."""
+        cut = self._held.logs_cut.get(str(self.name))
+        status = None if cut is None else status_of(self._checkpoint_of_epochs.path)
+        return None if cut is None or (status is not None and status.st_mtime_ns > cut.time_ns) else cut
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -259,10 +270,14 @@ class OpenedLog:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that new batches get; 0 in a new log."""
+        """The epoch that new batches get; 0 in a new log.
+
+        It is a new one after the log was cut, as that of the next leader is: whoever has read the offsets that come
+        again can tell by it that they hold other records.
+        """
         with self._guard:
             latest = self._epochs.latest_epoch
-            return 0 if latest is None else latest
+            return max(0 if latest is None else latest, self._least_epoch)
 
     @property
     def topic_id(self) -> str:

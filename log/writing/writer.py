@@ -185,8 +185,9 @@ class Log(OpenedLog):
             if header.last_offset >= _LARGEST_END:
                 raise UsageError(f"a batch up to offset {header.last_offset}: no offset would be left after it")
             epoch = header.partition_leader_epoch
-            if header.magic == _MAGIC and epoch < self.leader_epoch and origin is not AppendOrigin.REPLICATION:
-                raise UsageError(f"leader epoch {epoch} is below the one that the log has reached, {self.leader_epoch}")
+            reached = self._epochs.latest_epoch
+            if header.magic == _MAGIC and epoch < (reached or 0) and origin is not AppendOrigin.REPLICATION:
+                raise UsageError(f"leader epoch {epoch} is below the one that the log has reached, {reached}")
             last = header.last_offset
         size = sum(batch.header.size for batch in batches)
         if size > self.config.segment_bytes:
@@ -231,6 +232,7 @@ class Log(OpenedLog):
             if offset >= self._end:
                 self._epochs.truncate_from_end(self._end)
                 return False
+            self._least_epoch = self.leader_epoch + 1
             if offset < self.segments[0]:
                 self._truncate_fully(offset)
                 return True
@@ -259,6 +261,7 @@ class Log(OpenedLog):
         if not 0 <= offset <= _LARGEST_END:
             raise UsageError(f"cannot start at {offset}: offsets are 0 to {_LARGEST_END}")
         with self._guard, self._failing():
+            self._least_epoch = self.leader_epoch + 1
             self._truncate_fully(offset)
 
     def _truncate_fully(self, offset: int) -> None:

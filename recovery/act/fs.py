@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from types import TracebackType
 from typing import Self
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.log.disk.fs import remove_tree_at
 from kafkalog.recovery.act.descriptors import (
     DIRECTORY_FLAGS,
     PIECE,
@@ -32,12 +35,31 @@ from kafkalog.recovery.act.descriptors import (
 )
 from kafkalog.recovery.act.digest import ContentDigest, Piece
 
-__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner", "own_file"]
+__all__ = ["PIECE", "Attributes", "Facts", "FileSystem", "Owner", "own_file", "remembering"]
 
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MOST_DEPTH = 100
+_ACROSS_LAYERS = (
+    "this file system cannot rename what lies there, as an overlay (the layers of a container's image) cannot rename a "
+    "directory of a lower layer: copy the log directory to another file system and recover the copy"
+)
+_WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL, errno.EBADF)
 _MOST_OPEN = 128
 """directories whose descriptors are kept; more than any one operation needs"""
+
+
+_made: ContextVar[tuple[str, dict[str, int]] | None] = ContextVar("made", default=None)
+
+
+@contextlib.contextmanager
+def remembering(root: str) -> Iterator[dict[str, int]]:
+    """Within, note what any `FileSystem` of this root makes: path below the root -> inode."""
+    made: dict[str, int] = {}
+    token = _made.set((root, made))
+    try:
+        yield made
+    finally:
+        _made.reset(token)
 
 
 Owner = tuple[int, int, int]
@@ -221,13 +243,27 @@ class FileSystem(Flushing):
 
     # -- changing ----------------------------------------------------------------------------------------------------
 
+    def _remembered(self) -> dict[str, int] | None:
+        """What was made below this root, if that is noted (`remembering`)."""
+        noted = _made.get()
+        return None if noted is None or noted[0] != self.root else noted[1]
+
+    def _remember(self, path: str, status: os.stat_result) -> None:
+        made = self._remembered()
+        if made is not None:
+            made[path] = status.st_ino
+
     def make_directory(self, path: str, mode: int = 0o700) -> None:
-        """Create a directory if it is not there, durably."""
+        """Create a directory durably if it is not there; within `remembering` one of somebody else is an error."""
         with self._wrapped("make the directory", path):
             parent, name = self._at(path)
             try:
                 os.mkdir(name, mode, dir_fd=parent)
+                self._remember(path, os.stat(name, dir_fd=parent, follow_symlinks=False))
             except FileExistsError:
+                made = self._remembered()
+                if made is not None and path not in made:
+                    raise
                 if self._unflushed is None:
                     return
             self._flush(parent, path.rpartition("/")[0])
@@ -254,6 +290,7 @@ class FileSystem(Flushing):
         with wrapped:
             parent, name = self._at(path)
             descriptor = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=parent)
+            self._remember(path, os.fstat(descriptor))
             try:
                 if owner is not None:
                     mode, uid, gid = owner
@@ -345,11 +382,27 @@ class FileSystem(Flushing):
             self._forget(path)
             from_directory, name = self._at(path)
             to_directory, target_name = (other or self)._at(target)  # noqa: SLF001 - the same class
-            os.rename(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+            try:
+                os.rename(name, target_name, src_dir_fd=from_directory, dst_dir_fd=to_directory)
+            except OSError as error:
+                if error.errno == errno.EXDEV:  # the mount is the same: that was asked before
+                    raise OSError(error.errno, _ACROSS_LAYERS) from error
+                raise
+        self._follow(path, target, other or self)
         waiting = (other or self)._unflushed  # noqa: SLF001
         if waiting is not None and path in (self._unflushed or {}):  # a directory is never renamed while files wait
             (self._unflushed or {}).pop(path)
             waiting[target] = None
+
+    def _follow(self, path: str, target: str, other: FileSystem) -> None:
+        """Note under which names what was made is found now that it was renamed."""
+        made = self._remembered()
+        if not made:
+            return
+        for known in [known for known in made if known == path or known.startswith(path + "/")]:
+            inode = made.pop(known)
+            if other.root == self.root:
+                made[target + known[len(path) :]] = inode
 
     def link(self, path: str, target: str, other: FileSystem) -> None:
         """Give a file a second name in another root."""
@@ -364,6 +417,7 @@ class FileSystem(Flushing):
         with self._wrapped("remove the file", path), contextlib.suppress(FileNotFoundError):
             parent, name = self._at(path)
             os.unlink(name, dir_fd=parent)
+            (self._remembered() or {}).pop(path, None)
             (self._unflushed or {}).pop(path, None)
 
     def remove_unseen(self, path: str, mtime_ns: int) -> None:
@@ -420,24 +474,36 @@ class FileSystem(Flushing):
             if stat.S_ISDIR(status.st_mode):
                 yield from self.walk(inside, depth + 1)
 
-    def remove_content(self) -> None:
-        """Remove everything below this root, which was made for a copy."""
-        for inside, status in sorted(self.walk(""), reverse=True):
-            if stat.S_ISDIR(status.st_mode):
-                self.remove_directory(inside)
-            else:
-                self.remove(inside)
+    @contextlib.contextmanager
+    def locked_directory(self, path: str) -> Iterator[bool]:
+        """Hold a lock on a directory, which ends with this process; False if another process holds it.
+
+        True without a lock on a file system that has none.
+        """
+        with self._wrapped("lock the directory", path):
+            parent, name = self._at(path)
+            descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
+        try:
+            is_ours = True
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                is_ours = False
+            except OSError as error:
+                if error.errno not in _WITHOUT_LOCKS:
+                    raise StorageError.wrap(error, "cannot lock the directory") from error
+            yield is_ours
+        finally:
+            os.close(descriptor)
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory with all that is in it; for what this program made itself."""
         if self.status(path) is None:
             return
-        for inside, status in sorted(self.walk(path), reverse=True):
-            if stat.S_ISDIR(status.st_mode):
-                self.remove_directory(inside)
-            else:
-                self.remove(inside)
-        self.remove_directory(path)
+        self._forget(path)
+        with self._wrapped("remove the directory", path):
+            parent, name = self._at(path)
+            remove_tree_at(parent, name)
         self.sync_directory(path.rpartition("/")[0])
 
 

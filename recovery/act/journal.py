@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from kafkalog.classes import dataclass
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError
-from kafkalog.log.disk.pointer import CLOSING, JOURNAL, UNDOING, is_run_id
+from kafkalog.log.disk.pointer import CLOSING, JOURNAL, JOURNAL_VERSION, MANIFEST, UNDOING, is_run_id
 from kafkalog.recovery.act.descriptors import is_kept_attribute
 from kafkalog.recovery.act.fs import Attributes
 from kafkalog.recovery.decide.actions import ActionKind
@@ -50,11 +50,9 @@ __all__ = [
 ]
 
 PREPARING = "preparing.json"
-MANIFEST = "manifest.json"
 UNDONE = "undone.json"
 SUPERSEDED = "superseded.json"
 PURGING = "purging.json"
-_VERSION = 3
 _BEFORE_CHECKSUM, _BEFORE_BODY, _AFTER_BODY = b'{"crc32c": "', b'", "journal": ', b"}\n"
 _CHECKSUM_DIGITS = 8
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -168,7 +166,7 @@ class Journal:
 
     def encode(self) -> bytes:
         """The document: a JSON object on one line, with the CRC-32C of the bytes that are its `journal`."""
-        values = {"version": _VERSION, **_plain(self)}
+        values = {"version": JOURNAL_VERSION, **_plain(self)}
         body = json.dumps(values, sort_keys=True, ensure_ascii=True, default=_plain).encode()
         return _BEFORE_CHECKSUM + f"{crc32c(body):08x}".encode() + _BEFORE_BODY + body + _AFTER_BODY
 
@@ -183,7 +181,7 @@ class Journal:
             values = json.loads(body)
         except (ValueError, RecursionError):
             reader.refuse("it is not JSON")
-        if not isinstance(values, dict) or values.get("version") != _VERSION:
+        if not isinstance(values, dict) or values.get("version") != JOURNAL_VERSION:
             raise FormatError("the recovery journal is of another version of kafkalog", source=source)
         return reader.journal(values)
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import sys
 
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.recovery.decide.actions import ActionKind, Changes
 
 __all__ = ["refuse_without_permission"]
 
+_GET_FLAGS = 0x80086601
+"""FS_IOC_GETFLAGS of <linux/fs.h>"""
+_APPEND_ONLY, _IMMUTABLE_FLAG = 0x20, 0x10
+_OF_DIRECTORIES = (ActionKind.REMOVE_DIRECTORY, ActionKind.RENAME_DIRECTORY)
 _IMMUTABLE = "it is immutable (`lsattr` shows that), its file system is read-only, or root may not do everything here"
 
 
@@ -24,11 +30,14 @@ def refuse_without_permission(made: Changes) -> None:
             _refuse_unless(made, action.path, os.W_OK | os.R_OK, "changed")
         if action.kind is ActionKind.REMOVE_DIRECTORY:  # it gets another parent, which is written in it
             _refuse_unless(made, action.path, os.R_OK | os.W_OK | os.X_OK, "moved", needs_owner=False)
+        if action.path in made.survey.files or action.kind in _OF_DIRECTORIES:
+            _refuse_append_only(os.path.join(made.root, action.path))
         for path in (action.path, action.target):
             directory = None if path is None else path.rpartition("/")[0]
             if directory is not None and directory not in asked:
                 asked.add(directory)
                 _refuse_unless(made, directory, os.W_OK | os.X_OK, "changed")
+                _refuse_append_only(os.path.join(made.root, directory))
         if action.kind in (ActionKind.REMOVE, ActionKind.RENAME, ActionKind.WRITE) and action.path in made.survey.files:
             full = os.path.join(made.root, action.path)
             if not os.access(full, os.R_OK | os.W_OK, effective_ids=True):  # one look where all is well
@@ -43,6 +52,24 @@ def _refuse_immutable(full: str) -> None:
     user, facts = os.geteuid(), os.lstat(full)
     if user == 0 or (user == facts.st_uid and facts.st_mode & stat.S_IWUSR):
         raise _refused(full, "may not be changed", _IMMUTABLE)
+
+
+def _refuse_append_only(full: str) -> None:
+    """What may only grow can neither be cut nor renamed, even by root; its mode does not tell."""
+    try:
+        descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return  # that it cannot be read is found out elsewhere
+    flags = bytearray(8)
+    try:
+        fcntl.ioctl(descriptor, _GET_FLAGS, flags)
+    except OSError:
+        return  # a file system without such attributes
+    finally:
+        os.close(descriptor)
+    if int.from_bytes(flags[:4], sys.byteorder) & (_APPEND_ONLY | _IMMUTABLE_FLAG):
+        way = "it is append-only or immutable (`lsattr` shows that): take the attribute from it with `chattr -a -i`"
+        raise _refused(full, "may not be changed", way)
 
 
 def _refuse_unless(made: Changes, path: str, how: int, done: str, *, needs_owner: bool = True) -> None:

@@ -66,18 +66,19 @@ def prepare(
     """
     begin, withdraw = announcing
     disks.quarantine.make_directory(disks.run_id)
-    try:
-        write_document(disks, empty, PREPARING)
-        with disks.flushed_together():
-            journal = _Preparation(disks, empty, seen).journal(actions, on_step)
-        refuse_changed()
-        document = write_document(disks, journal, PREPARING)
-        begin()
-        finish_document(disks, PREPARING, JOURNAL)
-    except (Exception, KeyboardInterrupt):
-        withdraw()
-        disks.quarantine.remove_tree(disks.run_id)
-        raise
+    with disks.quarantine.locked_directory(disks.run_id):  # so that nobody takes it for one that was stopped
+        try:
+            write_document(disks, empty, PREPARING)
+            with disks.flushed_together():
+                journal = _Preparation(disks, empty, seen).journal(actions, on_step)
+            refuse_changed()
+            document = write_document(disks, journal, PREPARING)
+            begin()
+            finish_document(disks, PREPARING, JOURNAL)
+        except (Exception, KeyboardInterrupt):
+            withdraw()
+            disks.quarantine.remove_tree(disks.run_id)
+            raise
     return journal, document
 
 

@@ -19,7 +19,7 @@ from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.log.disk.files import PathLike
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.history import RunInfo, RunState, list_runs, root_of_runs
-from kafkalog.recovery.act.journal import JOURNAL, PURGING, UNDOING
+from kafkalog.recovery.act.journal import JOURNAL, PREPARING, PURGING, UNDOING
 from kafkalog.recovery.act.operations import FILES, STAGED
 from kafkalog.recovery.act.quarantine import DOCUMENTS, Runs, document_of
 from kafkalog.recovery.act.transaction import Keeping, transaction
@@ -91,13 +91,12 @@ def purge(
     with transaction(root_of_runs(path), _keeping(quarantine, moved=moved)) as at:
         kept = at.runs
         chosen, left = _choose(kept, run_ids, older_than_days)
-        for run in chosen:
-            _remove(run)
+        removed = tuple(run for run in chosen if _remove(run, left))
         kept.reload()
-        if chosen and not _needs_pointer(kept):
+        if removed and not _needs_pointer(kept):
             kept.drop_pointer(at.fs)
             at.fs.set_mtime("", at.fs.mtime_before)
-        return PurgeResult(kept.root, chosen, left)
+        return PurgeResult(kept.root, removed, left)
 
 
 def _needs_pointer(kept: Runs) -> bool:
@@ -180,11 +179,17 @@ def _foreign(fs: FileSystem, run_id: str) -> str | None:
     return None
 
 
-def _remove(run: RunInfo) -> None:
-    """Mark the run, remove what it keeps, its other documents and then its own; then the quarantine if it is empty."""
+def _remove(run: RunInfo, left: dict[str, str]) -> bool:
+    """Mark the run, remove what it keeps, its other documents and then its own; then the quarantine if it is empty.
+
+    False if another process, on another directory that keeps its runs there, is at work on it: `left` says so then.
+    """
     place = os.path.dirname(run.directory)
-    with FileSystem(place) as fs:
+    with FileSystem(place) as fs, fs.locked_directory(run.run_id) as is_stopped:
         name = document_of(place, run.run_id)
+        if not is_stopped or (run.state is RunState.NOT_BEGUN and name != PREPARING):
+            left[run.run_id] = "another process is at work on it"
+            return False
         if name is not None and name != PURGING:
             fs.rename(f"{run.run_id}/{name}", f"{run.run_id}/{PURGING}")
             fs.sync_directory(run.run_id)
@@ -198,3 +203,4 @@ def _remove(run: RunInfo) -> None:
         fs.remove_directory(run.run_id)
         fs.sync_directory("")
         fs.remove_if_empty([place])
+    return True

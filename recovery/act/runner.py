@@ -10,16 +10,16 @@ from functools import partial
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
-from kafkalog.log.disk.pointer import ends_of
+from kafkalog.log.disk.pointer import cut_short, ends_of
 from kafkalog.recovery.act.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.act.belonging import mount_of
 from kafkalog.recovery.act.fs import FileSystem
-from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, SUPERSEDED, UNDOING, Journal, LossOfRun
+from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, PREPARING, SUPERSEDED, UNDOING, Journal, LossOfRun
 from kafkalog.recovery.act.machine_id import machine_id
 from kafkalog.recovery.act.operations import Disks
 from kafkalog.recovery.act.permissions import refuse_without_permission
 from kafkalog.recovery.act.preparing import finish_document, prepare
-from kafkalog.recovery.act.quarantine import KeptRun, Runs, new_run_id
+from kafkalog.recovery.act.quarantine import KeptRun, Runs, document_of, new_run_id
 from kafkalog.recovery.act.script import describe
 from kafkalog.recovery.act.space import refuse_without_room
 from kafkalog.recovery.act.states import Unexpected
@@ -147,8 +147,13 @@ def settle(root: FileSystem, runs: Runs, earlier: Earlier) -> CompletedRuns:
 
 
 def _discard(root: FileSystem, runs: Runs, run: KeptRun, located: Located | None) -> None:
-    """Remove the copies of a run that had changed nothing but the pointer, which goes too, as its time does."""
-    with _quarantine_of(run) as quarantine:
+    """Remove the copies of a run that had changed nothing but the pointer, which goes too, as its time does.
+
+    Nothing is done if it is at work after all, or has begun since it was looked at.
+    """
+    with _quarantine_of(run) as quarantine, quarantine.locked_directory(run.run_id) as is_stopped:
+        if not is_stopped or document_of(run.place, run.run_id) != PREPARING:
+            return
         if runs.is_announced(run) and located is not None:
             roll_back(Disks(root, quarantine, run.run_id), located, run.name, _forgetting(root, runs, run.run_id))
             root.mtime_before = root.mtime("")
@@ -256,7 +261,11 @@ def act(
         runs.reload()
         runs.knows(document, journal)
         progress.begin_steps("putting the result in place", [1] * len(located.script.operations))
-        _, withheld = roll_forward(disks, located, withhold_marker, forgetting, progress.step_done)
+        try:
+            _, withheld = roll_forward(disks, located, withhold_marker, forgetting, progress.step_done)
+        except StorageError as error:
+            error.add_note(str(cut_short(run_id)))
+            raise
         runs.reload()
         runs.end(root, run_id, stands=True)
         return Done(run_id, place, withheld)

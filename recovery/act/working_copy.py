@@ -18,6 +18,7 @@ from kafkalog.log.disk.lock import refuse_half_done
 from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.lock import refuse_if_locked
+from kafkalog.recovery.act.new_tree import new_tree
 from kafkalog.recovery.facts.places import PathLike, root_of
 
 __all__ = ["copy_for"]
@@ -41,16 +42,11 @@ def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str,
     refuse_if_locked(root)
     refuse_half_done(root)
     _refuse_special(root)
-    missing = FileSystem.missing(destination)
-    copy = FileSystem.create(destination)
-    try:
-        return work(destination, _copy_tree(copy, root))
-    except (RecoveryRefused, StorageError, KeyboardInterrupt):  # nothing came of it: no half of a copy is left
-        copy.remove_content()
-        copy.remove_if_empty(missing)
-        raise
-    finally:
-        copy.close()
+    with new_tree(destination) as copy:
+        unreadable = _copy_tree(copy, root)
+        refuse_if_locked(root)  # somebody may have begun while it was copied
+        refuse_half_done(root)
+        return work(destination, unreadable)
 
 
 def _copy_tree(target: FileSystem, source: str) -> dict[str, StorageError]:

@@ -370,7 +370,8 @@ def _partitions(tree: Tree, cluster_metadata: bool) -> list[tuple[str, Partition
             continue
         parsed = parse_partition_directory(name)
         if parsed is None:
-            raise KafkaError(f"Found directory {name}, which is not in the form of topic-partition")
+            form = "topic-partition or topic-partition.uniqueId-delete (if marked for deletion)"
+            raise KafkaError(f"Found directory {name}, '{name}' is not in the form of {form}")
         if parsed.topic != CLUSTER_METADATA_TOPIC or (cluster_metadata and parsed.state is DirectoryState.LIVE):
             found.append((name, parsed))
     return found

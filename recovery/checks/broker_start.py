@@ -7,6 +7,7 @@ import time
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
+from kafkalog.recovery.broker.asking import ANYTHING, Asked, findings_for, start_with
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
@@ -34,23 +35,28 @@ def broker_start(
     *,
     jobs: int = 1,
     facts: TopicFacts = NO_FACTS,
+    asked: Asked = ANYTHING,
 ) -> tuple[BrokerStart, list[Finding]]:
     """Whether a broker would start on the directory as it was `surveyed`, with default settings.
 
     `tables` are of logs that were just read; `jobs` partitions are loaded at a time; `facts` are what the broker's
-    metadata log says.
+    metadata log says; `asked` is what is known of its node beside its directories.
     """
     try:
-        result = _result(seen, tables, jobs, facts)
+        loaded, result = _result(seen, tables, jobs, facts)
+        node = start_with(path, facts.roots, loaded, asked)
     except StorageError as error:
         if error.errno is None:
             raise
         detail = f"the broker's start could not be predicted: {error.strerror}"
         finding = Finding(FindingCode.BROKER_REFUSES, Severity.WARNING, None, None, detail, path)
         return BrokerStart(None, None, detail), [finding]
-    start = BrokerStart(str(result.outcome), result.exception, result.message)
+    start = BrokerStart(str(result.outcome), result.exception, result.message, node)
+    if result.outcome == Outcome.LOADED and node.never_starts:
+        last = node.answers[-1]
+        start = BrokerStart(str(Outcome.START_FAILS), last.exception, last.message, node)
     if result.outcome == Outcome.LOADED:
-        return start, []
+        return start, findings_for(node, path, facts.roots)
     end = "not start" if result.outcome == Outcome.START_FAILS else "take the directory offline"
     detail = f"Kafka 4.1 would {end}: {result.exception}: {result.message}"
     return start, [Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, detail, path)]
@@ -58,7 +64,8 @@ def broker_start(
 
 def _result(
     seen: Survey | StorageError, tables: HeaderTables | None, jobs: int, facts: TopicFacts
-) -> BrokerResult:
+) -> tuple[BrokerResult, BrokerResult]:
+    """What loading the logs comes to, and the same after what comes before it."""
     if isinstance(seen, StorageError):
         raise seen
     seen.tables = tables
@@ -67,4 +74,4 @@ def _result(
     with seen as found:
         workers.begin("", {path: each.size for path, each in found.files.items()})
         loaded = load_directory(found.tree(), rules, workers, keeps_files=False)
-        return with_identity(loaded, found.tree(), found.root, facts)
+        return loaded, with_identity(loaded, found.tree(), found.root, facts)

@@ -15,7 +15,7 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import real, scan_directory
-from kafkalog.log.disk.pointer import findings_of_half_done
+from kafkalog.recovery.broker.asking import ANYTHING, Asked
 from kafkalog.recovery.checks.beside import Beside
 from kafkalog.recovery.checks.lost_and_found import EndsAt, batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding
@@ -34,7 +34,7 @@ def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
 
     `facts` are what the metadata log of its broker says; None where only some of the partitions are meant.
     """
-    found = [*findings_of_half_done(log_dir.path), *log_dir.findings]
+    found = [*log_dir.findings]
     if facts is not None:
         found += missing_partitions_of(log_dir, facts)
         found += read_only_finding(log_dir.path, facts)
@@ -45,11 +45,12 @@ def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
 class AsListed:
     """A log directory as it was when it was listed, before its logs are read; `facts` are as in `listed_findings`."""
 
-    def __init__(self, log_dir: LogDir, facts: TopicFacts) -> None:
+    def __init__(self, log_dir: LogDir, facts: TopicFacts, asked: Asked = ANYTHING) -> None:
         from kafkalog.recovery.checks import broker_start  # the whole model of the broker
 
         self._log_dir = log_dir
         self._facts = facts
+        self._asked = asked
         self._start = broker_start
         self._survey = broker_start.surveyed(log_dir.path)
         self._findings = listed_findings(log_dir, facts)
@@ -64,7 +65,7 @@ class AsListed:
         """
         outside = batches_outside(self._log_dir, ends_at)
         start, refused = self._start.broker_start(
-            self._log_dir.path, self._survey, tables, jobs=jobs, facts=self._facts
+            self._log_dir.path, self._survey, tables, jobs=jobs, facts=self._facts, asked=self._asked
         )
         return start, [*self._findings, *outside, *refused]
 

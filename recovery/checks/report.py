@@ -11,9 +11,10 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.insides import Insides
 from kafkalog.codec.names import FileKind, parse_segment_file
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.tiers.tiering import LocalStart
 
-__all__ = ["BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
+__all__ = ["IN_USE", "BrokerStart", "DirectoryReport", "PartitionReport", "VerifyReport"]
 
 
 @dataclass(slots=True)
@@ -74,10 +75,17 @@ class BrokerStart:
     """`loaded`, or what happens instead; None if it could not be predicted"""
     exception: str | None = None
     message: str | None = None
+    node: NodeStart | None = None
+    """what the whole node does when it is started; None if that was not asked"""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON, under the names that a plan's `broker` has."""
-        return {"outcome": self.outcome, "exception": self.exception, "message": self.message}
+        node = None if self.node is None else self.node.as_dict()
+        return {"outcome": self.outcome, "exception": self.exception, "message": self.message, "node": node}
+
+
+IN_USE = "another process, such as a running broker, has the directory open"
+"""In place of what a start would do, if a process holds the lock."""
 
 
 @dataclass(slots=True)
@@ -95,6 +103,11 @@ class DirectoryReport:
     def findings(self) -> list[Finding]:
         """Everything that was found."""
         return [*self.directory_findings, *(found for each in self.partitions for found in each.findings)]
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a running broker had the directory open."""
+        return self.broker is not None and self.broker.message == IN_USE
 
     @property
     def is_clean(self) -> bool:

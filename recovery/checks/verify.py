@@ -17,12 +17,14 @@ from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import listed_once, real, unreadable
+from kafkalog.recovery.broker.asking import ANYTHING, Asked
 from kafkalog.recovery.checks.beside import Beside, verify_beside
+from kafkalog.recovery.checks.beside_running import is_in_use, look_again, settled_findings
 from kafkalog.recovery.checks.log_directory import AsListed, beside_of, in_no_log_directory, listed_findings
 from kafkalog.recovery.checks.lost_and_found import known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.partition import header_tables
-from kafkalog.recovery.checks.report import BrokerStart, DirectoryReport, PartitionReport, VerifyReport
+from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.workers import OnRead, in_order
 
@@ -38,6 +40,7 @@ def verify(
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
+    asked: Asked = ANYTHING,
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; changes nothing.
 
@@ -46,17 +49,67 @@ def verify(
     A file or directory that cannot be read is a finding (`unreadable`), and everything else is still checked.  Raises
     `UsageError` for paths without Kafka data, `UnknownName` for a topic or partition that does not exist.
 
+    `asked` names the release whose start is asked about, and the node's properties.
+
+    Beside a running broker, whose lock tells, only what is still wrong after several looks is a finding, and what the
+    broker's next start would do is not asked.
+
     * `paths`: log directories, partition directories or segments
     * `limits`: what a batch or file may hold at most (`Limits`)
     """
+
+    def look(only: frozenset[str] | None = None, told: Callable[[int], None] | None = None) -> VerifyReport:
+        return _look(paths, deep, select, limits, jobs, told, asked, only)
+
+    report = look(told=on_read)
+    for directory in report.directories:
+        if directory.is_in_use:
+            _settle(directory, look)
+    return report
+
+
+def _settle(directory: DirectoryReport, look: Callable[[frozenset[str]], VerifyReport]) -> None:
+    """Keep of a directory that a broker has open what is found again, and the partitions that are still there."""
+
+    def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
+        report = look(paths)
+        found: dict[str, Sequence[Finding]] = {each.path: each.findings for each in report.partitions}
+        return found | {each.path: each.directory_findings for each in report.directories}
+
+    by_path = {each.path: each.findings for each in directory.partitions}
+    of_directory = {} if directory.path in by_path else {directory.path: directory.directory_findings}
+    left = look_again(by_path | of_directory, again)
+    directory.directory_findings = left[directory.path] or [] if of_directory else directory.directory_findings
+    for each in directory.partitions:
+        each.findings = left[each.path] or []
+    directory.partitions = [each for each in directory.partitions if left[each.path] is not None]
+
+
+def _look(
+    paths: Sequence[PathLike],
+    deep: bool,
+    select: Selection,
+    limits: Limits,
+    jobs: int,
+    on_read: Callable[[int], None] | None,
+    asked: Asked,
+    only: frozenset[str] | None,
+) -> VerifyReport:
+    """Check once, as `verify` does; of the partitions only those whose directories are in `only`, if it is given."""
     with listed_once():  # and no longer: what was listed goes before others are forked
         inventory = open_all(*paths, tolerant=True, missing_too=True, limits=limits)
         select.check(inventory.names)
         known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
-        listed = {each.path: AsListed(each, known[real(each.path)]) for each in inventory.log_dirs if known}
+        in_use = {each.path for each in inventory.log_dirs if is_in_use(each.path)}
+        listed = {
+            each.path: AsListed(each, known[real(each.path)], asked)
+            for each in inventory.log_dirs
+            if known and each.path not in in_use
+        }
 
     def meant(partitions: Sequence[Partition]) -> list[Partition]:
-        return [each for each in partitions if select.takes(each.topic, each.partition)]
+        chosen = (each for each in partitions if only is None or each.path in only)
+        return [each for each in chosen if select.takes(each.topic, each.partition)]
 
     tables = header_tables(meant(inventory.partitions))
 
@@ -76,7 +129,7 @@ def verify(
     together = inventory.findings_together()
     for log_dir in inventory.log_dirs:
         partitions = meant(log_dir.partitions)
-        if log_dir.partitions and not partitions:
+        if log_dir.partitions and not partitions and (only is None or log_dir.path not in only):
             continue
         reports = checked_all(partitions, beside_of(log_dir, inventory.log_dirs, known.get(real(log_dir.path))))
         start: BrokerStart | None = None
@@ -84,12 +137,22 @@ def verify(
             ends = {each.path: each.log_end_offset for each in reports if each.is_log_read}
             start, found = listed[log_dir.path].checked(known_ends(ends), tables, jobs=jobs)
         else:
-            found = listed_findings(log_dir, None)
+            found = listed_findings(log_dir, known.get(real(log_dir.path)))
         found += _among(together, [*(each.path for each in partitions), os.path.join(log_dir.path, META_PROPERTIES)])
+        if log_dir.path in in_use:
+            found = settled_findings(found)
+            by_path = {each.path: each for each in partitions}
+            for report in reports:
+                report.findings = settled_findings(report.findings, by_path[report.path])
+            start = BrokerStart(None, None, IN_USE)
         directories.append(DirectoryReport(log_dir.path, reports, found, start))
     for partition in meant(in_no_log_directory(inventory)):
-        found = _among(together, [partition.path])
-        directories.append(DirectoryReport(partition.path, checked_all([partition]), found))
+        found, reports = _among(together, [partition.path]), checked_all([partition])
+        start = None
+        if is_in_use(os.path.dirname(partition.path)):
+            found, start = settled_findings(found), BrokerStart(None, None, IN_USE)
+            reports[0].findings = settled_findings(reports[0].findings, partition)
+        directories.append(DirectoryReport(partition.path, reports, found, start))
     return VerifyReport(inventory.paths, directories)
 
 

@@ -16,8 +16,8 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
-from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.recovery.copies.batch_epochs import BatchEpochs, trusted_lineage
 from kafkalog.recovery.copies.common_history import Lineage, common_past
 from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.recovery.copies.copy_walk import CopyWalk, Resumes
@@ -83,7 +83,7 @@ class _Facts:
     start: int = 0
     """from which offset on it is compared"""
     lineage: Lineage = field(default_factory=lambda: Lineage((), 0))
-    batch_epochs: list[LeaderEpoch] = field(default_factory=list)
+    batch_epochs: BatchEpochs = field(default_factory=BatchEpochs)
     cleaned_until: int = 0
     ends_in_damage: bool = False
     resumes: Resumes = field(default_factory=dict)
@@ -194,7 +194,7 @@ class _Partition:
             if walk.damage is not None:
                 report.records_behind_damage += count
             facts.cleaned_until = max(facts.cleaned_until, stretch.cleaned_until())
-            _note_epochs(facts.batch_epochs, stretch)
+            facts.batch_epochs.note(stretch)
         facts.jumps = walk.jumps
         report.damage, report.damaged_places = walk.damage, walk.damaged_places
         report.log_end_offset = walk.end_offset
@@ -233,18 +233,14 @@ class _Partition:
                 each.records_deleted = self._below(each, deleted)[0] - self._below(each, each.start)[0]
 
     def _lineages(self, facts: Sequence[_Facts]) -> None:
-        """A broker's own list, and what its log goes on with.
-
-        The epoch of a batch lies outside its checksum: where a copy has a list, only epochs that some list knows count.
-        """
+        """The lineage of each copy (`trusted_lineage`)."""
         known = {entry.epoch for each in facts for entry in each.report.leader_epochs}
         for each in facts:
-            listed = each.report.leader_epochs
-            latest = listed[-1].epoch if listed else -1
-            later = [entry for entry in each.batch_epochs if entry.epoch > latest]
-            trusted = [entry for entry in later if not known or entry.epoch in known]
-            each.lineage = Lineage.of((*listed, *trusted), each.report.log_end_offset)
-            each.report.last_epoch = each.lineage.last_epoch
+            report = each.report
+            each.lineage = trusted_lineage(
+                report.leader_epochs, each.batch_epochs.runs, known, report.log_end_offset
+            )
+            report.last_epoch = each.lineage.last_epoch
 
     # -- which is best -----------------------------------------------------------------------------------------------
 
@@ -363,9 +359,3 @@ class _Counted:
             if number < len(stretch):
                 self.records += stretch.records(number, len(stretch), self._limits)
             yield stretch
-
-
-def _note_epochs(found: list[LeaderEpoch], stretch: Stretch) -> None:
-    for epoch, offset in stretch.epochs():
-        if (not found or epoch > found[-1].epoch) and len(found) < _MOST_EPOCHS:
-            found.append(LeaderEpoch(epoch, offset))

@@ -22,6 +22,7 @@ from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
 from kafkalog.codec.thresholds import headers_are_worth_it
 from kafkalog.log.disk.files import FileSource
+from kafkalog.log.walk.batches import SINGLY, LateRuns
 from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.segment import Segment
 from kafkalog.recovery.copies.jumps import Displaced, Jumps
@@ -191,9 +192,11 @@ class CopyWalk:
             return found(FindingCode.OFFSET_NOT_INCREASING, after)
         return None
 
-    def _scanner(self, source: Source, position: int) -> Scanner | RunScanner:
+    def _scanner(self, source: Source, position: int) -> Scanner | RunScanner | LateRuns:
         if not self._by_columns:
             return Scanner(source, position=position, check_crc=self._check_crc, limits=self._limits)
+        if position:  # behind damage, where a walk may end soon
+            return LateRuns(source, position, position + SINGLY, self._limits, check_crc=self._check_crc)
         from kafkalog.codec.headers.run_scanner import RunScanner
 
         return RunScanner(source, position=position, check_crc=self._check_crc, limits=self._limits)

@@ -6,6 +6,7 @@ hold one window of each copy: once to see what the merged log would be, and once
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 
@@ -16,6 +17,7 @@ from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
 from kafkalog.codec.names import PartitionName
 from kafkalog.codec.text import LeaderEpoch, OffsetCheckpointEntry, PartitionMetadata
 from kafkalog.log.directories.partition import Partition
+from kafkalog.recovery.copies.batch_epochs import BatchEpochs, trusted_lineage
 from kafkalog.recovery.copies.common_history import Lineage
 from kafkalog.recovery.copies.copy_walk import CopyWalk, Resumes
 from kafkalog.recovery.copies.jumps import Displaced, Jumps, without_disproved
@@ -28,7 +30,8 @@ __all__ = ["MergeCopies", "MergedLog", "MergedSegment"]
 
 _MOST_RANGES = 1000
 _MOST_EPOCHS = 100_000
-"""Leader epochs that are taken from the batches of one copy, at most."""
+"""Leader epochs of the merged log, at most."""
+_MOST_HOLES = 1000
 
 
 @dataclass(slots=True)
@@ -76,13 +79,26 @@ class _Read:
 
     copy: Copy
     share: CopyShare
-    starts: dict[int, int] = field(default_factory=dict)
-    """leader epoch -> offset of its first batch"""
+    epochs: BatchEpochs = field(default_factory=BatchEpochs)
+    lineage: Lineage = field(default_factory=lambda: Lineage((), 0))
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    """offsets from and to (exclusive), between which damage has taken batches; the first of them"""
     cleaned_until: int = 0
     end_offset: int = 0
     resumes: Resumes = field(default_factory=dict)
     jumps: Jumps = field(default_factory=Jumps)
     displaced: Displaced = field(default_factory=dict)
+
+    def may_have_lost(self, epoch: int, offset: int) -> bool:
+        """Whether an epoch can have begun there where damage has taken batches, and nothing is listed."""
+        number = bisect_right(self.holes, offset, key=lambda hole: hole[0]) - 1
+        if number < 0 or offset >= self.holes[number][1] or self.partition.leader_epochs:
+            return False
+        low, high = self.holes[number]
+        runs = self.epochs.runs
+        before = bisect_right(runs, low, key=lambda run: run.end_offset) - 1
+        after = bisect_left(runs, high, key=lambda run: run.start_offset)
+        return (before < 0 or runs[before].epoch < epoch) and (after == len(runs) or epoch <= runs[after].epoch)
 
     @property
     def deleted_until(self) -> int:
@@ -153,11 +169,13 @@ class MergeCopies:
         walk = CopyWalk(
             segments, resumes=found.resumes, displaced=found.displaced, limits=self._limits, on_bytes=on_read
         )
+        end = 0
         try:
             for stretch in walk:
-                for epoch, offset in stretch.epochs():
-                    if epoch in found.starts or len(found.starts) < _MOST_EPOCHS:
-                        found.starts[epoch] = min(offset, found.starts.get(epoch, offset))
+                found.epochs.note(stretch)
+                if stretch.behind_damage and len(found.holes) < _MOST_HOLES:
+                    found.holes.append((end, stretch.row(0).first))
+                end = stretch.next_offset()
                 found.cleaned_until = max(found.cleaned_until, stretch.cleaned_until())
         except StorageError as error:
             found.share.error = reason(error, copy.path)
@@ -172,26 +190,46 @@ class MergeCopies:
         return found
 
     def _all_lineages(self) -> Lineages:
-        """Epochs begin where batches say, and where the list of a broker does, if there are batches of them."""
-        listed = [entry for each in self._reads for entry in each.partition.leader_epochs]
-        known = frozenset(entry.epoch for entry in listed)
-        starts: dict[int, int] = {}
+        """The lineage of the copy that goes furthest, with what others know of its holes."""
+        known = frozenset(entry.epoch for each in self._reads for entry in each.partition.leader_epochs)
         for each in self._reads:
-            for epoch, offset in each.starts.items():
-                if not known or epoch in known:
-                    starts[epoch] = min(offset, starts.get(epoch, offset))
-        for entry in listed:
-            if entry.epoch in starts:
-                starts[entry.epoch] = min(entry.start_offset, starts[entry.epoch])
-        return Lineages(known, starts)
+            listed = each.partition.leader_epochs
+            each.lineage = trusted_lineage(listed, each.epochs.runs, known, each.end_offset)
+        number = max(range(len(self._reads)), key=self._distance)
+        leader = self._reads[number]
+        trusted = {entry.epoch for each in self._reads for entry in each.lineage.entries}
+        batches = {run.epoch for each in self._reads for run in each.epochs.runs}
+        entries = Lineage.of(self._between(leader), max(leader.end_offset, 1)).entries
+        return Lineages(number, frozenset(trusted | (known & batches)), entries)
+
+    def _between(self, leader: _Read) -> list[LeaderEpoch]:
+        """The leader's entries, those of others before its log begins, and those in holes of one without a list."""
+        own = leader.lineage.entries
+        entries = {entry.epoch: entry.start_offset for entry in own}
+        others = sorted(
+            (entry for each in self._reads if each is not leader for entry in each.lineage.entries),
+            key=lambda entry: entry.start_offset,
+        )
+        for epoch, offset in ((entry.epoch, entry.start_offset) for entry in others):
+            if own and (epoch < own[0].epoch or (epoch == own[0].epoch and offset < leader.start)):
+                is_known = offset < own[0].start_offset
+            else:
+                is_known = not own or leader.may_have_lost(epoch, offset)
+            if is_known:
+                entries[epoch] = min(offset, entries.get(epoch, offset))
+        return [LeaderEpoch(epoch, offset) for epoch, offset in sorted(entries.items())]
+
+    def _distance(self, number: int) -> tuple[int, int, int, int, int]:
+        """How far a copy goes: the highest epoch, the longest, the sounder one."""
+        each = self._reads[number]
+        last = each.lineage.last_epoch
+        is_sound = int(each.share.damage is None)
+        return (-1 if last is None else last), each.end_offset, is_sound, each.cleaned_until, -number
 
     def _rank(self, number: int) -> tuple[bool, int, int, int, int, int]:
-        """Which copy rather gives what several have: one preferred, the highest epoch, the longest, the sounder one."""
-        each = self._reads[number]
-        known = [epoch for epoch in each.starts if epoch in self._lineages.starts]
-        is_preferred = self._prefer is not None and each.copy.is_in(self._prefer)
-        sound = int(each.share.damage is None)
-        return is_preferred, max(known, default=-1), each.end_offset, sound, each.cleaned_until, -number
+        """Which copy rather gives what several have: one preferred, else the one that goes furthest."""
+        is_preferred = self._prefer is not None and self._reads[number].copy.is_in(self._prefer)
+        return is_preferred, *self._distance(number)
 
     def _walk(self, each: _Read) -> CopyWalk:
         is_damaged = each.share.damage is not None

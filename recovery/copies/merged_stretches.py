@@ -1,18 +1,18 @@
 """Of several copies of a partition batch by batch the one that belongs into the log, by the lineage of leader epochs.
 
-At every offset the batch of the highest leader epoch wins, and after a batch of one epoch nothing of an older epoch
-follows: so the tail that a deposed leader wrote and nobody else has does not come back.  Copies are walked side by
+What counts is the lineage of the copy that goes furthest: a batch of another one is taken where that lineage has its
+epoch, so that the tail of a deposed leader does not come back, be its epoch older or newer.  Copies are walked side by
 side; where they agree, whole stretches are taken at once, and nothing is kept of what was passed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Iterable, Iterator, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.text import LeaderEpoch
 from kafkalog.recovery.copies.copy_cursor import BatchPlace, Cursor
 from kafkalog.recovery.copies.stretches import Row, Stretch
 
@@ -56,33 +56,40 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Lineages:
-    """What all copies together know of leader epochs."""
+    """The leader epochs of the merged log: those of the copy that goes furthest, the leader's.
 
-    known: frozenset[int]
-    """epochs of any copy's leader-epoch-checkpoint; empty if there is none that can be read"""
-    starts: Mapping[int, int]
-    """epoch -> first offset that any copy has of it"""
-    _epochs: tuple[int, ...] = field(init=False)
-    _limits: tuple[int, ...] = field(init=False)
+    A batch of another copy belongs there only if the leader's lineage has its epoch at its offsets: it is what that
+    copy would keep if it followed the leader.  Where damage has taken batches out of a leader's log that has no list of
+    its own, the epochs between are those of the other copies.
+    """
 
-    def __post_init__(self) -> None:
-        """Sort once: for each epoch the lowest offset at which a newer one began."""
-        lowest: int | None = None
-        limits = []
-        for epoch in sorted(self.starts, reverse=True):
-            lowest = self.starts[epoch] if lowest is None else min(lowest, self.starts[epoch])
-            limits.append((epoch, lowest))
-        object.__setattr__(self, "_epochs", tuple(epoch for epoch, _ in reversed(limits)))
-        object.__setattr__(self, "_limits", tuple(lowest for _, lowest in reversed(limits)))
+    leader: int
+    """the number of that copy"""
+    trusted: frozenset[int]
+    """epochs that the lineage of any copy has: any other one is damage, as an epoch lies outside of the checksum"""
+    entries: tuple[LeaderEpoch, ...]
+    """strictly increasing in both numbers"""
 
     def epoch_of(self, row: Row) -> int:
-        """A batch's leader epoch, -1 where no list knows it: it lies outside the checksum."""
-        return row.epoch if not self.known or row.epoch in self.known else -1
+        """A batch's leader epoch, -1 where no lineage has it."""
+        return row.epoch if row.epoch in self.trusted else -1
 
-    def end_of(self, epoch: int) -> int | None:
-        """The offset from which on batches of an epoch were replaced by newer ones; None if they never were."""
-        number = bisect_right(self._epochs, epoch)
-        return self._limits[number] if epoch >= 0 and number < len(self._epochs) else None
+    def bounds_of(self, epoch: int) -> tuple[int, int | None]:
+        """Where the lineage begins an epoch, and the next one, None after the last; (n, n) where it leaves it out."""
+        number = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
+        end = self.entries[number].start_offset if number < len(self.entries) else None
+        entry = self.entries[number - 1] if number else None
+        if entry is None or entry.epoch != epoch:
+            return (end or 0), end or 0
+        return entry.start_offset, end
+
+    def replaced(self, copy: int, row: Row) -> bool:
+        """Whether a batch of a copy is not of the lineage."""
+        epoch = self.epoch_of(row)
+        if copy == self.leader or epoch < 0 or not self.entries:
+            return False
+        start, end = self.bounds_of(epoch)
+        return row.first < start or (end is not None and end <= row.last)
 
 
 class _Cursor(Cursor):
@@ -135,8 +142,7 @@ class MergedStretches:
         while cursors := [cursor for cursor in self._cursors if cursor.stretch is not None]:
             lead = min(cursors, key=self._order)
             row = lead.row()
-            limit = self._lineages.end_of(self._lineages.epoch_of(row))
-            if limit is not None and limit <= row.last:
+            if self._lineages.replaced(lead.copy, row):
                 self._drop(lead)
             elif row.first < self.end_offset and self._has_begun:  # the log start may lie inside the first batch
                 self._pass(lead)
@@ -144,7 +150,7 @@ class MergedStretches:
                 self._leave_cleaned(lead)
             else:
                 lead = self._readable(lead, cursors)
-                yield self._take(lead, lead.row(), limit, [cursor for cursor in cursors if cursor is not lead])
+                yield self._take(lead, lead.row(), [cursor for cursor in cursors if cursor is not lead])
 
     def _readable(self, lead: _Cursor, cursors: Sequence[_Cursor]) -> _Cursor:
         """The copy whose batch is taken: where copies of one epoch differ, none whose records cannot be read.
@@ -156,6 +162,7 @@ class MergedStretches:
         rivals = [
             cursor for cursor in cursors
             if cursor.row().first == row.first and self._lineages.epoch_of(cursor.row()) == epoch
+            and not self._lineages.replaced(cursor.copy, cursor.row())
             and not lead.here.same(lead.number, cursor.here, cursor.number)
         ]  # fmt: skip
         if not rivals:
@@ -184,8 +191,12 @@ class MergedStretches:
         lead.advance(count)
 
     def _drop(self, lead: _Cursor) -> None:
-        """All batches of this epoch that follow in the stretch go: their offsets are still higher."""
+        """All batches of this epoch go that follow in the stretch; if it begins only later, those that lie before."""
         count = lead.here.of_one_epoch(lead.number)
+        row = lead.row()
+        start, end = self._lineages.bounds_of(self._lineages.epoch_of(row))
+        if row.first < start and start != end:
+            count = max(min(count, lead.here.ending_below(start) - lead.number), 1)
         tally = self.tallies[lead.copy]
         tally.dropped = tally.dropped or lead.place()
         tally.dropped_batches += count
@@ -203,10 +214,12 @@ class MergedStretches:
             tally.passed_batches += count
         lead.advance(count)
 
-    def _take(self, lead: _Cursor, row: Row, limit: int | None, others: Sequence[_Cursor]) -> Taken:
+    def _take(self, lead: _Cursor, row: Row, others: Sequence[_Cursor]) -> Taken:
         stretch, start = lead.here, lead.number
         count = stretch.of_one_epoch(start)
-        if limit is not None:
+        epoch = self._lineages.epoch_of(row)
+        limit = None if epoch < 0 or lead.copy == self._lineages.leader else self._lineages.bounds_of(epoch)[1]
+        if limit is not None and self._lineages.entries:
             count = min(count, max(stretch.ending_below(limit) - start, 1))
         agreeing, parted = [], []
         for other in others:

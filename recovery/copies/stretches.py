@@ -8,6 +8,7 @@ epoch and the checksum that fits their bytes are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafkalog.classes import dataclass
@@ -69,8 +70,11 @@ class Stretch(Protocol):
     def records_below(self, offset: int, limits: Limits) -> int:
         """The records of its batches that lie below an offset; the batch that reaches over it is opened for that."""
 
-    def epochs(self) -> Iterator[tuple[int, int]]:
-        """(leader epoch, first offset) of the first batch, and of each that has another epoch than the one before."""
+    def epoch_runs(self) -> Iterator[tuple[int, int, int, int]]:
+        """Batches of one leader epoch in a row: epoch, first offset, offset after the last one, number of batches.
+
+        Those without an epoch are left out.
+        """
 
     def of_one_epoch(self, start: int) -> int:
         """How many batches from `start` on have the leader epoch of the first of them."""
@@ -139,11 +143,11 @@ class OneBatch:
             return self.records(0, self.ending_below(offset), limits)
         return _records_below(self.batch, offset, limits)
 
-    def epochs(self) -> Iterator[tuple[int, int]]:
-        """The batch's leader epoch and first offset."""
+    def epoch_runs(self) -> Iterator[tuple[int, int, int, int]]:
+        """The batch."""
         row = self.row(0)
         if row.epoch != NO_PARTITION_LEADER_EPOCH:
-            yield row.epoch, row.first
+            yield row.epoch, row.first, row.last + 1, 1
 
     def of_one_epoch(self, start: int) -> int:
         """One batch has one epoch."""
@@ -223,13 +227,14 @@ class Run:
             count += _records_below(self.run.batch(whole), offset, limits)
         return count
 
-    def epochs(self) -> Iterator[tuple[int, int]]:
-        """(leader epoch, first offset) of the first batch, and of each that has another epoch than the one before."""
+    def epoch_runs(self) -> Iterator[tuple[int, int, int, int]]:
+        """Batches of one leader epoch in a row: epoch, first offset, offset after the last one, number of batches."""
         column = self.run["partition_leader_epoch"]
-        for number in (0, *((column[1:] != column[:-1]).nonzero()[0] + 1).tolist()):
+        bounds = [0, *((column[1:] != column[:-1]).nonzero()[0] + 1).tolist(), len(self)]
+        for number, end in pairwise(bounds):
             row = self.row(number)
             if row.epoch != NO_PARTITION_LEADER_EPOCH:
-                yield row.epoch, row.first
+                yield row.epoch, row.first, self.row(end - 1).last + 1, end - number
 
     def of_one_epoch(self, start: int) -> int:
         """How many batches from `start` on have the leader epoch of the first of them."""

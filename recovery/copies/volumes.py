@@ -283,7 +283,8 @@ def _do_not_belong_together(shelf: Shelf) -> None:
     clusters: dict[str, str] = {}
     standing = [copy.log_dir for copies in shelf.copies.values() for copy in copies if copy.log_dir is not None]
     every = {real(each.path): each for each in (*shelf.log_dirs, *standing)}
-    shelf.findings += [finding for each in every.values() for finding in findings_of_half_done(each.path)]
+    half_done = (finding for each in every.values() for finding in findings_of_half_done(each.path))
+    shelf.findings += [finding for finding in half_done if finding not in shelf.findings]
     for log_dir in every.values():
         if log_dir.meta_properties is not None and log_dir.meta_properties.cluster_id is not None:
             clusters.setdefault(log_dir.meta_properties.cluster_id, log_dir.path)

@@ -9,13 +9,14 @@ log start offset, no offset twice.  A displaced batch counts where it claims to 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
-from kafkalog.codec.findings import FindingCode, StopReason
+from kafkalog.codec.findings import Finding, FindingCode, StopReason
 from kafkalog.codec.model import BATCH, CODEC_MASK, CONTROL_FLAG, LAST_CODEC, NO_END, BatchHeader, RecordBatch
 from kafkalog.codec.names import CLEANED, SWAP, FileKind, parse_segment_file
 from kafkalog.codec.records import decode_batch
@@ -37,8 +38,10 @@ __all__ = [
     "Damage",
     "Identity",
     "Span",
+    "cannot_be_opened",
     "census",
     "count_of",
+    "has_bytes",
     "identity",
     "live_segments",
     "sound_batches",
@@ -51,6 +54,9 @@ _MOST_REPEATS = 100_000
 
 Identity: TypeAlias = tuple[int, int, int, int]
 """First and last offset, checksum, size."""
+Unopened: TypeAlias = tuple[int, int, int]
+"""Last offset, checksum, size of a compressed message of format 0 or 1 that cannot be opened."""
+NOTHING_UNOPENED: Mapping[Unopened, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,9 @@ class Damage:
     code: FindingCode
     detail: str
     is_tail: bool
-    """what an append leaves that was cut short: no record that was ever complete"""
+    """a batch at the log's end that was not written whole, or zeros; offsets and records are those that its header
+    claims
+    """
     first_offset: int | None = None
     last_offset: int | None = None
     """None: not known"""
@@ -82,12 +90,20 @@ class Damage:
     """damaged batches that ended a transaction, by their headers"""
     is_exact: bool = False
     """`records` comes from the headers of the damaged batches, not from the offsets that are missing"""
-    is_readable: bool = False
-    """the checksum is right: only what lies outside of it is wrong"""
+    checksum: int | None = None
+    """of a batch whose checksum is right, so that only what lies outside of it is wrong; None of other damage"""
+    expected_offset: int = 0
+    """the offset that should come there"""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether the records in it can be read."""
+        return self.checksum is not None
 
     def reaches(self, log_start: int) -> bool:
-        """Something in it was not deleted already."""
-        return self.last_offset is None or self.last_offset >= log_start
+        """Whether something in it was not deleted already; of a batch out of its place, its place decides."""
+        last = self.last_offset
+        return last is None or max(last, self.expected_offset if self.is_readable else last) >= log_start
 
 
 @dataclass(slots=True)
@@ -106,11 +122,18 @@ class Census:
     """the largest leader epoch of a sound batch"""
     missing: list[tuple[int, int]] = field(default_factory=list)
     """offsets between two segments of a log that has no other gap: a segment is gone, or the end of one"""
+    unopened: dict[Unopened, int] = field(default_factory=dict)
+    """messages that cannot be opened, and the offset after the batch before each: it has the offsets from there on"""
 
     @property
     def is_damaged(self) -> bool:
         """More is wrong than an append that was cut short."""
         return any(not each.is_tail for each in self.damages)
+
+    @property
+    def ends_in_damage(self) -> bool:
+        """Whether the log ends in bytes of which it is not known how many records they held."""
+        return any(each.is_tail or each.last_offset is None for each in self.damages)
 
     @property
     def end_offset(self) -> int:
@@ -121,9 +144,11 @@ class Census:
 def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
     """Base offset and path of the logs that hold a partition's data, by base offset.
 
-    An unfinished replacement (`.swap`) counts in place of the segments that it replaces, unless a start throws it
-    away: it does where a file is `.cleaned` still, of the same segment or one before.
+    An unfinished replacement (`.swap`) counts in place of the segments that it replaces, unless a start deletes it: it
+    does if a file is `.cleaned` still, of the same segment or one before.  A replacement that is empty or damaged does
+    not count beside the original: a start puts it in place all the same, and what it lacks is lost then.
     """
+    originals = {base for base, _path in log_segments(tree, directory)}
     swaps = []
     names = tree.names(directory)
     if not any(name.endswith(SWAP) for name in names):
@@ -136,8 +161,11 @@ def live_segments(tree: Tree, directory: str) -> list[tuple[int, str]]:
             continue
         if complete_below is None or parsed.base_offset < complete_below:
             path = f"{directory}/{name}"
-            last = max((batch.last_offset for batch in Scanner(tree.source(path))), default=parsed.base_offset)
-            swaps.append((parsed.base_offset, path, last))
+            scanner = Scanner(tree.source(path))
+            last = max((batch.last_offset for batch in scanner), default=None)
+            is_whole = last is not None and scanner.stop is StopReason.END
+            if is_whole or parsed.base_offset not in originals:
+                swaps.append((parsed.base_offset, path, parsed.base_offset if last is None else last))
     kept = [
         (base, path)
         for base, path in log_segments(tree, directory)
@@ -160,10 +188,15 @@ def census(tree: Tree, directories: Sequence[str], log_start: int, log_end: int 
     return walk.result
 
 
-def sound_batches(tree: Tree, span: Span) -> Iterator[tuple[RecordBatch, int, int]]:
-    """The batches of a span that was proven before, with first and last offset."""
+def sound_batches(
+    tree: Tree, span: Span, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED
+) -> Iterator[tuple[RecordBatch, int, int]]:
+    """The batches of a span that was proven before, with first and last offset.
+
+    `unopened` is what a census found of messages that cannot be opened.
+    """
     for batch in Scanner(tree.source(span.path), position=span.start, end=span.end, check_crc=False):
-        yield batch, *_offsets(batch)
+        yield batch, *_offsets(batch, unopened)
 
 
 def identity(batch: RecordBatch, first: int) -> Identity:
@@ -171,27 +204,54 @@ def identity(batch: RecordBatch, first: int) -> Identity:
     return first, batch.header.last_offset, batch.header.crc, batch.size
 
 
-def times_of(tree: Tree, spans: Iterable[Span], keys: Collection[Identity]) -> Counter[Identity]:
+def times_of(
+    tree: Tree, spans: Iterable[Span], keys: Collection[Identity], unopened: Mapping[Unopened, int] = NOTHING_UNOPENED
+) -> Counter[Identity]:
     """How often batches of these identities are in the spans."""
     found: Counter[Identity] = Counter()
     if keys:
         for span in spans:
-            for batch, first, _last in sound_batches(tree, span):
+            for batch, first, _last in sound_batches(tree, span, unopened):
                 key = identity(batch, first)
                 if key in keys:
                     found[key] += 1
     return found
 
 
-def _offsets(batch: RecordBatch) -> tuple[int, int]:
+def has_bytes(tree: Tree, spans: Iterable[Span], checksum: int, size: int) -> bool:
+    """Whether a batch with this checksum and size is in the spans, whatever its offsets."""
+    return any(
+        batch.size == size and batch.header.crc == checksum
+        for span in spans
+        for batch in Scanner(tree.source(span.path), position=span.start, end=span.end, check_crc=False)
+    )
+
+
+def _offsets(batch: RecordBatch, unopened: Mapping[Unopened, int] = NOTHING_UNOPENED) -> tuple[int, int]:
+    """First and last offset; the first one of a message that cannot be opened is the last if `unopened` has none."""
     header = batch.header
     if isinstance(header, BatchHeader):
         return header.base_offset, header.last_offset
     if header.attributes & CODEC_MASK:
+        first = unopened.get(_unopened_key(batch))
+        if first is not None:
+            return first, header.last_offset
         inner = decode_batch(batch).records
         if inner:
             return min(inner[0].offset, header.last_offset), header.last_offset
     return header.last_offset, header.last_offset
+
+
+def _unopened_key(batch: RecordBatch) -> Unopened:
+    return batch.header.last_offset, batch.header.crc, batch.size
+
+
+def cannot_be_opened(batch: RecordBatch) -> bool:
+    """Whether this is a compressed message of format 0 or 1 of which not all records can be read."""
+    header = batch.header
+    if isinstance(header, BatchHeader) or not header.attributes & CODEC_MASK:
+        return False
+    return decode_batch(batch).finding is not None
 
 
 def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
@@ -206,7 +266,10 @@ def count_of(batch: RecordBatch, first: int, log_start: int) -> int:
         return max(header.records_count, 0)
     if not partly and not header.attributes & CODEC_MASK:
         return 1
-    return sum(each.offset >= log_start for each in decode_batch(batch).records)
+    decoded = decode_batch(batch)
+    if decoded.finding is not None and not isinstance(header, BatchHeader):
+        return max(header.last_offset - max(first, log_start) + 1, 0)  # by its offsets: nothing else tells
+    return sum(each.offset >= log_start for each in decoded.records)
 
 
 class _Walk:
@@ -304,7 +367,10 @@ class _Walk:
         self._reached = max(self._reached, self._next_offset)
 
     def _batch(self, batch: RecordBatch, base: int, next_base: int | None) -> None:
-        first, last = _offsets(batch)
+        if cannot_be_opened(batch) and len(self.result.unopened) < _MOST_REPEATS:
+            first = min(max(self._next_offset, base), batch.last_offset)
+            self.result.unopened.setdefault(_unopened_key(batch), first)
+        first, last = _offsets(batch, self.result.unopened)
         problem = out_of_place(batch.header.magic, first, last, base)
         if problem is not None:
             self._misplaced(batch, *problem)
@@ -341,7 +407,7 @@ class _Walk:
 
     def _count_repeats(self) -> None:
         """A batch that is elsewhere too, with all its bytes, is a second copy; others hold records of their own."""
-        times = times_of(self._tree, self.result.spans, self._repeats)
+        times = times_of(self._tree, self.result.spans, self._repeats, self.result.unopened)
         for key, (repeated, count, hidden) in self._repeats.items():
             if times[key] == repeated:  # none of them is the first with its offsets
                 self.result.records += count
@@ -371,7 +437,8 @@ class _Walk:
                 last_offset=last,
                 records=records,
                 is_exact=True,
-                is_readable=True,
+                checksum=header.crc,
+                expected_offset=self._next_offset,
             )
         )
 
@@ -404,7 +471,7 @@ class _Walk:
         if resumed is None and next_base is None and not is_exact:
             last = None  # how far the damage reached, nothing tells
         if ended.is_tail:
-            return Damage(path, position, end, finding.code, finding.detail, is_tail=True)
+            return self._tail(path, position, end, finding)
         if behind is not None and not (is_exact and resumed is None):
             last = max(behind - 1, first - 1)
             records = records if is_exact else max(last + 1 - first, 0)
@@ -421,6 +488,21 @@ class _Walk:
             markers=markers,
             is_exact=is_exact,
         )
+
+
+    def _tail(self, path: str, position: int, end: int, finding: Finding) -> Damage:
+        """Damage at the log's end; the header of a batch that was not written whole names the records that are gone.
+
+        They may have been acknowledged: after a power cut only what was flushed is there.  Without a header, and behind
+        a batch of which some bytes are zeros, nothing tells how many there were.
+        """
+        damage = Damage(path, position, end, finding.code, finding.detail, is_tail=True, first_offset=self._next_offset)
+        claim = finding.batch
+        if claim is None or claim.first_offset < self._next_offset or claim.last_offset >= NO_OFFSET_LIMIT:
+            return damage
+        records = claim.records or claim.last_offset - claim.first_offset + 1
+        last = claim.last_offset if finding.code is FindingCode.TORN_TAIL else None
+        return replace(damage, first_offset=claim.first_offset, last_offset=last, records=records)
 
 
 def _headers_between(

@@ -41,10 +41,12 @@ def compare_ways(
     safely: Safely,
     copies_of: CopiesOf = lambda unit: [],
     counted: Sequence[Counted] | None = None,
+    highest_commit: Callable[[str, int], int] = lambda topic, partition: 0,
 ) -> RecoveryChoice:
     """Count what each way leaves.  `own` is the result of the plan itself, None if that is the broker's.
 
-    `counted` is what was counted of every topic-partition by itself.
+    `counted` is what was counted of every topic-partition by itself; `highest_commit` gives the highest offset that a
+    group has committed of a topic-partition, and is asked only for those with a damaged end.
     """
     known = Units(before, rules)
     comparer = Comparer(before, kafka, own, rules.facts)
@@ -58,6 +60,7 @@ def compare_ways(
     merging = _merging(before, rules, comparer, own, safely, {unit.name: copies_of(unit) for unit in units}, units)
     merged = {} if merging is None else merging.measured
     hurt = [unit for unit in units if comparer.is_hurt(unit) or comparer.has_less(unit, merged.get(unit.name))]
+    units, hurt = _with_commits(units, comparer, highest_commit), _with_commits(hurt, comparer, highest_commit)
     level = Proof.STRUCTURE if rules.repair_bits is None else min(rules.repair_bits, Proof.STRUCTURE)
     part = before.part(*_directories(before, hurt))
     asked = _asked(rules)
@@ -92,6 +95,22 @@ def compare_ways(
 _SAFE = How()
 _NOT_CARRIED_OUT = (Mode.KAFKA, Mode.SET_ASIDE, Mode.MERGE, Mode.REMOTE)
 """What is an outcome already, or one only where it is offered."""
+
+
+def _with_commits(
+    units: Sequence[Unit], comparer: Comparer, highest_commit: Callable[[str, int], int]
+) -> list[Unit]:
+    """The units; one whose log ends in damage was written at least as far as groups have committed offsets of it."""
+    found = []
+    for unit in units:
+        original = comparer.originals[unit.name]
+        if original is not None and unit.is_live and original.ends_in_damage:
+            end = highest_commit(unit.topic, unit.partition)
+            if end > unit.written.end:
+                unit = replace(unit, written=replace(unit.written, end=end))
+                comparer.forget(unit)
+        found.append(unit)
+    return found
 
 
 def _merging(
@@ -295,7 +314,8 @@ class _Words:
         if how is not None and outcome.copies:
             paths = (path for unit in units for path in outcome.copies.get(unit.name, ()))
             how = replace(how, copies=tuple(dict.fromkeys(paths)))
-        drops = bool(found.sound_lost or found.markers_lost)
+        strays = any(outcome.result.makes_stray(unit) for unit in units)
+        drops = strays or bool(found.sound_lost or found.markers_lost)
         consent = outcome.way is WayName.SET_ASIDE or (drops and how is not None and how.mode is not Mode.KAFKA)
         waits = outcome.way in (WayName.REPLICA, WayName.SET_ASIDE)
         consequence = self._consequence(outcome, found, units) if refusal is None else "it is left as it is"

@@ -67,6 +67,11 @@ class Result:
         found = self.partitions.get(unit.name)
         return NO_END if found is None or found.stray is not None else found.log_end_offset
 
+    def makes_stray(self, unit: Unit) -> bool:
+        """Whether a live partition with records is renamed to `-stray`, which no broker serves."""
+        found = self.partitions.get(unit.name)
+        return unit.is_live and found is not None and found.stray is not None and found.log_end_offset > 0
+
     def touches(self, unit: Unit, before: Tree) -> bool:
         """Whether it leaves other logs, or begins them elsewhere."""
         if self.tree is None:
@@ -90,6 +95,8 @@ class Units:
         """directory -> the unit it belongs to, as a key of `_directories`"""
         found = partitions_of(tree, rules.cluster_metadata)
         live = {(name.topic, name.partition) for _directory, name in found if name.state is DirectoryState.LIVE}
+        if any(name.state is DirectoryState.FUTURE for _directory, name in found):
+            live |= rules.facts.live_partitions()  # a move to another disk: the replica is in the other directory
         for directory, name in found:
             topic_partition, state = (name.topic, name.partition), name.state
             if state is DirectoryState.LIVE:
@@ -230,6 +237,11 @@ class Comparer:
             result.measured[unit.name] = self._measured_before(unit, result) or self._measure(unit, result)
         return result.measured[unit.name]
 
+    def forget(self, unit: Unit) -> None:
+        """Measure a partition again when it is asked for next: more is known of it."""
+        for result in (self.of_own, self.of_kafka):
+            result.measured.pop(unit.name, None)
+
     def _measured_before(self, unit: Unit, result: Result) -> Measured | None:
         """What the other of these two makes of a partition, where both make the same of it."""
         original = self.originals[unit.name]
@@ -264,9 +276,9 @@ class Comparer:
         )
 
     def is_hurt(self, unit: Unit) -> bool:
-        """Something is lost or damaged, or recovery declines: there is something to choose."""
+        """Whether something is lost, damaged or made stray, or recovery declines: there is something to choose."""
         original = self.originals[unit.name]
-        if unit.name in self.refused:
+        if unit.name in self.refused or self.of_own.makes_stray(unit):
             return True
         if original is not None and (
             original.missing or original.hidden or original.epoch_falls or original.is_damaged

@@ -20,6 +20,7 @@ from kafkalog.recovery.decide.examination import Examination, examine
 from kafkalog.recovery.decide.remote_part import without_uploaded_damage
 from kafkalog.recovery.decide.set_aside import set_aside
 from kafkalog.recovery.decide.ways import Unit
+from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
@@ -43,6 +44,8 @@ class Outcomes:
     """the ways are counted and side by side; else there is nothing in `choice`"""
     checked: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
     """partition directory -> what checks found, where they looked"""
+    coordinators: Coordinators = field(default_factory=lambda: Coordinators(()))
+    """the topics of the coordinators beside the partitions"""
 
 
 def find_out(
@@ -79,8 +82,12 @@ def find_out(
     if not compare:
         return Outcomes(kafka, own, RecoveryChoice(), is_compared=False)
     counted = None if examined is None else examined.counted
-    choice = compare_ways(found.tree(), rules, kafka, own, examining.recovered, examining.copies_of, counted)
-    return Outcomes(kafka, own, choice, is_compared=True, checked={} if examined is None else examined.checked)
+    coordinators = Coordinators([found.root, *rules.facts.roots])
+    choice = compare_ways(
+        found.tree(), rules, kafka, own, examining.recovered, examining.copies_of, counted, coordinators.highest_commit
+    )
+    checked = {} if examined is None else examined.checked
+    return Outcomes(kafka, own, choice, is_compared=True, checked=checked, coordinators=coordinators)
 
 
 class _Examining:

@@ -124,6 +124,9 @@ def _is_log(name: str) -> bool:
 
 
 def _see_last_offset(found: Survey, plan: PartitionPlan, path: str, start: int) -> None:
-    """The last offset among bytes that go; checksums are not examined."""
-    for batch in Scanner(found.source(path), position=start, check_crc=False):
-        plan.last_offset_before = max(batch.last_offset, plan.last_offset_before or batch.last_offset)
+    """The last offset among bytes that go, a batch included that is not whole; checksums are not examined."""
+    scanner = Scanner(found.source(path), position=start, check_crc=False)
+    lasts = [batch.last_offset for batch in scanner]
+    lasts += [each.batch.last_offset for each in scanner.findings if each.batch is not None]
+    plan.last_offset_before = max([*lasts, *([] if plan.last_offset_before is None else [plan.last_offset_before])],
+                                  default=None)  # fmt: skip

@@ -26,16 +26,18 @@ from kafkalog.codec.names import (
     parse_partition_directory,
     parse_segment_file,
 )
-from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, decode_offset_checkpoint, encode_clean_shutdown
+from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, CleanShutdown, decode_offset_checkpoint, encode_clean_shutdown
 from kafkalog.codec.wording import NEWER
 from kafkalog.log.storage.content import Content, Literal
 from kafkalog.log.storage.java import TooLargeError
 from kafkalog.recovery.broker.identity import meta_properties_finding
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends, lost_places
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
+from kafkalog.recovery.decide.aftermath import Consequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import told_by_checks
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
@@ -72,6 +74,16 @@ class BrokerForecast:
     """by partition directory, records with valid checksums that would be gone; None if it does not load"""
     strays: tuple[str, ...] = ()
     """partition directories that the metadata beside them does not place on this broker: it would rename them"""
+    node: NodeStart | None = None
+    """what the whole node does when it is started; None if that was not asked"""
+
+    is_of_node: bool = False
+    """`outcome` is the node's and not that of its logs, which would load"""
+
+    @property
+    def starts_and_loses_nothing(self) -> bool:
+        """Whether the node starts, serves and loses nothing, by every release that was asked about."""
+        return self.outcome == Outcome.LOADED and (self.node is None or self.node.loses_nothing)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -83,6 +95,7 @@ class BrokerForecast:
             "log_end_offsets": dict(self.log_end_offsets),
             "strays": list(self.strays),
             "valid_records_lost": None if self.valid_records_lost is None else dict(self.valid_records_lost),
+            "node": None if self.node is None else self.node.as_dict(),
         }
 
 
@@ -114,13 +127,24 @@ class Plan:
     """one sentence, where what was deleted is still there and held by nothing else"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
+    consequences: Sequence[Consequence] = ()
+    """what follows for others from what is lost"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
 
     @property
     def needs_consent(self) -> bool:
-        """Records would go that can still be read: recovery asks for consent first; mode kafka is told what it does."""
-        return self.mode is not Mode.KAFKA and (self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0)
+        """Whether recovery asks for consent: records would go that can still be read, or a partition become stray.
+
+        Mode kafka asks for nothing: it does what the broker would do.
+        """
+        lost = self.choice.own.sound_lost > 0 or self.choice.own.markers_lost > 0
+        return self.mode is not Mode.KAFKA and (lost or bool(self.made_stray))
+
+    @property
+    def made_stray(self) -> tuple[str, ...]:
+        """The live partition directories with records that this plan renames to `-stray`, out of service."""
+        return tuple(each.name for each in self.partitions if each.renamed_to is not None and each.kept_bytes)
 
     @property
     def is_unreadable(self) -> bool:
@@ -172,6 +196,11 @@ class Plan:
             return ()
         return tuple(sorted({name for name in self.survey.directories if "/" not in name} | set(self.declined)))
 
+    @property
+    def changing(self) -> tuple[str, ...]:
+        """The names of the partition directories in which something would be changed."""
+        return tuple(each.name for each in self.partitions if each.changes)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         best = self.choice.recommended
@@ -186,6 +215,7 @@ class Plan:
             "identity_in": list(self.identity_in),
             "begins": dict(self.begins),
             "declined": dict(self.declined),
+            "consequences": [each.as_dict() for each in self.consequences],
             "ways": [way.as_dict() for way in self.choice.ways],
             "recommended": None if best is None else str(best.way),
             "recommended_way": None if best is None else best.as_dict(),
@@ -248,7 +278,11 @@ def plan_of(
         root=found.root,
         mode=rules.mode,
         broker=broker,
-        actions=_with_marker(found, actions) if mark_clean and rules.mode is not Mode.KAFKA else actions,
+        actions=(
+            _with_marker(found, actions, rules.facts.broker_epoch)
+            if mark_clean and rules.mode is not Mode.KAFKA
+            else actions
+        ),
         partitions=partitions,
         survey=found,
         refusal=None if refused is None else refused[1],
@@ -260,10 +294,17 @@ def plan_of(
         choice=replace(choice, ways=ways),
         identity_in=_named_in(found, rules, findings),
         deleted=note_of_deleted(found, rules.facts.tiering) if outcomes.is_compared else None,
+        consequences=_consequences(outcomes, rules.facts) if outcomes.is_compared else (),
     )
     if outcomes.is_compared and not mark_clean and not plan.is_worth_a_look:  # else all would be said to be well
         return replace(plan, findings=[*plan.findings, *told_by_checks(found, rules.facts.tiering, outcomes.checked)])
     return plan
+
+
+def _consequences(outcomes: Outcomes, topics: TopicFacts) -> tuple[Consequence, ...]:
+    result = outcomes.kafka if outcomes.own is None else outcomes.own
+    measured = outcomes.choice.own_by_partition
+    return tuple(consequences(result.tree, result.partitions, measured, topics, outcomes.coordinators))
 
 
 def _named_in(found: Survey, rules: Rules, findings: Sequence[Finding]) -> tuple[str, ...]:
@@ -290,9 +331,14 @@ def _touches_a_partition(action: RecoveryAction) -> bool:
     return parse_partition_directory(action.path.partition("/")[0]) is not None
 
 
-def _with_marker(found: Survey, actions: Sequence[RecoveryAction]) -> list[RecoveryAction]:
-    """End with a clean-shutdown marker, as the last thing that is written."""
-    content = Content((Literal(encode_clean_shutdown(NEW_CLEAN_SHUTDOWN)),))
+def _with_marker(found: Survey, actions: Sequence[RecoveryAction], epoch: int | None) -> list[RecoveryAction]:
+    """End with a clean-shutdown marker, as the last thing that is written.
+
+    It names the broker epoch of the registration, if the metadata here tells it: since 3.8 a broker whose marker names
+    another epoch counts as stopped uncleanly at its registration, and leaves every ISR and ELR.
+    """
+    marker = NEW_CLEAN_SHUTDOWN if epoch is None else CleanShutdown(NEW_CLEAN_SHUTDOWN.version, epoch)
+    content = Content((Literal(encode_clean_shutdown(marker)),))
     in_place = (ActionKind.REMOVE_DIRECTORY,)  # a directory that has the marker's name goes first
     rest = [each for each in actions if each.path != CLEAN_SHUTDOWN_FILE or each.kind in in_place]
     written = RecoveryAction(ActionKind.WRITE, CLEAN_SHUTDOWN_FILE, size=content.size, content=content)

@@ -22,8 +22,10 @@ from kafkalog.recovery.damage.census import (
     Damage,
     Identity,
     Span,
+    cannot_be_opened,
     census,
     count_of,
+    has_bytes,
     identity,
     live_segments,
     sound_batches,
@@ -31,7 +33,7 @@ from kafkalog.recovery.damage.census import (
 )
 from kafkalog.recovery.damage.kept_bytes import KeptBytes
 from kafkalog.recovery.damage.offset_ranges import OffsetRanges
-from kafkalog.recovery.decide.written_to import Written
+from kafkalog.recovery.decide.written_to import Written, indexed_end
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 
@@ -359,14 +361,15 @@ def measure(unit: Unit, before: Tree, original: Census, after: Tree, log_start: 
     gone = OffsetRanges()
     if left is not original:
         _count_sound(unit, before, after, original, left, kept, result, gone)
-    unknown_from = _count_damaged(unit, original, left, kept, result, gone)
-    for start, end in list(_never_there(unit, original, left, gone)):
+    unknown_from = _count_damaged(unit, original, after, left, kept, result, gone)
+    indexed = indexed_end(before, unit.directories) if original.ends_in_damage else 0
+    for start, end in list(_never_there(unit, original, left, gone, indexed)):
         for first, last in list(gone.absent(start, end)):  # what is gone of it is counted
             result.records_lost = (result.records_lost or 0) + last - first + 1
             gone.add(first, last)
         result.is_exact, result.is_estimate = False, True
         if unknown_from is not None and unknown_from <= end:
-            unknown_from = None
+            unknown_from = end + 1
     result.uncounted += unknown_from is not None
     result.lost = _ranges(unit.name, gone, unknown_from)
     if unit.high_watermark is not None:  # what is kept above the log's end, no leader serves
@@ -391,7 +394,7 @@ def _count_sound(
     for span in original.spans:
         for start, end in kept.missing(span.path, span.start, span.end):
             behind: int | None = None
-            for batch, first, last in sound_batches(before, Span(span.path, start, end)):
+            for batch, first, last in sound_batches(before, Span(span.path, start, end), original.unopened):
                 if behind is None:
                     behind = _first_of(before, Span(span.path, end, span.end))
                 if last < unit.log_start:
@@ -408,7 +411,9 @@ def _count_sound(
                     _add_absent(gone, left.offsets, *_before(behind, first, last))
                     dropped.add(key)
                     result.sound_lost += count
-    there = times_of(after, left.spans, repeated)
+                    if cannot_be_opened(batch):
+                        result.is_exact, result.is_estimate = False, True
+    there = times_of(after, left.spans, repeated, original.unopened)
     for key, (count, first, last) in repeated.items():
         if count and not there[key] and key not in dropped:
             result.sound_lost += count
@@ -433,19 +438,23 @@ def _before(behind: int, first: int, last: int) -> tuple[int, int]:
 def _count_damaged(
     unit: Unit,
     original: Census,
+    after: Tree,
     left: Census,
     kept: KeptBytes,
     result: Measured,
     gone: OffsetRanges,
 ) -> int | None:
     """Add what was in damaged places that were not repaired; from which offset on it is not known what was there."""
-    lost = result.records_lost or 0
+    lost = before_lost = result.records_lost or 0
     unknown_from: int | None = None
     for damage in original.damages:
         start, end = damage.first_offset, damage.last_offset
-        if damage.is_tail or start is None or (end is not None and left.offsets.covers(start, end)):
+        if start is None or not damage.reaches(unit.log_start):
             continue
-        if not damage.reaches(unit.log_start):
+        if damage.checksum is not None:
+            _count_misplaced(damage, after, left, kept, result, gone)
+            continue
+        if _is_held(damage, left):
             continue
         result.markers_damaged += damage.markers
         records = damage.records
@@ -472,21 +481,45 @@ def _count_damaged(
             lost += records
             for first, last in absent:
                 gone.add(first, last)
-            if damage.is_readable and not _stays(damage, kept):
-                result.sound_lost += records
-    result.records_lost = lost
+    result.records_lost = lost + (result.records_lost or 0) - before_lost
     return unknown_from
 
 
-def _never_there(unit: Unit, original: Census, left: Census, gone: OffsetRanges) -> Iterator[tuple[int, int]]:
-    """Offsets that must have been written and are in no batch: after the log's end up to the high watermark, and where
-    a segment is gone.
+def _count_misplaced(
+    damage: Damage, after: Tree, left: Census, kept: KeptBytes, result: Measured, gone: OffsetRanges
+) -> None:
+    """Count a batch out of its place, whose records can be read, if it goes and no copy of its bytes stays."""
+    size = damage.end - damage.position
+    if damage.checksum is None or damage.first_offset is None or damage.last_offset is None or _stays(damage, kept):
+        return
+    if not has_bytes(after, left.spans, damage.checksum, size):
+        result.records_lost = (result.records_lost or 0) + (damage.records or 0)
+        result.sound_lost += damage.records or 0
+        _add_absent(gone, left.offsets, damage.first_offset, damage.last_offset)
+
+
+def _is_held(damage: Damage, left: Census) -> bool:
+    """Whether the result holds what a damaged place held, or all that is known of it and more after it."""
+    if damage.first_offset is None:
+        return False
+    if damage.last_offset is not None:
+        return left.offsets.covers(damage.first_offset, damage.last_offset)
+    return left.offsets.covers(damage.first_offset, damage.first_offset + max(damage.records or 0, 1) - 1)
+
+
+def _never_there(
+    unit: Unit, original: Census, left: Census, gone: OffsetRanges, indexed: int
+) -> Iterator[tuple[int, int]]:
+    """Offsets that must have been written and are in no batch: first and last of each range.
+
+    They are where a segment is gone, and after the log's end up to the high watermark, to what the files beside the log
+    name, and to `indexed`, the end that its indexes name.
     """
     for first, last in (*original.missing, *unit.written.lost_start):
         if last >= unit.log_start:
             yield from left.offsets.absent(max(first, unit.log_start), last)
     behind = max([left.end_offset, unit.log_start, unit.written.begins, *(last + 1 for _first, last in gone)])
-    reached = max(unit.high_watermark or 0, unit.written.end)
+    reached = max(unit.high_watermark or 0, unit.written.end, indexed)
     if behind < reached:
         yield behind, reached - 1
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import field
 
 from kafkalog.classes import dataclass
+from kafkalog.codec.index_files import OFFSET_ENTRY, each_slot, offset_entry_increases
 from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, FileKind, parse_segment_file
 from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
 from kafkalog.log.storage.java import JavaError
@@ -20,7 +21,7 @@ from kafkalog.recovery.damage.soundness import log_segments
 from kafkalog.recovery.safe.normalize import Checkpoints
 from kafkalog.tiers.tiering import LocalStart, Tiering
 
-__all__ = ["Written", "written"]
+__all__ = ["Written", "indexed_end", "written"]
 
 
 @dataclass(slots=True)
@@ -56,6 +57,29 @@ def written(
         found.local_start = tiering.of(key, names, begins, epochs, found.end)
         found.lost_start += [] if found.local_start.lost is None else [found.local_start.lost]
     return found
+
+
+def indexed_end(tree: Tree, directories: Iterable[str]) -> int:
+    """Offset after the last one that the offset indexes of the last segments name; 0 if they name none.
+
+    A broker adds an entry after it has appended the batch with that offset (`LogSegment.append`), and the system writes
+    indexes to disk by itself: after a power cut they often reach further than the log.  Entries count up to the first
+    that does not increase.
+    """
+    return max((_end_by_index(tree, each) for each in directories), default=0)
+
+
+def _end_by_index(tree: Tree, directory: str) -> int:
+    base, log = max(log_segments(tree, directory), default=(0, ""))
+    path = log.removesuffix(FileKind.LOG.value) + FileKind.OFFSET_INDEX.value
+    if not log or path not in tree.files:
+        return 0
+    last: tuple[int, int] | None = None
+    for _number, entry in each_slot(tree.source(path), OFFSET_ENTRY):
+        if not offset_entry_increases(last, (entry[0], entry[1])):
+            break
+        last = entry[0], entry[1]
+    return 0 if last is None else base + last[0] + 1
 
 
 def _snapshots(names: Iterable[str]) -> Iterator[int]:

@@ -50,8 +50,11 @@ class Rules:
     rebuild_indexes: bool = False
     """rebuild every index of sound logs, and cut nothing"""
     looks_inside: bool | None = None
-    """what cannot be read inside of a batch is taken out as other damage, by mode salvage; None: where that was asked
-    for, and not where it is only compared with"""
+    """what cannot be read inside of a batch is taken out as other damage, by mode salvage; None: yes"""
+    release: str | None = None
+    """the release of Kafka whose start is asked about; None: every release that can have written the files"""
+    server: Mapping[str, str] = field(default_factory=dict)
+    """the node's own properties, if they were given"""
     topics: TopicFacts | None = None
     """what the cluster knew of the topics; None: read it from the log directories themselves"""
     _settings: dict[str, LogSettings] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -61,7 +64,7 @@ class Rules:
         LogSettings.from_names(self.config)
         check_topic_id(self.topic_id)
         now = time.time_ns() // 1_000_000 if self.at is None else self.at
-        looks = self.resumes if self.looks_inside is None else self.looks_inside
+        looks = True if self.looks_inside is None else self.looks_inside
         topics = read_topic_facts(roots) if self.topics is None else self.topics
         return replace(self, at=now, topics=topics, looks_inside=looks)
 

@@ -81,6 +81,8 @@ class TopicFacts:
     tiering: Tiering = NO_TIERING
     """which logs have a remote part"""
     node_id: int | None = None
+    broker_epoch: int | None = None
+    """of this broker's last registration"""
     source: str | None = None
     """the directory that this was read from; None if there was none"""
     roots: tuple[str, ...] = field(default=(), compare=False)
@@ -114,6 +116,22 @@ class TopicFacts:
             if self.node_id not in self.replicas.get((name.topic, name.partition), ()):
                 found.append(directory)
         return sorted(found)
+
+    def live_partitions(self) -> frozenset[tuple[str, int]]:
+        """Topic-partitions with a live directory in a log directory of the broker that can be read."""
+        found: set[tuple[str, int]] = set()
+        for root in self.roots:
+            try:
+                names = os.listdir(root)
+            except OSError:
+                continue
+            parsed = (parse_partition_directory(name) for name in names)
+            found.update(
+                (name.topic, name.partition)
+                for name in parsed
+                if name is not None and name.state is DirectoryState.LIVE
+            )
+        return frozenset(found)
 
     def as_dict(self) -> dict[str, object]:
         """Plain values for JSON."""
@@ -157,6 +175,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
     state = MetadataLog(open_partition(path)).state()
     image = state.image
     node_id = node_id_of(root)
+    registered = None if node_id is None else image.brokers.get(node_id)
     broker = dynamic_of_broker(image.configs, node_id)
     configs = {name: image.configs.get(f"topic:{name}", {}) for name in image.topics}
     return TopicFacts(
@@ -188,6 +207,7 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
         ),
         tiering=read_tiering(roots, configs),
         node_id=node_id,
+        broker_epoch=None if registered is None else registered.epoch,
         source=path,
         roots=tuple(roots),
         problem=_problem(path, state),

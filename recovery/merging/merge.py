@@ -109,14 +109,13 @@ def merge_directories(
     wanted = preferred(prefer, paths)
     shelf = gather(paths, chosen=select, limits=limits)
     refuse_several_clusters(shelf)
-    for log_dir in shelf.log_dirs:
-        refuse_half_done(log_dir.path)  # a part of its logs may be in a quarantine
+    work = _Work(shelf, dict(config or {}), _now(at), limits, on_read, wanted)
+    work.refuse_half_done()
     metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
     result = MergedDirectory(target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
     result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
     if not shelf.copies:
         raise UsageError(f"no partition to merge is in {', '.join(shelf.paths)}")
-    work = _Work(shelf, dict(config or {}), _now(at), limits, on_read, wanted)
     starts = [work.merge(copies, target, result) for copies in shelf.copies.values()]
     entries = [entry for entry in starts if entry is not None]
     if entries and target is not None:
@@ -153,6 +152,11 @@ class _Work:
         self._limits = limits
         self._on_read = on_read
 
+    def refuse_half_done(self) -> None:
+        """Raise `RecoveryRefused` where a part of the logs may be in a quarantine."""
+        for log_dir in self._shelf.log_dirs:
+            refuse_half_done(log_dir.path)
+
     def merge(self, copies: Sequence[Copy], target: str | None, into: MergedDirectory) -> OffsetCheckpointEntry | None:
         """Merge one partition, without a target only in thought; its log start offset if a checkpoint must tell it."""
         name = copies[0].name
@@ -168,6 +172,7 @@ class _Work:
                 on_read=self._on_read,
             )
             result, log = read.preview()
+            self.refuse_half_done()  # or a run has begun while the copies were read
         except StorageError as error:
             into.unreadable.append((str(name), str(error)))
             return None

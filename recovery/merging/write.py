@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.framing import first_batch_bytes
@@ -33,6 +34,7 @@ from kafkalog.recovery.facts.broker_settings import LogSettings
 
 __all__ = ["write_partition"]
 
+
 def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, settings: LogSettings, now_ms: int) -> None:
     """Write the merged log below the root of `fs` as `<topic>-<partition>`, which is not there yet.
 
@@ -40,17 +42,29 @@ def write_partition(copies: MergeCopies, log: MergedLog, fs: FileSystem, setting
     """
     directory = str(log.name)
     unfinished = f".{directory}.kafkalog-tmp"
-    fs.remove_tree(unfinished)
+    if fs.status(unfinished) is not None:
+        with _claimed(fs, unfinished):  # what a merge left that was killed
+            fs.remove_tree(unfinished)
     fs.make_directory(unfinished, 0o755)
-    try:
-        _write_logs(copies, log, fs, unfinished)
-        _write_others(log, fs, unfinished, settings, now_ms)
-        fs.sync_directory(unfinished)
-        fs.rename(unfinished, directory)
-    except BaseException:
-        fs.remove_tree(unfinished)
-        raise
+    with _claimed(fs, unfinished):
+        try:
+            _write_logs(copies, log, fs, unfinished)
+            _write_others(log, fs, unfinished, settings, now_ms)
+            fs.sync_directory(unfinished)
+            fs.rename(unfinished, directory)
+        except BaseException:
+            fs.remove_tree(unfinished)
+            raise
     fs.sync_directory("")
+
+
+@contextmanager
+def _claimed(fs: FileSystem, unfinished: str) -> Iterator[None]:
+    """Hold a lock on the directory that ends with this process; `RecoveryRefused` if another merge is at work there."""
+    with fs.locked_directory(unfinished) as is_ours:
+        if not is_ours:
+            raise RecoveryRefused(f"another merge is writing {fs.root}/{unfinished}: wait until it has ended")
+        yield
 
 
 def _write_logs(copies: MergeCopies, log: MergedLog, fs: FileSystem, unfinished: str) -> None:

@@ -31,6 +31,7 @@ from kafkalog.recovery.decide.refusals import refuse_unsafe
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import node_id_of
 from kafkalog.recovery.quorum.expiry import PREVENTION, expiry_of
+from kafkalog.recovery.quorum.mending import any_needs_mending
 from kafkalog.recovery.quorum.metadata_tree import (
     NOBODY,
     NewMetadata,
@@ -229,7 +230,8 @@ class _Making:
     def plan(self) -> QuorumPlan:
         records = self.records()
         epoch = max(each.log.latest_epoch for each in self.quorum.survivors)
-        is_new = bool(records) or (not self.voters and self.is_smaller)
+        # a vote that an unreadable quorum-state held must not be given again in the same epoch
+        is_new = bool(records) or (not self.voters and (self.is_smaller or any_needs_mending(self.targets)))
         epoch += is_new
         donor_survey = self.surveyed(self.best.root)
         metadata = make_metadata(donor_survey, self.best, self.wanted, records, self.state(epoch), epoch)
@@ -291,8 +293,9 @@ class _Making:
         return DirectoryChange(log.root, log.node or 0, found, actions, log.end)
 
     def stays(self, log: QuorumLog) -> bool:
-        """With static voters who are all here nothing in the files has to change."""
-        return not self.voters and not self.is_smaller and log.position == self.best.position
+        """Whether no file changes: the voters are static, all are here, and nothing has to be mended."""
+        is_needless = not self.is_smaller and not any_needs_mending(self.targets)
+        return not self.voters and is_needless and log.position == self.best.position
 
     def configuration(self) -> list[tuple[str, list[str]]]:
         lines: list[tuple[str, list[str]]] = []

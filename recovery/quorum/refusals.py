@@ -13,6 +13,7 @@ from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
 from kafkalog.codec.wording import counted
+from kafkalog.recovery.quorum.mending import any_needs_mending
 from kafkalog.recovery.quorum.metadata_tree import NOBODY, broken_snapshots
 from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
 
@@ -206,6 +207,8 @@ def needless(
     best = quorum.best
     becomes_dynamic = wanted.becomes_dynamic and best.is_static
     if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority or is_settled(best):
+        return None
+    if any_needs_mending(targets):
         return None
     if any((each.voters, each.static_voters) != (best.voters, best.static_voters) for each in targets):
         return None

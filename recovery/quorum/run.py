@@ -11,13 +11,14 @@ from typing import Any
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.quorum_log import root_of_metadata
-from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.codec.text import encode_meta_properties, encode_uuid, meta_properties
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.act.lock import refuse_if_locked
+from kafkalog.recovery.act.new_tree import new_tree
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
 from kafkalog.recovery.facts.survey import survey
@@ -163,25 +164,19 @@ def _make_controller(made: QuorumPlan) -> str:
     if into is None or identity is None:
         raise AssertionError(made.wanted)
     destination = new_directory(into, beside=made.donor.root)
-    missing = FileSystem.missing(destination)
-    with FileSystem(made.donor.root) as donor, FileSystem.create(destination) as fs:
+    with FileSystem(made.donor.root) as donor, new_tree(destination) as fs:
         owner: Owner = (0o644, donor.owner.st_uid, donor.owner.st_gid)
-        try:
-            fs.make_directory(CLUSTER_METADATA_DIRECTORY, 0o755)
-            for name, content in content_elsewhere(made.metadata.files, made.donor.root).items():
-                source = ContentSource(content, made.donor_survey.source)
-                fs.write_new(f"{CLUSTER_METADATA_DIRECTORY}/{name}", _pieces(source), source.size, owner)
-            fs.sync_directory(CLUSTER_METADATA_DIRECTORY)
-            node, directory_id = identity
-            cluster = made.quorum.cluster_id
-            meta = meta_properties(version=1, node_id=node, cluster_id=cluster, directory_id=directory_id)
-            data = encode_meta_properties(meta)
-            fs.write_new(META_PROPERTIES, iter([(0, data)]), len(data), owner)
-            fs.sync_directory("")
-        except (RecoveryRefused, StorageError, KeyboardInterrupt):
-            fs.remove_content()
-            fs.remove_if_empty(missing)
-            raise
+        fs.make_directory(CLUSTER_METADATA_DIRECTORY, 0o755)
+        for name, content in content_elsewhere(made.metadata.files, made.donor.root).items():
+            source = ContentSource(content, made.donor_survey.source)
+            fs.write_new(f"{CLUSTER_METADATA_DIRECTORY}/{name}", _pieces(source), source.size, owner)
+        fs.sync_directory(CLUSTER_METADATA_DIRECTORY)
+        node, directory_id = identity
+        cluster = made.quorum.cluster_id
+        meta = meta_properties(version=1, node_id=node, cluster_id=cluster, directory_id=directory_id)
+        data = encode_meta_properties(meta)
+        fs.write_new(META_PROPERTIES, iter([(0, data)]), len(data), owner)
+        fs.sync_directory("")
     return destination
 
 

@@ -48,7 +48,7 @@ from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, TooLargeError
 from kafkalog.log.storage.leader_epochs import LeaderEpochCheckpointFile, LeaderEpochFileCache
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.broker.manager import read_topic_id
+from kafkalog.recovery.broker.manager import is_kraft, read_topic_id
 
 __all__ = [
     "Change",
@@ -318,19 +318,30 @@ class _Partition:
             self.changes.append(_checkpoint(path, f"a broker cannot read it: {error}"))
 
     def metadata(self, donor: Callable[[], str | None]) -> None:
-        """A topic id that cannot be read comes from another partition of the topic, or from the operator."""
+        """Write a topic id that is missing or unreadable, if the cluster, another partition or the operator knows it.
+
+        A missing one is written for live partitions of a broker with KRaft, which would make them stray; under
+        ZooKeeper it is no fault.
+        """
         path = self.path(PARTITION_METADATA)
         try:
-            read_topic_id(self.tree, self.directory)
+            found = read_topic_id(self.tree, self.directory)
         except JavaError as error:
-            topic_id = donor()
-            if topic_id is None:
+            why = f"a broker cannot read it ({error})"
+        else:
+            name = parse_partition_directory(self.directory)
+            is_live = name is not None and name.state is DirectoryState.LIVE and name.topic != CLUSTER_METADATA_TOPIC
+            if found is not None or not is_live or not is_kraft(self.tree):
                 return
-            if path in self.tree.directories:
-                self.tree.remove_directory(path)
-            self.tree.write(path, encode_partition_metadata(PartitionMetadata(0, topic_id)))
-            detail = f"a broker cannot read it ({error}); the topic id is known from elsewhere"
-            self.changes.append(Change(path, detail, FindingCode.PARTITION_METADATA_INVALID, Severity.ERROR))
+            why = "it is missing, and a broker with KRaft would make the partition stray"
+        topic_id = donor()
+        if topic_id is None:
+            return
+        if path in self.tree.directories:
+            self.tree.remove_directory(path)
+        self.tree.write(path, encode_partition_metadata(PartitionMetadata(0, topic_id)))
+        detail = f"{why}; the topic id is known from elsewhere"
+        self.changes.append(Change(path, detail, FindingCode.PARTITION_METADATA_INVALID, Severity.ERROR))
 
 
 def partitions_of(tree: Tree, cluster_metadata: bool = False) -> list[tuple[str, PartitionName]]:

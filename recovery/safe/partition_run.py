@@ -31,6 +31,7 @@ from kafkalog.recovery.broker.manager import (
     PartitionResult,
     load_log_directory,
     read_topic_id,
+    topic_id_or_none,
 )
 from kafkalog.recovery.damage.salvage import salvage
 from kafkalog.recovery.damage.soundness import (
@@ -145,26 +146,46 @@ class PartitionRun:
         again = load_again(self, result.tree, directory, log_start)
         return again is not None and holds_the_same(again.tree, result.tree, directory)
 
-    def at_rest(self, result: BrokerResult, *, goes_back: bool) -> BrokerResult | None:
-        """A result that no start of the broker changes, whatever it scans; None if this one does not come to that.
+    def at_rest(self, result: BrokerResult) -> BrokerResult | None:
+        """A result that the next start of a broker leaves as it is; None if this one does not come to that.
 
-        From the recovery point that is left, an unclean start scans the last segment only.  Where offsets go back it
-        finds an epoch there that the scan of all had dropped, because it began above the log's end.
+        If there is one that no start changes, whatever it scans, it is that.  Otherwise it is one that is left alone by
+        a start from the recovery point that is left with it, which scans the last segment only: such a start may find
+        an epoch that the scan of all had dropped, and forgets producers that have expired.
         """
+        fallback: BrokerResult | None = None
         for _ in range(_STARTS):
-            if result.outcome != Outcome.LOADED or not self.is_stable(result, self.log_start):
-                return None
-            directory = self.result_directory(result)
-            if not goes_back or directory != self.directory:
-                return result
-            end = self.result_of(result).log_end_offset
-            again = self.load(result.tree, recovery_point=end, log_start=self.log_start)
+            if result.outcome != Outcome.LOADED:
+                break
+            is_stable = self.is_stable(result, self.log_start)
+            again = self.as_written(result)
+            if again is None:
+                return result if is_stable else None
             if again.outcome != Outcome.LOADED:
-                return None
+                break
+            directory = self.result_directory(result)
             if holds_the_same(again.tree, result.tree, directory):
-                return result
-            result = self.load(again.tree, recovery_point=self.start, log_start=self.log_start)
-        return None
+                if is_stable:
+                    return result
+                fallback = fallback or result
+            elif fallback is None:
+                third = self.as_written(again)
+                if third is not None and holds_the_same(third.tree, again.tree, directory):
+                    fallback = again
+            before, result = result, self.load(again.tree, recovery_point=self.start, log_start=self.log_start)
+            if result.outcome == Outcome.LOADED and holds_the_same(result.tree, before.tree, directory):
+                break  # starts of both kinds take turns from here on
+        return fallback
+
+    def as_written(self, result: BrokerResult) -> BrokerResult | None:
+        """What a broker makes of a result from the recovery point that is left; None if that scans no less than all."""
+        if self.is_metadata or self.name.state.value or self.result_directory(result) != self.directory:
+            return None
+        bases = [base for base, _path in log_segments(result.tree, self.directory)]
+        if len(bases) <= 1 or self.start > bases[0]:
+            return None
+        end = self.result_of(result).log_end_offset
+        return self.load(result.tree, recovery_point=end, log_start=self.log_start)
 
     # -- the way -----------------------------------------------------------------------------------------------------
 
@@ -190,7 +211,7 @@ class PartitionRun:
             rest = None
             if kept:
                 left = self.sound_part_of(theirs, untouched, sound)
-                rest = self.at_rest(theirs, goes_back=left.cut is not None or left.repeat is not None)
+                rest = self.at_rest(theirs)
             if rest is not None and (rest is theirs or self.keeps(rest, untouched, sound)):
                 self.cut, self.repeat = (None if left.ends_at_rest else sound.cut), left.repeat
                 self.took_theirs = True
@@ -312,6 +333,8 @@ class PartitionRun:
         put up with only where ending the log sooner would take more.
         """
         directory = self.result_directory(theirs)
+        if directory != self.directory and topic_id_or_none(self.original, self.directory) is not None:
+            return False  # it would be stray, and its topic id is known now
         kept, ours = logs(theirs.tree, directory), sound_logs(before, sound)
         end = self.result_of(theirs).log_end_offset
         if kept == ours:
@@ -347,11 +370,13 @@ class PartitionRun:
             if result.outcome != Outcome.LOADED:
                 tree = self.cut_at_failure(tree, result)
                 continue
-            rest = self.at_rest(result, goes_back=sound.repeat is not None)
+            rest = self.at_rest(result)
             if rest is not None:
                 return rest
             tree = self.as_started_again(result)
-        raise CannotSettleError(f"{self.directory} never reaches a stable state: every start of Kafka would change it")
+        raise CannotSettleError(
+            f"{self.directory} never reaches a stable state: one start of Kafka after another would change it"
+        )
 
     def in_the_way(self, result: BrokerResult, sound: SoundLog) -> Cut | None:
         """The repeated offset because of which the broker would not keep or not serve all of it, None if it would."""

@@ -21,6 +21,8 @@ from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import Outcome, PartitionResult
+from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
+from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.copies.common_history import Lineage
 from kafkalog.recovery.copies.volumes import reason
 from kafkalog.recovery.facts.broker_settings import LogSettings
@@ -114,7 +116,17 @@ def read_brokers(
             except StorageError as error:
                 findings.append(unread(log_dir.path, error))
                 disks.refusal = f"{log_dir.path} cannot be read: {reason(error, log_dir.path)}"
+        if disks.refusal is None:
+            _ask_node(disks, rules, findings)
     return found
+
+
+def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
+    """Note why the broker does not start if no release starts on its directories, whatever is in its logs."""
+    start = node_start([each.path for each in disks.directories], loads_others=False, now_ms=rules.at)
+    if start.never_starts:
+        disks.refusal = f"broker {disks.node}: {'; '.join(node_sentences(start))}"
+        findings += node_findings(start)
 
 
 def unread(path: str, error: StorageError) -> Finding:

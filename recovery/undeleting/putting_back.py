@@ -140,6 +140,15 @@ def _target(each: Remains, wanted: Wanted) -> str:
                 )
             )
         return each.directory
+    if each.name_is_cut and wanted.as_topic is None:
+        raise RecoveryRefused(
+            Sentence(
+                f"the name of {each.directory} is as long as such names can be, so that of its topic may be cut; its "
+                f"topic id is {each.topic_id or 'not known'}: give the topic's whole name with ",
+                Ask.AS_TOPIC,
+            ),
+            reason="name",
+        )
     return f"{wanted.target_topic}-{each.partition}"
 
 

@@ -27,6 +27,7 @@ from kafkalog.codec.names import (
     DirectoryState,
     FileKind,
     PartitionName,
+    may_be_cut,
     parse_partition_directory,
     parse_segment_file,
     segment_file,
@@ -129,6 +130,11 @@ class Remains:
         return os.path.join(self.place, self.directory)
 
     @property
+    def name_is_cut(self) -> bool:
+        """Whether `topic` may be only the beginning of the topic's name; its id tells it from others."""
+        return may_be_cut(os.path.basename(self.directory))
+
+    @property
     def first_offset(self) -> int | None:
         """The offset of the first record that can be read."""
         return next((each.first_offset for each in self.segments if each.first_offset is not None), None)
@@ -156,6 +162,7 @@ class Remains:
             "kind": str(self.kind),
             "path": self.path,
             "topic_id": self.topic_id,
+            "name_is_cut": self.name_is_cut,
             "run_id": self.run_id,
             "first_offset": self.first_offset,
             "last_offset": self.last_offset,

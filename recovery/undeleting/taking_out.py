@@ -27,6 +27,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.log.storage.content import Content, ContentSource, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem
+from kafkalog.recovery.act.new_tree import new_tree
 from kafkalog.recovery.damage.census import census
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import log_directories
@@ -229,9 +230,7 @@ def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: st
 
 def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_result) -> None:
     """Write all of it, each directory under a name that no broker reads until it is whole; of a half nothing stays."""
-    missing = FileSystem.missing(destination)
-    fs = FileSystem.create(destination)
-    try:
+    with new_tree(destination) as fs:
         for directory in assembled.taken:
             unfinished = f".{directory}.kafkalog-tmp"
             fs.make_directory(unfinished, 0o755)
@@ -244,12 +243,6 @@ def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_r
         for directory in assembled.taken:
             fs.rename(f".{directory}.kafkalog-tmp", directory)
         fs.sync_directory("")
-    except (RecoveryRefused, StorageError, KeyboardInterrupt):
-        fs.remove_content()
-        fs.remove_if_empty(missing)
-        raise
-    finally:
-        fs.close()
 
 
 def _copy(fs: FileSystem, tree: Tree, assembled: _Assembled, path: str, target: str, owner: os.stat_result) -> None:

@@ -116,6 +116,7 @@ ELSEWHERE = {
     FindingCode.LOG_END_BELOW_OFFSET: "recovery/test_verify.py",
     FindingCode.UNREADABLE: "cli/test_going_on.py",
     FindingCode.BROKER_REFUSES: "recovery/test_verify.py",
+    FindingCode.START_LOSES: "recovery/test_node_start.py",
     FindingCode.RUN_UNFINISHED: "recovery/test_refusals_change_nothing.py",
     FindingCode.FOREIGN_DIRECTORY: "recovery/test_verify.py",
     FindingCode.TYPED_RECORD_INVALID: "cluster/test_typed_records.py",

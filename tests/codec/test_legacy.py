@@ -161,8 +161,10 @@ def test_a_stream_that_is_none(codec: int) -> None:
     assert fault(message(3, None, b"\xff" * 30, attributes=codec)) is FindingCode.DECOMPRESSION_FAILED
 
 
-def test_checksums_of_inner_messages_are_not_looked_at() -> None:
-    assert seen(wrapper(5, patch(inner(0), 12, b"\xde\xad\xbe\xef")), PLAIN) == [(5, 100)]
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_wrong_checksum_of_an_inner_message_is_a_fault_as_for_consumers(magic: int) -> None:
+    """`AbstractLegacyRecordBatch.ensureValid` compares the wrapper's; `CompletedFetch` that of each record."""
+    assert fault(wrapper(5, patch(inner(0, magic=magic), 12, b"\xde\xad\xbe\xef"))) is FindingCode.MESSAGE_INVALID
 
 
 def test_lz4_headers_with_the_historic_checksum() -> None:

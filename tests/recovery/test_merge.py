@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
 import shutil
 import tracemalloc
@@ -427,6 +429,20 @@ def test_what_an_earlier_run_left_is_no_obstacle(volumes: dict[int, Path], tmp_p
     assert [path.name for path in (tmp_path / "merged").iterdir()] == ["tale-0"]
 
 
+def test_what_a_merge_at_work_writes_is_left_to_it(volumes: dict[int, Path], tmp_path: Path) -> None:
+    theirs = tmp_path / "merged" / ".tale-0.kafkalog-tmp"
+    theirs.mkdir(parents=True)
+    (theirs / "file").touch()
+    held = os.open(theirs, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as the other process does until it ends
+    try:
+        with pytest.raises(RecoveryRefused, match="another merge is writing"):
+            merge_replicas([volume / "tale-0" for volume in volumes.values()], tmp_path / "merged")
+    finally:
+        os.close(held)
+    assert [path.name for path in theirs.iterdir()] == ["file"]
+
+
 def alternating(root: Path, count: int) -> list[Path]:
     """Two copies of a log, each with every other batch only."""
     one = records_batch(simple_record(0))
@@ -520,3 +536,57 @@ def test_a_dry_run_says_what_is_written_then_and_writes_nothing(tmp_path: Path) 
     assert (shown.code, shown.err) == (0, "")
     assert "nothing was written: --into DIR writes it" in shown.out
     assert kafkalog("merge", *map(str, paths)).code == 64
+
+
+def lineage_copy(root: Path, epochs: list[tuple[int, int]] | None, *batches: bytes) -> Path:
+    """A copy of t-0 in a log directory of its own; `epochs` None: it has lost its list."""
+    directory = root / "t-0"
+    directory.mkdir(parents=True)
+    (directory / f"{0:020d}.log").write_bytes(b"".join(batches))
+    if epochs is not None:
+        lines = "".join(f"{epoch} {offset}\n" for epoch, offset in epochs)
+        (directory / "leader-epoch-checkpoint").write_text(f"0\n{len(epochs)}\n{lines}")
+    return directory
+
+
+def written(offset: int, epoch: int, who: bytes, count: int = 1) -> bytes:
+    found = [simple_record(delta, value=who + b"%d" % (offset + delta)) for delta in range(count)]
+    return records_batch(*found, base_offset=offset, leader_epoch=epoch)
+
+
+LED = [written(offset, 0, b"led") for offset in range(6)] + [written(offset, 2, b"led") for offset in range(6, 9)]
+LISTS = [[(0, 0), (2, 6)], [(0, 0)], [], None]
+
+
+@pytest.mark.parametrize("theirs", [[(0, 0), (1, 4)], None], ids=["their list", "no list of theirs"])
+@pytest.mark.parametrize("listed", LISTS, ids=["listed", "stale list", "empty list", "no list"])
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("epoch", [0, 1])
+def test_the_copy_that_goes_furthest_is_what_a_merge_gives(
+    epoch: int, count: int, listed: list[tuple[int, int]] | None, theirs: list[tuple[int, int]] | None, tmp_path: Path
+) -> None:
+    """A follower that fetched from it would have this log, whatever a deposed leader wrote meanwhile, and listed."""
+    deposed = [written(offset, 0, b"led") for offset in range(4)] + [written(4, epoch, b"deposed", count)]
+    deposed += [written(4 + count, epoch, b"deposed")]
+    if theirs is not None and epoch == 0:
+        theirs = [(0, 0)]
+    best = lineage_copy(tmp_path / "best", listed, *LED)
+    other = lineage_copy(tmp_path / "other", theirs, *deposed)
+    for order in ([best, other], [other, best]):
+        target = tmp_path / f"merged-{order[0].parent.name}"
+        merge_replicas(order, target)
+        found = [record.value for record in open_all(target).partitions[0].records()]
+        assert found == [b"led%d" % offset for offset in range(9)]
+
+
+def test_what_damage_took_from_the_leader_comes_from_others_with_their_epochs(tmp_path: Path) -> None:
+    """Without a list of its own, the leader cannot tell which epochs were there."""
+    damaged = [bytearray(each) for each in LED]
+    for each in damaged[3:6]:
+        each[-1] ^= 1
+    full = [written(offset, 0 if offset < 4 else 1, b"led") for offset in range(6)] + LED[6:]
+    best = lineage_copy(tmp_path / "best", None, *map(bytes, damaged))
+    other = lineage_copy(tmp_path / "other", [(0, 0), (1, 4)], *full[:6])
+    merge_replicas([best, other], tmp_path / "merged")
+    found = [record.value for record in open_all(tmp_path / "merged").partitions[0].records()]
+    assert found == [b"led%d" % offset for offset in range(9)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from kafkalog.log.disk import fs
 from kafkalog.log.writing.column_partitions import partitions_of
 from kafkalog.log.writing.partitioners import legacy_partition, partition_for_key
 from kafkalog.spark.commit import abandon, commit
-from kafkalog.spark.journal import Journal, load_journal, save_journal
+from kafkalog.spark.journal import Journal, Planned, load_journal, note_batch, save_journal
 from kafkalog.spark.leftovers import clear_leftovers, leftovers
 from kafkalog.spark.schema import SPARK_TYPES
 from kafkalog.spark.sink_schema import check_schema, rows_of
@@ -140,16 +139,16 @@ def test_an_attempt_that_outlives_its_job_leaves_nothing(tmp_path: Path, monkeyp
     job = Job(path)
     staged = job.task(0, rows("t", "one"))
     job.commit([staged])
-    remove, calls = fs.remove, []
+    remove, calls = os.unlink, []
 
-    def late(file: str) -> None:
-        remove(file)
+    def late(file: str, **where: Any) -> None:
+        remove(file, **where)
         calls.append(file)
         if len(calls) == 1:
             (job.work / staged.job / "1-9.batches").write_bytes(b"begun while the others were being removed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(fs, "remove", late)
+        patch.setattr(os, "unlink", late)
         abandon(str(job.work), [staged.job])
     assert len(calls) == 2
     with pytest.raises(UsageError, match="the job was ended"):
@@ -164,8 +163,8 @@ def test_jobs_beside_each_other_leave_each_others_files(tmp_path: Path, monkeypa
     staged = one.task(0, rows("t", "one"))
     made, calls = fs.make_directory, []
 
-    def removed_once(directory: str) -> bool:
-        done = made(directory)
+    def removed_once(directory: str, **options: Any) -> bool:
+        done = made(directory, **options)
         calls.append(directory)
         if len(calls) == 1:
             os.rename(two.work, tmp_path / "gone")  # as another job that ends does while nothing is in it
@@ -600,18 +599,128 @@ def test_a_journal_that_no_commit_wrote_is_refused(tmp_path: Path, text: str) ->
         job.commit([message])
 
 
-@pytest.mark.parametrize("name", ["../t-0", "x/../../t-0", "t", ".."])
-def test_a_journal_never_leads_out_of_the_directory(tmp_path: Path, name: str) -> None:
+def everything(root: Path) -> dict[str, bytes | None]:
+    return {str(each.relative_to(root)): each.read_bytes() if each.is_file() else None for each in root.rglob("*")}
+
+
+def of_another(journal: Journal, root: Path, tmp_path: Path) -> None:
+    """A journal as the writer itself leaves it, of another directory: its checksum is right."""
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "data").mkdir(parents=True)
+    save_journal(work_directory(str(elsewhere / "data")), journal)
+    shutil.copytree(work_directory(str(elsewhere / "data")), work_directory(str(root)), dirs_exist_ok=True)
+
+
+MARK = "0123456789abcdef" * 2
+STRAY = f"t-0.{MARK}-stray"
+HOSTILE = {
+    "done": Journal(MARK, None, None, (Planned("t-0", None, 0, STRAY, (), 1),), done=True),
+    "begun": Journal(MARK, None, None, (Planned("t-0", None, 0, STRAY, (), 1),)),
+    "new": Journal(MARK, None, None, (Planned("t-0", None, 0, None, ()),)),
+    "cut": Journal(MARK, None, None, (Planned("t-0", 0, 0, None, ()),)),
+    "none": Journal(MARK, None, None, (), done=True),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_a_journal_that_came_with_a_directory_is_not_obeyed(tmp_path: Path, what: str) -> None:
     path = tmp_path / "data"
-    job = Job(path)
-    message = job.task(0, rows("t", "c"))
-    planned: dict[str, Any] = {"name": name, "start": None, "leader_epoch": 0, "replaced": None, "staged": []}
-    journal = {"version": 1, "job": "x", "query": None, "batch": None, "done": False, "partitions": [planned]}
-    (job.work / "commit.json").write_text(json.dumps(journal))
-    (tmp_path / "t-0").mkdir()
-    with pytest.raises((FormatError, UsageError), match=r"name of a partition directory|journal"):
-        job.commit([message])
-    assert (tmp_path / "t-0").is_dir()
+    write(path, rows("t", "a", partition=0))
+    (path / STRAY).mkdir()
+    (path / STRAY / f"{0:020d}.log").touch()
+    before = everything(path)
+    of_another(HOSTILE[what], path, tmp_path)
+    with pytest.raises(RecoveryRefused, match="another directory"):
+        write(path, rows("u", "b", partition=0))
+    assert everything(path) == before
+    (Path(work_directory(str(path))) / "commit.json").unlink()
+    write(path, rows("u", "b", partition=0))
+    assert texts(path, "u") == ["b"]
+
+
+@pytest.mark.parametrize(
+    "planned",
+    [
+        Planned("../t-0", None, 0, None, ()),
+        Planned("..", None, 0, None, ()),
+        Planned("t", None, 0, None, ()),
+        Planned(STRAY, None, 0, None, ()),
+        Planned("t-0", None, 0, "victim-0", (), 1),
+        Planned("t-0", None, 0, "t-0", (), 1),
+        Planned("t-0", None, 0, "../victim-0", (), 1),
+        Planned("t-0", None, 0, STRAY.replace("0123", "3210"), (), 1),
+        Planned("t-0", None, 0, STRAY, ()),
+        Planned("t-0", -1, 0, None, ()),
+        Planned("t-0", 0, 0, None, (("../../x", [(0, 1, 1)]),)),
+    ],
+)
+def test_a_journal_names_what_a_commit_names_and_nothing_else(tmp_path: Path, planned: Planned) -> None:
+    """Even one that is bound to this very directory, as somebody can make who knows its inode."""
+    path = tmp_path / "data"
+    write(path, rows("t", "a", partition=0))
+    (path / "victim-0").mkdir()
+    save_journal(work_directory(str(path)), Journal(MARK, None, None, (planned,), done=True))
+    before = everything(path)
+    with pytest.raises(FormatError, match="journal"):
+        write(path, rows("u", "b", partition=0))
+    assert everything(path) == before
+
+
+def test_what_a_commit_set_aside_is_known_by_its_inode(tmp_path: Path) -> None:
+    """A broker's own stray directory under the very name is not removed."""
+    path = tmp_path / "data"
+    write(path, rows("t", "a", partition=0))
+    (path / STRAY).mkdir()
+    (path / STRAY / f"{0:020d}.log").touch()
+    inode = (path / STRAY).stat().st_ino
+    for wrong, done in ((inode + 1, True), (inode, True)):
+        planned = Planned("t-0", None, 0, STRAY, (), wrong)
+        save_journal(work_directory(str(path)), Journal(MARK, None, None, (planned,), done))
+        if wrong != inode:
+            with pytest.raises(RecoveryRefused, match="is not the directory"):
+                write(path, rows("u", "b", partition=0))
+        else:
+            write(path, rows("u", "b", partition=0))
+        assert (path / STRAY).exists() is (wrong != inode)
+
+
+@pytest.mark.parametrize("place", ["work", "job", "before"])
+def test_nothing_is_removed_through_a_link(tmp_path: Path, place: str) -> None:
+    path, home = tmp_path / "data", tmp_path / "home"
+    write(path, rows("t", "a", partition=0))
+    (home / MARK).mkdir(parents=True)
+    (home / MARK / "thesis").write_text("years of work")
+    os.utime(home / MARK, (0, 0))
+    os.utime(home / MARK / "thesis", (0, 0))
+    work = Path(work_directory(str(path)))
+    journal = Journal(MARK, None, None, (), done=True)
+    if place == "work":
+        shutil.rmtree(work, ignore_errors=True)
+        work.symlink_to(home)
+    elif place == "job":
+        save_journal(str(work), journal)
+        (work / MARK).symlink_to(home / MARK)
+    else:
+        (path / STRAY).symlink_to(home / MARK)
+        found = Planned("t-0", None, 0, STRAY, (), (home / MARK).stat().st_ino)
+        save_journal(str(work), Journal(MARK, None, None, (found,), done=True))
+    with pytest.raises((StorageError, RecoveryRefused)):
+        write(path, rows("u", "b", partition=0))
+    with contextlib.suppress(StorageError, RecoveryRefused, FormatError):
+        clear_leftovers(path, 0)
+    assert (home / MARK / "thesis").read_text() == "years of work"
+
+
+def test_batches_that_a_foreign_list_calls_committed_are_not_left_out(tmp_path: Path) -> None:
+    path, other = tmp_path / "data", tmp_path / "other"
+    for root in (path, other):
+        write(root, rows("t", "a", partition=0))
+    note_batch(work_directory(str(other)), "q", 7)
+    shutil.copytree(work_directory(str(other)), work_directory(str(path)), dirs_exist_ok=True)
+    job = Job(path, WITH_PARTITION)
+    with pytest.raises(RecoveryRefused, match="another directory"):
+        job.commit([job.task(0, rows("t", "b", partition=0), query="q")], batch=3)
+    assert texts(path, "t") == ["a"]
 
 
 # --- an overwrite without rows, and what killed jobs leave ------------------------------------------------------------

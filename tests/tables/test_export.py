@@ -546,3 +546,39 @@ def test_a_topic_that_no_kafka_has_leads_nowhere(format: str, name: str, tmp_pat
     with pytest.raises(kafkalog.UsageError, match=r"no table can have|no records|not a Kafka log directory"):
         kafkalog.export(data, to=tmp_path / "out", format=format)
     assert not list(tmp_path.rglob("*.parquet"))
+
+
+# --- what a table has lost, and what a log has -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["lost", "older"])
+def test_a_table_that_has_lost_its_manifest_keeps_its_rows(what: str, tmp_path: Path) -> None:
+    """As a copy by tools that take no names with an underscore has; or an older manifest was put back."""
+    data, out = topic(tmp_path / "data", [20]), tmp_path / "out"
+    kafkalog.export(data, to=out, format="parquet", values="bytes", end_offset=8)
+    (manifest,) = out.rglob("_kafkalog.json")
+    older = manifest.read_bytes()
+    kafkalog.export(data, to=out, format="parquet", values="bytes", end_offset=15)
+    files = sorted(out.rglob("*.parquet"))
+    if what == "lost":
+        manifest.unlink()
+    else:
+        manifest.write_bytes(older)
+    with pytest.raises(kafkalog.RecoveryRefused, match="does not name"):
+        kafkalog.export(data, to=out, format="parquet", values="bytes")
+    assert sorted(out.rglob("*.parquet")) == files
+
+
+@every_format
+@pytest.mark.parametrize("same_end", [False, True])
+def test_a_log_that_was_written_on_in_the_same_epoch_is_not_taken_for_the_same(
+    format: str, same_end: bool, tmp_path: Path
+) -> None:
+    data, out = topic(tmp_path / "data", [20]), tmp_path / "out"
+    kafkalog.export(data, to=out, format=format)
+    with kafkalog.Log.open(data / "orders-0") as log:
+        epoch = log.leader_epoch
+        log.truncate_to(10)
+        log.append([(None, b"{}")] * (10 if same_end else 15), leader_epoch=epoch)
+    with pytest.raises(kafkalog.RecoveryRefused, match="cut and rewritten"):
+        kafkalog.export(data, to=out, format=format)

@@ -59,7 +59,7 @@ def records_of(batch: LogBatch) -> Iterator[StoredRecord]:
     header = batch.header
     found = RecordBatch(header, batch.position, batch.data)
     if isinstance(header, LegacyHeader):
-        records, finding = read_legacy(found, DEFAULT_LIMITS, PLAIN)
+        records, finding = read_legacy(found, DEFAULT_LIMITS, PLAIN, check_inner=False)
         if finding is not None:
             raise FormatError(finding.detail, position=batch.position, code=finding.code)
         for each in records:

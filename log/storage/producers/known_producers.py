@@ -5,6 +5,8 @@ Sequences of idempotent producers, open transactions, and the snapshots that spa
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION, encode_producer_snapshot, read_producer_snapshot
 from kafkalog.codec.model import AbortedTransaction, ProducerEntry
@@ -22,6 +24,56 @@ from kafkalog.log.storage.producers.state import (
 __all__ = ["ProducerStateManager"]
 
 
+class InOrder:
+    """Transactions by first offset, each with a number (`TreeMap`); the first of them costs no walk over all."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, int] = {}
+        self._offsets: list[int] = []
+        """a heap of first offsets, which keeps those that are gone until they come first"""
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._values
+
+    def __setitem__(self, offset: int, value: int) -> None:
+        if offset not in self._values:
+            heappush(self._offsets, offset)
+        self._values[offset] = value
+
+    def __delitem__(self, offset: int) -> None:
+        del self._values[offset]
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._values.clear()
+        self._offsets.clear()
+
+    @property
+    def first(self) -> int | None:
+        """The smallest offset; None if there is none."""
+        while self._offsets and self._offsets[0] not in self._values:
+            heappop(self._offsets)
+        return self._offsets[0] if self._offsets else None
+
+    def first_of_other(self, value: int) -> int | None:
+        """The smallest offset whose number is not `value`; None if there is none."""
+        passed = []
+        while (first := self.first) is not None and self._values[first] == value:
+            passed.append(heappop(self._offsets))
+        for offset in passed:
+            heappush(self._offsets, offset)
+        return first
+
+    def keep_from(self, least: int) -> None:
+        """Forget those whose number is less; cheap if there is none, as numbers mostly grow with offsets."""
+        if any(value < least for value in self._values.values()):
+            self._values = {offset: value for offset, value in self._values.items() if value >= least}
+            self._offsets = sorted(self._values)
+
+
 class ProducerStateManager:
     """State of all producers of a partition, and its snapshot files; `snapshots` if they were listed already."""
 
@@ -33,8 +85,8 @@ class ProducerStateManager:
         self._now_ms = now_ms
         self._expiration_ms = expiration_ms
         self.producers: JavaHashMap[ProducerStateEntry] = JavaHashMap()
-        self._ongoing: dict[int, int] = {}
-        self._unreplicated: dict[int, int] = {}
+        self._ongoing = InOrder()
+        self._unreplicated = InOrder()
         self._map_end = 0
         self._snapshot_end = 0
         self.snapshots = Snapshots(disk, directory) if snapshots is None else snapshots
@@ -60,11 +112,12 @@ class ProducerStateManager:
 
     def first_unstable_offset(self) -> int | None:
         """Where the earliest open (or not yet replicated) transaction begins."""
-        return min([*self._ongoing, *self._unreplicated], default=None)
+        first, unreplicated = self._ongoing.first, self._unreplicated.first
+        return unreplicated if first is None or (unreplicated is not None and unreplicated < first) else first
 
     def first_undecided_offset(self) -> int | None:
         """Where the earliest open transaction begins."""
-        return min(self._ongoing, default=None)
+        return self._ongoing.first
 
     def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
         """What is known of a producer."""
@@ -90,8 +143,8 @@ class ProducerStateManager:
 
     def last_stable_offset(self, completed: CompletedTransaction) -> int:
         """First offset of the earliest transaction of another producer, else the one after the marker."""
-        others = [first for first, producer in self._ongoing.items() if producer != completed.producer_id]
-        return min(others, default=completed.last_offset + 1)
+        first = self._ongoing.first_of_other(completed.producer_id)
+        return completed.last_offset + 1 if first is None else first
 
     def complete(self, completed: CompletedTransaction) -> None:
         """Close a transaction."""
@@ -110,15 +163,14 @@ class ProducerStateManager:
 
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         """What lies below is replicated, transactions that ended there too."""
-        if self._unreplicated:
-            self._unreplicated = {k: v for k, v in self._unreplicated.items() if v >= high_watermark}
+        self._unreplicated.keep_from(high_watermark)
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int) -> None:
         """Drop unusable snapshots and load the newest that is left, unless the state already ends there."""
         for offset in self.snapshots.outside(log_start_offset, log_end_offset):
             self.snapshots.delete(offset)
         if log_end_offset == self._map_end:
-            self._unreplicated = {k: v for k, v in self._unreplicated.items() if v >= log_start_offset}
+            self._unreplicated.keep_from(log_start_offset)
             self._map_end = max(self._map_end, log_start_offset)
             newest = self.snapshots.newest
             self._snapshot_end = log_start_offset if newest is None else newest

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
+import click
+
 from kafkalog.cli.confirm import confirm
-from kafkalog.cli.interrupt import interruptible
+from kafkalog.cli.interrupt import Happened, interruptible
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.words.escapes import escape_controls
@@ -43,17 +45,22 @@ class Acting(Generic[Plan]):
     @contextmanager
     def on(self, paths: Sequence[str], quarantine: str | None = None) -> Iterator[None]:
         """While something is done to these directories, or to copies of them at these paths."""
-        with self._refusal_told(), interruptible(paths, quarantine):
+        with self._refusal_told(Happened(paths, quarantine)), interruptible(paths, quarantine):
             yield
 
     @contextmanager
-    def _refusal_told(self) -> Iterator[None]:
-        """With --json an object for each directory comes before a refusal; it knows whether all could be read."""
+    def _refusal_told(self, happened: Happened) -> Iterator[None]:
+        """With --json an object for each directory comes before a refusal; it knows whether all could be read.
+
+        What an error has stopped in the middle is told as it is then.
+        """
         try:
             yield
         except (RecoveryRefused, StorageError, UsageError) as error:
             for report in self._reports(error, self.plans) if self.as_json else ():
-                print_json(report)
+                print_json(_as_it_is(report, happened))
+            for sentence in happened.sentences():
+                click.echo(f"kafkalog: {escape_controls(sentence)}", err=True)
             if isinstance(error, RecoveryRefused):
                 unread = any(getattr(made, "is_unreadable", False) for made in self.plans)
                 error.is_unreadable = error.is_unreadable or unread
@@ -83,3 +90,12 @@ class Acting(Generic[Plan]):
         with LineWriter() as writer:
             for line in lines:
                 writer.write(escape_controls(line))
+
+
+def _as_it_is(report: Mapping[str, Any], happened: Happened) -> Mapping[str, Any]:
+    """A report of nothing, or of what a run has done before an error."""
+    run = happened.run_in(str(report["path"])) if "changed" in report and "path" in report else None
+    if run is None:
+        return report
+    told = {"changed": True, "run_id": run[0], "quarantine": run[1]}
+    return {**report, **{name: value for name, value in told.items() if name in report}}

@@ -1,4 +1,7 @@
-"""Ctrl-C while a directory is being changed: what is done, what is not, and what to do next."""
+"""An end before the end while a directory is being changed: what is done, what is not, and what to do next.
+
+After Ctrl-C, and after an error too, that is told from what lies on the disk then, not from what was planned.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import click
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.shell import shell_word
 
-__all__ = ["Interrupted", "held_back", "interruptible"]
+__all__ = ["Happened", "Interrupted", "held_back", "interruptible"]
 
 Documents = Mapping[str, str | None]
 """run id -> the name of its document, which says how far it is; None without one"""
@@ -25,12 +28,51 @@ class Interrupted(KeyboardInterrupt):
 @contextmanager
 def interruptible(paths: Sequence[str], quarantine: str | None) -> Iterator[None]:
     """Turn an interrupt into one that says what was changed in the log directories of `paths`, and of their runs."""
-    before = {path: _runs(path, quarantine) for path in paths}
+    happened = Happened(paths, quarantine)
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
-        said = [text for path in paths for text in _told(path, before[path], _runs(path, quarantine))]
+        said = happened.sentences()
         raise Interrupted("; ".join(["interrupted", *(said or ["nothing was changed"])])) from None
+
+
+class Happened:
+    """What has become of log directories since this was made, as their runs tell it."""
+
+    def __init__(self, paths: Sequence[str], quarantine: str | None) -> None:
+        self._quarantine = quarantine
+        self._before = {path: _runs(path, quarantine) for path in paths}
+
+    def sentences(self) -> list[str]:
+        """What was begun or done, and what to do next; none if nothing was changed."""
+        return [
+            text
+            for path, before in self._before.items()
+            for text in _told(path, before, _runs(path, self._quarantine))
+        ]
+
+    def run_in(self, root: str) -> tuple[str, str] | None:
+        """The run that has changed the log directory `root`, and where it is kept; None if none has."""
+        from kafkalog.recovery.act.quarantine import Runs, document_of
+
+        for path, before in self._before.items():
+            if _root(path) != root:
+                continue
+            for run, document in reversed(list(_runs(path, self._quarantine).items())):
+                if before.get(run) != document and document is not None:
+                    places = Runs(root, self._quarantine).places
+                    place = next((each for each in places if document_of(each, run) is not None), None)
+                    return None if place is None else (run, os.path.join(place, run))
+        return None
+
+
+def _root(path: str) -> str | None:
+    from kafkalog.recovery.act.history import root_of_runs
+
+    try:
+        return root_of_runs(path)
+    except (KafkaLogError, OSError):
+        return None
 
 
 def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from kafkalog.cli.options.common import CONFIG, JOBS
+from kafkalog.cli.options.common import CONFIG, JOBS, RELEASE
 from kafkalog.cli.options.paths import SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.remote import Remote
 from kafkalog.cli.options.selection import selection_options
@@ -41,6 +41,7 @@ def planning_options(function: Function) -> Function:
         AT,
         CONFIG,
         SERVER_PROPERTIES,
+        RELEASE,
         click.option("--topic-id", metavar="UUID", help="Topic id for a partition whose own topic id cannot be read."),
         click.option(
             "--repair-bits",
@@ -79,7 +80,8 @@ def planning_options(function: Function) -> Function:
 
 def options_of(given: Mapping[str, Any]) -> RecoveryOptions:
     """What the options of `planning_options` ask for."""
-    settings = LogSettings.from_server_properties(settings_in(given["server_properties"]))
+    server = settings_in(given["server_properties"])
+    settings = LogSettings.from_server_properties(server)
     proof = given["repair_bits"]
     rules = Rules(
         mode=mode_named(given["mode"]),
@@ -90,11 +92,15 @@ def options_of(given: Mapping[str, Any]) -> RecoveryOptions:
         topic_id=given["topic_id"],
         cluster_metadata=given["cluster_metadata"],
         meta_properties=given["meta_properties"],
+        release=given["release"],
+        server=server,
     )
     return RecoveryOptions(rules=rules, select=given["chosen"], copies=given["copies"])
 
 
-_SINGLE = {"at": "--at", "server_properties": "--server-properties", "topic_id": "--topic-id"}
+_SINGLE = {
+    "at": "--at", "server_properties": "--server-properties", "release": "--release", "topic_id": "--topic-id",
+}  # fmt: skip
 
 
 _FLAGS = {"full": "--full", "cluster_metadata": "--cluster-metadata", "meta_properties": "--meta-properties"}

@@ -241,6 +241,8 @@ def _kept(path: str, made: Plan) -> Planned:
         deleted=made.deleted,
         identity_in=made.identity_in,
         asked_for=made.asked_for,
+        changing=made.changing,
+        consequences=made.consequences,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError
@@ -23,6 +24,7 @@ from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.beside import Beside
+from kafkalog.recovery.checks.beside_running import is_in_use, look_again, settled_findings
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
@@ -47,6 +49,8 @@ class PartitionHealth:
     behind: BehindDamage
     is_read: bool = True
     """False: the operating system did not give it out"""
+    is_settled: bool = False
+    """a running broker has the directory open, so only the findings tell how the logs end"""
     local_start: LocalStart | None = None
     """where a log begins that a log directory around it tells of; None without a segment"""
 
@@ -110,7 +114,7 @@ class PartitionHealth:
     @property
     def words(self) -> tuple[str, ...]:
         """How logs end that do not end well, and the codes of what is more than information; none where all is well."""
-        stops = [str(each.stop) for each in self.segments if each.stop is not StopReason.END]
+        stops = [str(each.stop) for each in self.segments if each.stop is not StopReason.END and not self.is_settled]
         serious = [str(found.code) for found in self.findings if found.severity is not Severity.INFO]
         return tuple(dict.fromkeys([*stops, *serious]))
 
@@ -178,6 +182,8 @@ class DirectoryHealth:
     partitions: tuple[PartitionHealth, ...]
     findings: tuple[Finding, ...]
     """besides those of the partitions"""
+    is_in_use: bool = False
+    """another process, such as a running broker, has it open; what is found is what stayed wrong"""
 
 
 def health(
@@ -208,6 +214,44 @@ def health_of(
     inventory: Inventory, select: Selection, wanted: Sequence[Partition], jobs: int, on_read: OnRead
 ) -> tuple[DirectoryHealth, ...]:
     """The health, as `health` gives it, of directories that were opened and partitions of them that are meant."""
+    found = _looked(inventory, select, wanted, jobs, on_read)
+    return tuple(_settled(each, select, jobs) if is_in_use(each.path) else each for each in found)
+
+
+def _settled(found: DirectoryHealth, select: Selection, jobs: int) -> DirectoryHealth:
+    """The health of a directory that a broker has open: what is found again, of partitions that are still there."""
+
+    def again(paths: frozenset[str]) -> dict[str, Sequence[Finding]]:
+        inventory = open_all(found.path, tolerant=True, missing_too=True)
+        wanted = [each for each in inventory.partitions if each.path in paths]
+        looked = _looked(inventory, select, wanted, jobs, lambda _count: None, is_again=True)
+        of_partitions: dict[str, Sequence[Finding]] = {
+            each.partition.path: settled_findings(each.findings, each.partition)
+            for directory in looked
+            for each in directory.partitions
+        }
+        return of_partitions | {each.path: settled_findings(each.findings) for each in looked}
+
+    by_path = {each.partition.path: settled_findings(each.findings, each.partition) for each in found.partitions}
+    left = look_again({**by_path, found.path: settled_findings(found.findings)}, again)
+    partitions = tuple(
+        replace(each, findings=tuple(kept), is_settled=True)
+        for each in found.partitions
+        if (kept := left[each.partition.path]) is not None
+    )
+    return replace(found, partitions=partitions, findings=tuple(left[found.path] or ()), is_in_use=True)
+
+
+def _looked(
+    inventory: Inventory,
+    select: Selection,
+    wanted: Sequence[Partition],
+    jobs: int,
+    on_read: OnRead,
+    *,
+    is_again: bool = False,
+) -> tuple[DirectoryHealth, ...]:
+    """One look; `is_again` looks at a directory of which no partition is wanted, too."""
     together = inventory.findings_together()
     known = facts_of_each([each.path for each in inventory.log_dirs]) if select == ALL else {}
     meant = {id(partition) for partition in wanted}
@@ -216,7 +260,7 @@ def health_of(
     for log_dir in inventory.log_dirs:
         partitions = [each for each in log_dir.partitions if id(each) in meant]
         hidden = [each for each in log_dir.findings if each.code is FindingCode.UNREADABLE]
-        if log_dir.partitions and not partitions and not select.of_unreadable(hidden):
+        if log_dir.partitions and not partitions and not is_again and not select.of_unreadable(hidden):
             continue
         places = {os.path.join(log_dir.path, META_PROPERTIES), *(each.path for each in partitions)}
         facts = known.get(real(log_dir.path))

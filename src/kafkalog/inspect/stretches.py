@@ -182,6 +182,7 @@ class _Drawing:
         self.findings = [each for each in known if each.position is not None]
         self._seen = {(each.code, each.position) for each in self.findings}
         self._marked = {each.position for each in self.findings}
+        self._ending = {each.position for each in self.findings if each.code in ENDING_CODES}
         self.position = 0
         self._is_behind = is_behind
         self._fine = max(segment.size // _FINEST, 1)
@@ -198,6 +199,8 @@ class _Drawing:
         if (finding.code, finding.position) not in self._seen:
             self.findings.append(finding)
             self._marked.add(finding.position)
+            if finding.code in ENDING_CODES:
+                self._ending.add(finding.position)
 
     def batch(self, facts: BatchFacts) -> None:
         """A batch that can be read."""
@@ -205,10 +208,7 @@ class _Drawing:
         kind = Kind.AFTER if self._is_behind else Kind.SOUND
         end = facts.position + facts.size
         self._add(Stretch(kind, facts.position, end, 1, facts.records, facts.first_offset, facts.last_offset))
-        if facts.position in self._marked:
-            self._is_behind = self._is_behind or any(
-                each.code in ENDING_CODES and each.position == facts.position for each in self.findings
-            )
+        self._is_behind = self._is_behind or facts.position in self._ending
 
     def _add(self, stretch: Stretch) -> None:
         last = self._stretches[-1] if self._stretches else None

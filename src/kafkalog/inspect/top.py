@@ -208,6 +208,7 @@ class _Counted:
     is_repeats: bool
     pending: list[Any] = field(default_factory=list)
     pending_rows: int = 0
+    pending_bytes: int = 0
     records: int = 0
     size: int = 0
     missed: int = 0
@@ -218,12 +219,10 @@ class _Counted:
         self.size += pc.sum(rows["bytes"]).as_py() or 0
         self.pending.append(grouped)
         self.pending_rows += grouped.num_rows
-        if self.pending_rows >= max(_PENDING_ROWS, 2 * self.pending[0].num_rows) or self._is_too_much():
+        self.pending_bytes += grouped.nbytes
+        is_much = self.pending_bytes > 2 * _MOST_BYTES
+        if is_much or self.pending_rows >= max(_PENDING_ROWS, 2 * self.pending[0].num_rows):
             self._merge()
-
-    def _is_too_much(self) -> bool:
-        held: int = sum(each.nbytes for each in self.pending)
-        return held > 2 * _MOST_BYTES
 
     def _grouped(self, rows: Any) -> Any:
         found = rows.group_by(list(self.names), use_threads=False).aggregate(_COUNTS)
@@ -240,7 +239,7 @@ class _Counted:
             found = found.take(largest[:-1]).combine_chunks()
             self.missed += dropped
         self.pending = [found]
-        self.pending_rows = found.num_rows
+        self.pending_rows, self.pending_bytes = found.num_rows, found.nbytes
 
     def result(self, order: str, most: int | None, findings: Sequence[Finding]) -> TopGroups:
         if self.pending:

@@ -165,6 +165,9 @@ def _ways(planned: Planned, arguments: Sequence[str]) -> Iterator[str]:
             yield (
                 f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"
             )
+    for consequence in planned.consequences[:_FINDINGS]:
+        yield ""
+        yield f"- {_text(_cut(consequence.detail))}"
     command = recommended_command(planned, arguments)
     if command is not None:
         yield ""

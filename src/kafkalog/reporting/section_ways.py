@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
+from kafkalog.recovery.broker.node.releases import MODELED
+from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide import losses
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.plan import BrokerForecast
@@ -56,6 +58,10 @@ def _planned(planned: Planned, facts: ReportFacts) -> Markup:
         parts.append(element("p", words))
     else:
         parts.append(element("p", "There is nothing to do."))
+    told_of = planned.consequences[:_MOST_PARTITIONS]
+    parts += [element("p", prose(f"{each.detail}."), class_="warn") for each in told_of]
+    if len(told_of) < len(planned.consequences):
+        parts.append(element("p", f"{len(planned.consequences) - len(told_of):,} more consequences are not listed."))
     parts.append(_recommendation(planned, facts.arguments))
     declined = list(planned.declined.items())
     for name, why in declined[:_MOST_PARTITIONS]:
@@ -130,17 +136,24 @@ def lost_text(found: Measured) -> str:
     return losses.lost_text(found, "{:,}".format)
 
 
+def _releases(forecast: BrokerForecast) -> str:
+    groups = [releases for releases, _answer in forecast.node.grouped] if forecast.node is not None else [MODELED]
+    return f"Kafka {', '.join(groups)}"
+
+
 def forecast_text(forecast: BrokerForecast) -> str:
     """What Kafka would do at its next start."""
+    if forecast.node is not None and not forecast.node.loses_nothing:
+        return shortened("; ".join(node_sentences(forecast.node)))
     match forecast.outcome:
         case "loaded":
             lost = sum((forecast.valid_records_lost or {}).values())
             how = "trusting its clean-shutdown marker" if forecast.clean_shutdown else "after its own recovery"
             losing = f", which would drop {counted(lost, 'record')} that can still be read" if lost else ""
-            return f"Kafka would start on it, {how}{losing}"
+            return f"{_releases(forecast)} would start on it, {how}{losing}"
         case None:
             return shortened(f"What Kafka would do is unknown: {forecast.message}")
         case "start_fails":
-            return shortened(f"Kafka would not start on it: {forecast.exception}: {forecast.message}")
+            return shortened(f"Kafka {MODELED} would not start on it: {forecast.exception}: {forecast.message}")
         case _:
-            return shortened(f"Kafka would take it offline: {forecast.exception}: {forecast.message}")
+            return shortened(f"Kafka {MODELED} would take it offline: {forecast.exception}: {forecast.message}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kafkalog.classes import dataclass
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
+from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.reporting.losses import records_text, runs_that_lost, total_before, total_by_start, total_for_good
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.outcome import Outcome, outcome_of_findings
@@ -100,12 +101,14 @@ def _start(facts: ReportFacts) -> str:
     gone = records_text(for_good)
     refused = [each.root for each in facts.planned if each.forecast is not None and _is_refused(each.forecast.outcome)]
     if refused:
-        what = f"Kafka would not start on {'it' if len(facts.planned) == 1 else f'{len(refused)} of the directories'}"
+        where = "it" if len(facts.planned) == 1 else f"{len(refused)} of the directories"
+        what = f"Kafka {MODELED} would not start on {where}"
         return f"{gone} cannot be had back, and {what}" if for_good.records_lost else what
     by_start = total_by_start(facts)
     if by_start is None or not by_start.sound_lost:
         return f"{gone} cannot be had back" if for_good.records_lost else ""
-    readable = f"Kafka would start on it and drop {counted(by_start.sound_lost, 'record')} that can still be read"
+    dropped = counted(by_start.sound_lost, "record")
+    readable = f"Kafka {MODELED} would start on it and drop {dropped} that can still be read"
     if by_start.records_lost == by_start.sound_lost:
         return readable
     in_all = f"{readable}, {records_text(by_start)} in all"

@@ -29,6 +29,10 @@ class PlannedFor(Protocol):
         """Names of partition directories; none where the plan is for the whole log directory."""
 
     @property
+    def changing(self) -> tuple[str, ...]:
+        """Names of the partition directories in which the plan itself would change something."""
+
+    @property
     def identity_in(self) -> tuple[str, ...]:
         """The broker's log directories, where this one has lost its `meta.properties`."""
 
@@ -54,20 +58,33 @@ _META_PROPERTIES = "--meta-properties"
 
 
 def commands_for(way: RecoveryWay, plan: PlannedFor, given: Given = NOTHING_GIVEN) -> list[str]:
-    """The command lines that carry a way out; none if no command of ours does."""
+    """The command lines that carry a way out, in their order; none if no command of ours does.
+
+    A way of single partitions has one line for each, and one more if the plan changes others, which a start may need.
+    """
     if way.way in (WayName.MERGE, WayName.SET_ASIDE):
-        return [
-            shell_line(["kafkalog", "recover", *_of_partition(plan, given, name), *needs_of(each), "--yes"])
+        of_partition = {
+            name: shell_line(["kafkalog", "recover", *_of_partition(plan, given, name), *needs_of(each), "--yes"])
             for name, ways in plan.choice.by_partition.items()
             for each in ways
             if each.way is way.way
-        ]
+        }
+        rest = [name for name in plan.changing if name not in of_partition]
+        return [*of_partition.values(), *(_of_all(plan, given) if rest else [])]
     if way.how is None:
         return []
     paths, words = paths_of(plan, given), list(given.words)
     if paths == [plan.root] and way.way is not WayName.KAFKA:
         paths, words = with_identity(plan, words)
     return [shell_line(["kafkalog", "recover", *paths, *words, *needs_of(way), "--yes"])]
+
+
+def _of_all(plan: PlannedFor, given: Given) -> list[str]:
+    """The command line that recovers, in mode safe, everything that was asked about."""
+    paths, words = paths_of(plan, given), list(given.words)
+    if paths == [plan.root]:
+        paths, words = with_identity(plan, words)
+    return [shell_line(["kafkalog", "recover", *paths, *words, "--yes"])]
 
 
 def with_identity(plan: PlannedFor, words: Sequence[str]) -> tuple[list[str], list[str]]:

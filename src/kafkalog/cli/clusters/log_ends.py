@@ -36,12 +36,13 @@ class LogEnds:
         return self._known[key]
 
     def lag(self, commit: CommittedOffset) -> int | None:
-        """How many offsets there are from the commit to the end of the log; None where that is not known.
+        """Offsets from the commit to the end of the log; None if the end is unknown, or if the offset is negative.
 
-        Below 0 where the log here does not reach what was committed, which is a finding too.
+        Below 0 if the log here does not reach what was committed, which is a finding too.  Kafka's clients take a
+        negative offset for no commit.
         """
         end = self.of(commit)
-        return None if end is None else end - commit.offset
+        return None if end is None or commit.offset < 0 else end - commit.offset
 
     def note_beyond(self, commits: Iterable[CommittedOffset]) -> None:
         """A finding for each commit that the log here does not reach."""
@@ -51,7 +52,8 @@ class LogEnds:
                 key = each.key
                 detail = (
                     f"group {key.group} has committed offset {each.offset} of {key.topic}-{key.partition}, whose log "
-                    f"here ends at {end}: records that the group has read are missing"
+                    f"here ends at {end}: records are missing here, the offset is another cluster's (mirroring), or "
+                    "the topic was made anew"
                 )
                 code, path = FindingCode.OFFSET_BEYOND_LOG_END, self._at_hand[key.topic, key.partition][0].path
                 self._findings.append(Finding(code, Severity.WARNING, None, end, detail, path))

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Sequence
 from kafkalog.cli.output import LineWriter, print_json
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.kraft.quorum import KnownVoter, LeftOut, Quorum, QuorumSurvivor
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.codec.kraft import VoterNode
 from kafkalog.codec.names import DELETED
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.text import encode_uuid
 from kafkalog.codec.wording import counted
+from kafkalog.recovery.broker.node.sentences import node_sentences
+from kafkalog.recovery.broker.node_start import node_start
 from kafkalog.recovery.quorum.planned import DirectoryChange, QuorumPlan
 from kafkalog.recovery.quorum.run import QuorumResult
 from kafkalog.words.advice import told
@@ -130,7 +133,7 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
     log = survivor.log
     state = "ok"
     if log.refusal is not None and log.hole is None:
-        state = "does not start"
+        state = "does not start" if _does_not_start(log) else "loses metadata"
     elif log.is_damaged:
         state = "damaged"
     elif survivor.contradicts is not None:
@@ -147,6 +150,20 @@ def _row(survivor: QuorumSurvivor, is_best: bool) -> list[object]:
     path = min(os.path.relpath(log.root), log.root, key=len)
     return [node, log.epoch, log.end, role, log.start, last, voted, snapshots,
             "" if is_best else _lacks(survivor), state, escape_controls(path)]  # fmt: skip
+
+
+def _start_sentences(log: QuorumLog) -> list[str]:
+    """What the node does when it is started on its copy, if any release does not start or loses something."""
+    if log.hole is not None and log.refusal is not None:
+        return [log.refusal]
+    start = node_start([log.root], loads_others=False)
+    if start.loses_nothing:
+        return [] if log.refusal is None else [log.refusal]
+    return node_sentences(start)
+
+
+def _does_not_start(log: QuorumLog) -> bool:
+    return log.hole is None and log.refusal is not None and node_start([log.root], loads_others=False).never_starts
 
 
 def _lacks(survivor: QuorumSurvivor) -> str:
@@ -174,8 +191,8 @@ def print_quorum(quorum: Quorum) -> None:
             if missing:
                 writer.write(words + ", ".join(map(voter_text, missing)))
         for each in quorum.survivors:
-            if each.log.refusal is not None:
-                writer.write(f"{escape_controls(each.log.root)}: {escape_controls(each.log.refusal)}")
+            for sentence in _start_sentences(each.log):
+                writer.write(f"{escape_controls(each.log.root)}: {escape_controls(sentence)}")
         if quorum.committed_at_least:
             writer.write(f"committed for certain, by a snapshot: everything below offset {quorum.committed_at_least}")
         writer.write(escape_controls(quorum.loss()))

@@ -20,10 +20,13 @@ _UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 def reset_lines(committed: Iterable[CommittedOffset], *, with_group: bool) -> Iterator[str]:
-    """A line for each group, topic and partition, in their order; of two offsets for one the first counts."""
+    """A line for each group, topic and partition, in their order; of two offsets for one the first counts.
+
+    A negative offset is left out: clients take it for no commit, and the command refuses it.
+    """
     seen: set[OffsetKey] = set()
     for each in committed:
-        if each.key in seen:
+        if each.key in seen or each.offset < 0:
             continue
         seen.add(each.key)
         for name in (each.key.group, each.key.topic):

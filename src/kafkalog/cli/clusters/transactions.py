@@ -36,7 +36,19 @@ from kafkalog.words.escapes import escape_controls
 __all__ = ["command"]
 
 
+_AT_START = {
+    "PrepareCommit": "committed; its coordinator writes the marker when it starts",
+    "PrepareAbort": "aborted; its coordinator writes the marker when it starts",
+}
 _WORDS = {True: "hanging", False: "ongoing", None: "coordinator not seen"}
+
+
+def _state_of(opened: OpenTransaction) -> str:
+    """For the table: whether it hangs, how it was decided if its marker is lost, what its coordinator will write."""
+    if opened.decision is None:
+        will = _AT_START.get(opened.coordinator_state or "") if opened.hanging is False else None
+        return will or _WORDS[opened.hanging]
+    return f"{opened.decision.decided} marker lost"
 
 
 def _print(
@@ -93,7 +105,7 @@ def _print(
                 each.producer.transaction_start,
                 each.age_ms,
                 each.transactional_id,
-                _WORDS[each.hanging],
+                _state_of(each),
                 *stable[each.topic, each.partition],
             ]
             for each in opened
@@ -102,10 +114,10 @@ def _print(
 
 
 def _print_commands(opened: Sequence[OpenTransaction], server: str | None) -> None:
-    """For each transaction that hangs the command that ends it."""
+    """Write the command that ends each transaction that hangs, but for those that were committed."""
     with LineWriter() as writer:
         for each in opened:
-            if not each.hanging:
+            if not each.may_be_aborted:
                 continue
             producer = each.producer.producer_id
             place = escape_controls(f"{each.topic}-{each.partition}")
@@ -148,7 +160,10 @@ def command(
     known = [each.transactional_id for each in coordinator.ids]
     is_meant = chosen_names("transactional id", names, known, coordinator.why_unknown, findings)
     places = read_producers(selected(chosen, at_hand))
-    opened, hanging = open_transactions(places, coordinator)
+    chosen_paths = {each.partition.path for each in places}
+    opened, hanging = open_transactions(
+        places, coordinator, lambda: read_producers(each for each in at_hand if each.path not in chosen_paths)
+    )
     ids = [
         each
         for each in coordinator.ids

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import click
 
 from kafkalog.cli.looking.tiering_text import tiering_text
-from kafkalog.cli.options.common import JOBS, JSON
-from kafkalog.cli.options.paths import PATHS, paths_in_properties
+from kafkalog.cli.options.common import JOBS, JSON, RELEASE
+from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
@@ -21,7 +21,8 @@ from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.checks.report import PartitionReport, VerifyReport
+from kafkalog.recovery.broker.asking import Asked
+from kafkalog.recovery.checks.report import IN_USE, PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.order import natural_order
@@ -106,7 +107,8 @@ def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -
               f"{_MOST_ON_A_TERMINAL} on a terminal, else above {MANY}].")  # fmt: skip
 @remote_options
 @JOBS
-@paths_in_properties
+@RELEASE
+@SERVER_PROPERTIES
 @JSON
 def command(
     paths: tuple[str, ...],
@@ -115,6 +117,8 @@ def command(
     shallow: bool,
     problems_only: bool | None,
     jobs: int,
+    release: str | None,
+    server_properties: str | None,
     as_json: bool,
 ) -> int:
     """Check logs, records, indexes, snapshots, epochs and checkpoints; change nothing.
@@ -132,7 +136,8 @@ def command(
     report = VerifyReport((), [])
     if paths:
         with ByteProgress("verifying", lambda: total_bytes(paths)) as progress:
-            report = verify(*paths, deep=not shallow, select=chosen, jobs=jobs, on_read=progress.advance)
+            report = verify(*paths, deep=not shallow, select=chosen, jobs=jobs, on_read=progress.advance,
+                            asked=Asked(release, settings_in(server_properties)))  # fmt: skip
     if tier is not None:
         from kafkalog.recovery.checks.remote import verify_remote
 
@@ -144,6 +149,9 @@ def command(
             print_json(directory)
     else:
         _print(report, shallow=shallow, problems_only=problems_only)
+    for each in report.directories if not as_json else ():
+        if each.is_in_use:
+            click.echo(escape_controls(f"{each.path}: {IN_USE}; only what stayed wrong is reported"))
     report_findings(report.findings)
     commits = [said for each in report.directories if (said := unfinished_commit(each.path)) is not None]
     for said in commits:

@@ -6,7 +6,7 @@ import click
 
 from kafkalog.cli.options.numbers import JOB_COUNT
 
-__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "MOVED", "QUARANTINE", "REPLICA", "SHOW_SECRETS", "YES"]
+__all__ = ["CHROOT", "CONFIG", "JOBS", "JSON", "MOVED", "QUARANTINE", "RELEASE", "REPLICA", "SHOW_SECRETS", "YES"]
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line (docs/json).")
 REPLICA = click.option(
@@ -21,6 +21,11 @@ CONFIG = click.option(
     metavar="NAME=VALUE",
     multiple=True,
     help="A topic or broker setting under Kafka's own name; may be repeated.",
+)
+RELEASE = click.option(
+    "--release",
+    metavar="VERSION",
+    help="Say what this release of Kafka does when it starts [every release that can have written the files].",
 )
 QUARANTINE = click.option("--quarantine", metavar="DIR", help="Where to keep removed bytes [PATH.recovery].")
 MOVED = click.option("--moved", is_flag=True, help="PATH is the directory that its runs were on, under another path.")

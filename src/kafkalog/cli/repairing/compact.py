@@ -29,6 +29,7 @@ from kafkalog.recovery.facts.places import by_log_directory, holding
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome, outcome_of_change
+from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["command"]
 
@@ -121,7 +122,7 @@ def _print_result(result: CompactionResult) -> None:
             writer.write(f"{root}: nothing to do")
             return
         writer.write(f"compacted {root}: run {result.run_id}")
-        writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
+        writer.write(quarantine_sentence(result.done.root, result.quarantine))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.done.root)} --run {result.run_id}")
 
 

@@ -9,6 +9,8 @@ from kafkalog.cli.repairing.ways_text import print_ways, sentence_of_damage_left
 from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
+from kafkalog.recovery.broker.node.releases import MODELED
+from kafkalog.recovery.broker.node.sentences import sentences_of_plan
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
@@ -19,6 +21,7 @@ from kafkalog.words.advice import told
 from kafkalog.words.commands import NOTHING_GIVEN, Given, with_identity
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
+from kafkalog.words.node import mends
 from kafkalog.words.order import natural_order
 
 __all__ = ["print_plan"]
@@ -27,19 +30,28 @@ _SHOWN = 20
 """Directories and files that move as a whole and are named."""
 
 
-def _forecast(forecast: BrokerForecast) -> str:
+def _forecast(forecast: BrokerForecast) -> list[str]:
+    """What Kafka would do, one sentence for each group of releases that do alike."""
+    renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
+               for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
+    is_of_node = forecast.node is not None and (forecast.outcome == "loaded" or forecast.is_of_node)
+    if forecast.node is not None and is_of_node:
+        return sentences_of_plan(forecast.node, _how(forecast))
     match forecast.outcome:
         case "loaded":
-            how = "trusting the clean-shutdown marker" if forecast.clean_shutdown else "after its own recovery"
-            lost = sum((forecast.valid_records_lost or {}).values())
-            losing = f", which would lose {lost} records that can still be read" if lost else ""
-            return f"Kafka would start on it, {how}{losing}"
+            return [f"Kafka {MODELED} would start on it{_how(forecast)}", *renamed]
         case None:
-            return f"what Kafka would do is unknown: {forecast.message}"
+            return [f"what Kafka would do is unknown: {forecast.message}"]
         case "start_fails":
-            return f"Kafka would NOT START on it: {forecast.exception}: {forecast.message}"
+            return [f"Kafka {MODELED} would NOT START on it: {forecast.exception}: {forecast.message}"]
         case _:
-            return f"Kafka would take it OFFLINE: {forecast.exception}: {forecast.message}"
+            return [f"Kafka {MODELED} would take it OFFLINE: {forecast.exception}: {forecast.message}"]
+
+
+def _how(forecast: BrokerForecast) -> str:
+    how = ", trusting the clean-shutdown marker" if forecast.clean_shutdown else ", after its own recovery"
+    lost = sum((forecast.valid_records_lost or {}).values())
+    return f"{how}, which would lose {lost} records that can still be read" if lost else how
 
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
@@ -112,7 +124,7 @@ def _content(away: PutAway) -> str:
 
 def _is_not_needed(plan: Plan) -> bool:
     """What would change are indexes and snapshots only, which a broker makes by itself when it has to."""
-    starts = plan.broker.outcome == "loaded" and plan.broker.clean_shutdown
+    starts = plan.broker.starts_and_loses_nothing and plan.broker.clean_shutdown
     harmless = not (plan.is_hurt or plan.findings or any(each.cut_bytes for each in plan.partitions))
     hides = any(way.way is WayName.KAFKA and way.measured.records_hidden for way in plan.choice.ways)
     return bool(plan.changes and starts and harmless and not hides)
@@ -136,7 +148,14 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
 
 
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
-    """The partitions that nothing is cut of: those that begin after their remote part, and those that are left."""
+    """Write what follows for others, and the partitions of which nothing is cut."""
+    for sentence in () if plan.broker.node is None else mends(plan.broker.node, plan.root):
+        writer.write(escape_controls(sentence))
+    for name in plan.made_stray:
+        stray = f"{name} becomes -stray, out of service, and a broker makes the partition anew, empty"
+        writer.write(escape_controls(f"{stray}: --topic-id ID keeps it in service, --accept-loss lets it become stray"))
+    for consequence in plan.consequences:
+        writer.write(escape_controls(consequence.detail))
     for name, offset in plan.begins.items():
         writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
     for name, why in plan.declined.items():
@@ -159,9 +178,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
         for finding in plan.findings:
             writer.write(escape_controls(str(finding)))
         others = "; other partitions were not examined" if plan.survey.is_partial else ""
-        writer.write(escape_controls(_forecast(plan.broker) + others))
-        for name in plan.broker.strays:
-            writer.write(f"Kafka would rename {escape_controls(name)} -stray: the metadata has no such replica here")
+        for sentence in _forecast(plan.broker):
+            writer.write(escape_controls(sentence + others))
         if plan.topics.problem is not None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:

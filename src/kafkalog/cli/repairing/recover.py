@@ -49,6 +49,8 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
         return Outcome.IO_ERROR
     if any(result.declined for result in results):
         return Outcome.REFUSED
+    if any(result.leaves_a_fault for result in results) and not any(result.changed for result in results):
+        return Outcome.FINDINGS
     return outcome_of_change(any(result.changed for result in results), is_new=is_new)
 
 

@@ -7,11 +7,15 @@ from kafkalog.cli.repairing.ways_text import sentence_of_damage_left
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
+from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
+from kafkalog.words.node import mends
+from kafkalog.words.quarantine import quarantine_sentence
 
 __all__ = ["print_result"]
 
@@ -40,12 +44,16 @@ def print_result(result: RecoveryResult) -> None:
         damage = sentence_of_damage_left(result.plan.choice.own)
         if damage is not None:
             writer.write(damage)
-        writer.write(f"every byte that was removed is in {escape_controls(result.quarantine or '')}")
+        writer.write(quarantine_sentence(result.plan.root, result.quarantine))
         writer.write(_broker(result))
+        for sentence in () if result.node is None else mends(result.node, result.plan.root):
+            writer.write(escape_controls(sentence))
         writer.write(f"to undo this: kafkalog undo {shell_word(result.plan.root)} --run {result.run_id}")
 
 
 def _what_is_left(result: RecoveryResult) -> str:
+    if result.leaves_a_fault and result.node is not None:
+        return f"nothing was changed, and the node is not as it should be: {_of_node(result.node)}"
     if not result.completed:
         return "nothing to do"
     if not result.plan.changes and result.plan.refusal is None:
@@ -84,4 +92,10 @@ def _broker(result: RecoveryResult) -> str:
     note = result.plan.note_of_identity
     if note is not None:
         return f"the logs are such that a broker changes nothing in them, but {escape_controls(note)}"
+    if result.node is not None and not result.node.changes_nothing:
+        return f"the logs are such that a broker changes nothing in them, but {_of_node(result.node)}"
     return "a broker that starts on it now opens it and changes nothing"
+
+
+def _of_node(node: NodeStart) -> str:
+    return escape_controls("; ".join(node_sentences(node)))

@@ -121,6 +121,7 @@ def _print_remains(root: str, found: Sequence[Remains], rest: str) -> None:
             Column("bytes", Kind.BYTES, drop=1),
             Column("deleted", Kind.TIME, drop=3),
             Column("in", wraps=True),
+            Column("topic id", if_any=True),
         ],
         [
             [
@@ -133,6 +134,7 @@ def _print_remains(root: str, found: Sequence[Remains], rest: str) -> None:
                 each.bytes,
                 each.deleted_ms,
                 each.run_id or each.directory,
+                each.topic_id if each.name_is_cut else None,
             ]
             for each in found
         ],
@@ -159,6 +161,10 @@ def _outcome(each: Remains) -> str:
     where = f"{each.run_id}: {each.directory}" if each.run_id is not None else each.directory
     if each.why_not is not None:
         return escape_controls(f"{where}: not restored: {told(each.why_not)}")
+    if each.name_is_cut:
+        whose = f"topic id {each.topic_id}" if each.topic_id is not None else "it has no topic id"
+        cut = "such names end at 255 bytes, so the topic's may be longer: --as TOPIC gives the whole name"
+        return escape_controls(f"{where}: {whose}; {cut}")
     return escape_controls(f"{where}: {told(each.outcome)}")
 
 

@@ -59,6 +59,7 @@ class Unplanned:
             "deleted": None,
             "begins": {},
             "declined": {},
+            "consequences": [],
             "ways": [],
             "recommended": None,
             "recommended_way": None,

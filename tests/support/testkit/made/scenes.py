@@ -258,6 +258,17 @@ def quorum(directory: Path) -> None:
         copied("dynamic", directory, number)
 
 
+def kraft_files(directory: Path) -> None:
+    """A combined node after a power cut: three small files are empty, and a partition has lost its topic id."""
+    data = own_copy(brokers("4.3.0/metadata")[0], directory / "data")
+    metadata = data / "__cluster_metadata-0"
+    for path in (data / "bootstrap.checkpoint", metadata / "quorum-state"):
+        path.chmod(0o600)
+        path.write_bytes(b"")
+    (data / "carts-2-0" / "partition.metadata").unlink()
+    (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
+
+
 def lost_controllers(directory: Path) -> None:
     """One controller of three, whose log has a torn end, and a broker."""
     tear(copied("dynamic", directory, 1, 11)[1])
@@ -293,6 +304,7 @@ def readme(directory: Path) -> None:
 
 
 SCENES: dict[str, Callable[[Path], None]] = {
+    "kraft-files": kraft_files,
     "power-loss": power_loss,
     "full-disk": full_disk,
     "failing-disk": failing_disk,

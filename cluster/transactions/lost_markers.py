@@ -1,0 +1,112 @@
+"""Whether a transaction that hangs was decided: its end marker may be lost while its coordinator had written it.
+
+The coordinator writes down that it will commit or abort, and in which partitions, before it sends the markers
+(`TransactionStateManager`, states PrepareCommit and PrepareAbort).  A partition whose last marker of the producer is
+older than that has lost the marker.  If it is newer, the open transaction began after the coordinator had ended its
+own, and truly hangs (KIP-664).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.transactions.producers import LastMarker, Producer
+
+__all__ = ["Decided", "Decision", "Listed", "decision_of", "markers_of"]
+
+TopicPartition = tuple[str, int]
+
+
+class Decided(enum.StrEnum):
+    """How a transaction ended."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """The last record in which a coordinator listed one partition for a producer."""
+
+    status: int
+    """number of the `TransactionState`"""
+    timestamp: int
+    """of the coordinator's clock, ms"""
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How a transaction without its marker ended, and where that is written."""
+
+    decided: Decided
+    source: str
+
+
+PREPARED = {2: Decided.COMMIT, 3: Decided.ABORT}
+"""Numbers of the states in which the markers are sent (`TransactionState`)."""
+COMPLETE = {4: Decided.COMMIT, 5: Decided.ABORT}
+
+
+def decision_of(
+    producer: Producer,
+    listed: Listed | None,
+    last_state: Listed | None,
+    elsewhere: Mapping[TopicPartition, LastMarker],
+) -> Decision | None:
+    """How a producer's open transaction was decided; None if nothing tells, or if it began after the last decision.
+
+    * `listed`: the last that the coordinator's log says of the partition, None if it never lists it
+    * `last_state`: the last that it says of the producer
+    * `elsewhere`: the producer's last markers in other partitions
+    """
+    marker = producer.last_marker
+    if listed is not None and listed.status in PREPARED:
+        if marker is not None and marker.timestamp >= listed.timestamp:
+            return None  # that marker is here: what is open began later
+        return Decision(PREPARED[listed.status], "the coordinator's log, which lists the partition")
+    if last_state is not None and last_state.status in COMPLETE and _is_of(producer, last_state.producer_epoch):
+        is_later = marker is None or marker.timestamp < last_state.timestamp
+        if is_later and _had_begun(producer, last_state.timestamp):
+            return Decision(COMPLETE[last_state.status], "the coordinator's log")
+    return _by_markers(producer, elsewhere)
+
+
+def _by_markers(producer: Producer, elsewhere: Mapping[TopicPartition, LastMarker]) -> Decision | None:
+    """The decision that markers of the same transaction in other partitions show; a commit counts before an abort."""
+    since = -1 if producer.last_marker is None else producer.last_marker.timestamp
+    found: dict[Decided, TopicPartition] = {}
+    for place, marker in elsewhere.items():
+        is_after = marker.timestamp > since and _had_begun(producer, marker.timestamp)
+        if is_after and _is_of(producer, marker.producer_epoch):
+            found.setdefault(Decided.COMMIT if marker.is_commit else Decided.ABORT, place)
+    for decided in Decided:
+        if decided in found:
+            topic, partition = found[decided]
+            return Decision(decided, f"the marker in {topic}-{partition}")
+    return None
+
+
+def _is_of(producer: Producer, epoch: int) -> bool:
+    """Whether a marker with this epoch can end the producer's transaction: since KIP-890 its epoch is one higher."""
+    return epoch in (producer.producer_epoch, producer.producer_epoch + 1)
+
+
+def _had_begun(producer: Producer, timestamp: int) -> bool:
+    """Whether the transaction had begun by then; true too if its first timestamp is unknown."""
+    begun = producer.transaction_started_at
+    return begun is None or begun <= timestamp
+
+
+def markers_of(
+    producer_id: int, places: Iterable[tuple[TopicPartition, Iterable[Producer]]]
+) -> dict[TopicPartition, LastMarker]:
+    """The last marker of a producer in each partition that has one."""
+    return {
+        place: each.last_marker
+        for place, producers in places
+        for each in producers
+        if each.producer_id == producer_id and each.last_marker is not None
+    }

@@ -1,0 +1,66 @@
+"""The question about a node's start as commands ask it: about one log directory that they have read already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.findings import Finding
+from kafkalog.recovery.broker.manager import BrokerResult
+from kafkalog.recovery.broker.node.answer import NodeStart
+from kafkalog.recovery.broker.node.sentences import node_findings
+from kafkalog.recovery.broker.node_start import node_start
+
+__all__ = ["ANYTHING", "Asked", "findings_for", "start_with"]
+
+_IN_NAMES = "Found directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is known of a node beside its directories: the release that is asked about, and its properties."""
+
+    release: str | None = None
+    properties: Mapping[str, str] | None = None
+
+
+ANYTHING = Asked()
+"""every release, and no properties"""
+
+
+def start_with(
+    root: str, roots: Sequence[str], result: BrokerResult, asked: Asked = ANYTHING, now_ms: int | None = None
+) -> NodeStart:
+    """What the node does that `root` belongs to, among the log directories `roots` that are known of it.
+
+    `result` is what loading the logs in `root` comes to; those of the other directories are not loaded here.
+    """
+    real = os.path.realpath(root)
+    others = [each for each in roots if os.path.realpath(each) != real]
+    is_of_logs = not result.is_before_logs or (result.message or "").startswith(_IN_NAMES)
+    return node_start(
+        [root, *others],
+        properties=asked.properties or None,
+        release=asked.release,
+        loaded={root: result} if is_of_logs else {},
+        loads_others=False,
+        now_ms=now_ms,
+    )
+
+
+def findings_for(start: NodeStart, root: str, roots: Sequence[str]) -> list[Finding]:
+    """The findings about a start that are to be told of one of a node's directories: each is told of one only."""
+    real = os.path.realpath(root)
+    first = os.path.realpath(roots[0]) if roots else real
+    found = []
+    for finding in node_findings(start):
+        place = os.path.realpath(finding.file or first)
+        owner = next((each for each in start.roots if _is_in(place, os.path.realpath(each))), first)
+        if os.path.realpath(owner) == real:
+            found.append(finding)
+    return found
+
+
+def _is_in(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory + os.sep)

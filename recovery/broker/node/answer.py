@@ -1,0 +1,216 @@
+"""What a node does when it is started, as values: one answer for each group of releases that do alike.
+
+A mending reads `NodeAnswer.faults`: each names the part of the start, the kind of what is wrong, and the file.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.recovery.broker.node.releases import Release, named
+
+__all__ = ["Consequence", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "Part", "Role", "StartOutcome"]
+
+
+class StartOutcome(enum.StrEnum):
+    """How the start of a node ends; the gravest of what follows, in the order of this list."""
+
+    FAILS = "fails"
+    """it ends, or never opens its listener, with an exception"""
+    OVERWRITES_METADATA = "overwrites_metadata"
+    """it starts, and its metadata begins anew or goes back: topics, ACLs and configurations are gone"""
+    DELETES = "deletes_partitions"
+    """it starts, and removes partitions from its disks for good"""
+    STRAYS = "makes_strays"
+    """it starts, and puts partitions out of service by renaming their directories `-stray`"""
+    DIRECTORY_OFFLINE = "directory_offline"
+    """it starts without one of its log directories"""
+    NOT_SERVING = "starts_not_serving"
+    """it starts, and something does not serve: the node waits for ever, or a coordinator does not load"""
+    UNKNOWN = "unknown"
+    """the model does not know"""
+    STARTS = "starts"
+    """it starts, serves and loses nothing"""
+
+
+class Part(enum.StrEnum):
+    """The parts of a start, in the order in which a node meets them."""
+
+    META_PROPERTIES = "meta_properties"
+    BOOTSTRAP = "bootstrap_checkpoint"
+    METADATA_LOG = "metadata_log"
+    METADATA_SNAPSHOT = "metadata_snapshot"
+    QUORUM_STATE = "quorum_state"
+    VOTERS = "voters"
+    METADATA_REPLAY = "metadata_replay"
+    LOGS = "logs"
+    PARTITION_METADATA = "partition_metadata"
+    FUTURE = "future"
+    INTERNAL_TOPICS = "internal_topics"
+    CLEAN_SHUTDOWN = "clean_shutdown"
+    ZOOKEEPER = "zookeeper"
+
+
+class Role(enum.StrEnum):
+    """What a process does with the directories."""
+
+    COMBINED = "combined"
+    BROKER = "broker"
+    CONTROLLER = "controller"
+    ZOOKEEPER_BROKER = "zookeeper_broker"
+
+
+class ConsequenceKind(enum.StrEnum):
+    """What a start does to the node's files or service, beside ending."""
+
+    METADATA_OVERWRITTEN = "metadata_overwritten"
+    METADATA_LOG_DROPPED = "metadata_log_dropped"
+    METADATA_GOES_BACK = "metadata_goes_back"
+    """the only voter's metadata ends earlier than it did"""
+    METADATA_LOG_CUT = "metadata_log_cut"
+    """the log is cut at its first damaged batch, as after any crash; what was behind it is gone"""
+    STRAY = "stray"
+    EXPECTED_STRAY = "expected_stray"
+    """a stray that the metadata log itself shows as deleted, moved or made again: a note, no damage"""
+    DELETED = "deleted"
+    EMPTY_AGAIN = "empty_again"
+    """a partition that the metadata places here is made again, empty"""
+    FUTURE_PROMOTED = "future_promoted"
+    FUTURE_RESUMED = "future_resumed"
+    """a move between log directories goes on, and its copy replaces the current log once it has all of it"""
+    DIRECTORY_OFFLINE = "directory_offline"
+    NOT_SERVING = "not_serving"
+    EPOCH_FORGOTTEN = "vote_forgotten"
+    UNFORESEEN = "unforeseen"
+    """something that may go well or not"""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something wrong with a file that a node reads at its start."""
+
+    part: Part
+    kind: str
+    """a fixed word: `missing`, `empty`, `unreadable`, `cut`, `corrupt`, `mismatch`, and others that the parts name"""
+    file: str
+    """its absolute path"""
+    detail: str
+    """one sentence"""
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """One thing that a start does; `names` are partition directories, relative to their log directories."""
+
+    kind: ConsequenceKind
+    detail: str
+    file: str | None = None
+    names: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"kind": str(self.kind), "detail": self.detail, "file": self.file, "names": list(self.names)}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """What the node does when it is started by certain releases."""
+
+    outcome: StartOutcome
+    exception: str | None = None
+    """the class of the exception that ends the start, if one does"""
+    message: str | None = None
+    """the broker's own words, or the reason in ours if it says nothing"""
+    file: str | None = None
+    """the file that the failure is about"""
+    consequences: tuple[Consequence, ...] = ()
+    condition: str | None = None
+    """what the answer depends on that the directories do not say; None if they say everything"""
+    faults: tuple[Fault, ...] = ()
+
+    @property
+    def strays(self) -> tuple[str, ...]:
+        """Partition directories that leave service although nothing shows that they should, sorted."""
+        kinds = (ConsequenceKind.STRAY, ConsequenceKind.DELETED)
+        return tuple(sorted(name for each in self.consequences if each.kind in kinds for name in each.names))
+
+    @property
+    def loses_nothing(self) -> bool:
+        """Whether the node starts, serves, and everything stays as available as before."""
+        losing = (ConsequenceKind.EMPTY_AGAIN, ConsequenceKind.OTHER)
+        return self.outcome is StartOutcome.STARTS and not any(each.kind in losing for each in self.consequences)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "outcome": str(self.outcome),
+            "exception": self.exception,
+            "message": self.message,
+            "file": self.file,
+            "consequences": [each.as_dict() for each in self.consequences],
+            "condition": self.condition,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStart:
+    """The answers of all releases that were asked about, oldest release first."""
+
+    roots: tuple[str, ...]
+    role: Role
+    node_id: int | None
+    releases: tuple[Release, ...]
+    """the groups that were asked about, by their first release"""
+    answers: tuple[NodeAnswer, ...]
+    """one for each of `releases`"""
+
+    @property
+    def grouped(self) -> Sequence[tuple[str, NodeAnswer]]:
+        """Each different answer once, with the name of the releases that give it; the oldest release first."""
+        by_answer: dict[NodeAnswer, list[Release]] = {}
+        for release, answer in zip(self.releases, self.answers, strict=True):
+            by_answer.setdefault(answer, []).append(release)
+        return [(named(releases, self.releases), answer) for answer, releases in by_answer.items()]
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether every release starts, serves, and changes nothing but what each start changes."""
+        return all(answer.loses_nothing and not answer.consequences for answer in self.answers)
+
+    @property
+    def worst(self) -> NodeAnswer:
+        """The gravest answer of all releases."""
+        order = list(StartOutcome)
+        return min(self.answers, key=lambda answer: order.index(answer.outcome))
+
+    @property
+    def loses_nothing(self) -> bool:
+        """Whether every release that was asked about starts, serves and loses nothing."""
+        return all(answer.loses_nothing for answer in self.answers)
+
+    @property
+    def never_starts(self) -> bool:
+        """Whether no release that was asked about starts."""
+        return all(answer.outcome is StartOutcome.FAILS for answer in self.answers)
+
+    @property
+    def faults(self) -> Sequence[Fault]:
+        """Everything that is wrong for any of the releases, each once, in the order of the start."""
+        return list(dict.fromkeys(fault for answer in self.answers for fault in answer.faults))
+
+    @property
+    def strays(self) -> tuple[str, ...]:
+        """Partition directories that any of the releases takes out of service, sorted."""
+        return tuple(sorted({name for answer in self.answers for name in answer.strays}))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "role": str(self.role),
+            "node_id": self.node_id,
+            "answers": [{"releases": releases, **answer.as_dict()} for releases, answer in self.grouped],
+        }

@@ -1,0 +1,77 @@
+"""The second part of a start: `bootstrap.checkpoint`, which every KRaft node reads whether it needs it or not.
+
+Without the file a node takes the newest `metadata.version` that its release knows, should the metadata be empty
+(`BootstrapDirectory`).  Its checksums are not compared (`BatchFileReader`).
+"""
+
+from __future__ import annotations
+
+import os
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.records.framed_records import FramedRecord
+from kafkalog.codec.model import ControlType
+from kafkalog.log.disk.files import FileSource
+from kafkalog.recovery.broker.node.answer import Part
+from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
+from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
+
+__all__ = ["BOOTSTRAP_CHECKPOINT", "Bootstrap", "bootstrap_of_start"]
+
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+_KNOWN_CONTROL = frozenset({ControlType.LEADER_CHANGE, ControlType.SNAPSHOT_HEADER, ControlType.SNAPSHOT_FOOTER})
+
+
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
+    """The records that a controller appends to metadata that is empty; none: those of the release's defaults."""
+
+    records: tuple[FramedRecord, ...]
+    file: str | None
+
+
+def bootstrap_of_start(files: NodeFiles) -> Bootstrap:
+    """Read the file as a start does; raises `StartEndsError` where that ends the start."""
+    if files.metadata_root is None:
+        return Bootstrap((), None)
+    path = os.path.join(files.metadata_root, BOOTSTRAP_CHECKPOINT)
+    if not os.path.exists(path):
+        return Bootstrap((), None)
+    records: list[FramedRecord] = []
+    with FileSource(path) as source:
+        is_empty = source.size == 0
+        try:
+            for batch in metadata_batches(source, checks_crc=False, is_snapshot=False):
+                if batch.is_control:
+                    _refuse_unknown_control(batch, path)
+                else:
+                    records += batch.records
+        except ReaderError as error:
+            raise _end("corrupt", path, error.exception, error.message) from error
+    if not any(_is_metadata_version(each) for each in records):
+        message = (
+            "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from the binary bootstrap "
+            f"metadata file: {path}"
+        )
+        raise _end("empty" if is_empty else "cut", path, RUNTIME, message)
+    return Bootstrap(tuple(records), path)
+
+
+def _refuse_unknown_control(batch: MetaBatch, path: str) -> None:
+    for number, record in enumerate(batch.records):
+        if record.type not in _KNOWN_CONTROL or record.decoded is None:
+            message = f"Unable to read control record at offset {batch.base_offset + number}"
+            raise _end("corrupt", path, RUNTIME, message)
+
+
+def _is_metadata_version(record: FramedRecord) -> bool:
+    return (
+        record.name == "FeatureLevelRecord"
+        and record.decoded is not None
+        and record.decoded.fields["name"] == "metadata.version"
+    )
+
+
+def _end(kind: str, path: str, exception: str, message: str) -> StartEndsError:
+    return ends(Part.BOOTSTRAP, kind, path, exception, message)

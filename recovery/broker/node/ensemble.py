@@ -1,0 +1,177 @@
+"""The first part of a start: `meta.properties` of all log directories against each other and the node's properties.
+
+Since 3.7 `MetaPropertiesEnsemble.verify` and `KafkaRaftServer.initializeLogDirs`; before, `BrokerMetadataCheckpoint`,
+which knows no directory ids.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
+from kafkalog.codec.text import MetaProperties
+from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
+from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.releases import Release
+
+__all__ = ["Identity", "identity_of_start"]
+
+_KAFKA = "org.apache.kafka.common.KafkaException"
+_LONGEST_UUID, _UUID_BYTES, _RESERVED_IDS = 24, 16, 100
+_ADVICE = "(have you run `kafka-storage.sh` to format the directory?)"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a start knows after its first part."""
+
+    online: tuple[str, ...]
+    """log directories that it goes on with"""
+    directory_ids: tuple[tuple[str, str | None], ...]
+    """(log directory, its id); None: the start makes a new one"""
+    consequences: tuple[Consequence, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    def directory_id(self, root: str | None) -> str | None:
+        """The id of a log directory; None if it has none yet."""
+        return dict(self.directory_ids).get(root or "")
+
+
+def identity_of_start(files: NodeFiles, release: Release) -> Identity:
+    """Verify the files as a KRaft node of this release does; raises `StartEndsError` where that ends the start."""
+    return _ensemble(files, release) if release.at_least("3.7.0") else _checkpoints(files)
+
+
+def _file(root: str) -> str:
+    return os.path.join(root, META_PROPERTIES)
+
+
+def _end(kind: str, root: str, message: str, exception: str = RUNTIME) -> StartEndsError:
+    return ends(Part.META_PROPERTIES, kind, _file(root), exception, message)
+
+
+def _ensemble(files: NodeFiles, release: Release) -> Identity:
+    known: dict[str, MetaProperties] = {}
+    errors: dict[str, str] = {}
+    for root in sorted(files.roots):
+        found = files.meta[root]
+        problem = found if isinstance(found, str) else _wrong_directory_id(found)
+        if problem is not None:
+            errors[root] = problem
+        elif isinstance(found, MetaProperties):
+            known[root] = found
+    if not known:
+        root = files.metadata_root or files.roots[0]
+        kind = "unreadable" if errors else "missing"
+        raise _end(kind, root, "No readable meta.properties files found.")
+    _verify(files, release, known)
+    if files.metadata_root in errors:
+        root = files.metadata_root
+        raise _end("unreadable", root, f"Encountered I/O error in metadata log directory {root}. Cannot continue.")
+    _refuse_other_metadata(files, [*known])
+    for root in sorted(files.roots):
+        if root not in errors:
+            _refuse_incomplete(root, known.get(root))
+    offline = tuple(
+        Consequence(ConsequenceKind.DIRECTORY_OFFLINE, f"{root} is left out: {why}", _file(root))
+        for root, why in errors.items()
+    )
+    faults = [Fault(Part.META_PROPERTIES, "unreadable", _file(root), why) for root, why in errors.items()]
+    ids = tuple((root, meta.directory_id) for root, meta in known.items())
+    return Identity(tuple(root for root in files.roots if root in known), ids, offline, tuple(faults))
+
+
+def _verify(files: NodeFiles, release: Release, known: dict[str, MetaProperties]) -> None:
+    """`MetaPropertiesEnsemble.verify`: the same cluster and node everywhere, and another directory id in each."""
+    cluster: str | None = None
+    node = files.stated_node_id
+    seen: dict[str, str] = {}
+    for root, meta in known.items():
+        if meta.cluster_id is not None:
+            cluster = cluster or meta.cluster_id
+            if meta.cluster_id != cluster:
+                message = f"Invalid cluster.id in: {_file(root)}. Expected {cluster}, but read {meta.cluster_id}"
+                raise _end("mismatch", root, message)
+        if meta.node_id is not None:
+            node = meta.node_id if node is None else node
+            if meta.node_id != node:
+                message = f"Stored node id {meta.node_id} doesn't match previous node id {node} in {_file(root)}"
+                raise _end("mismatch", root, message)
+        if meta.directory_id is None:
+            continue
+        if _is_reserved(meta.directory_id):
+            word = "reserved" if release.at_least("4.0") else "resrved"
+            raise _end("reserved", root, f"Invalid {word} directory ID {meta.directory_id} found in {root}")
+        other = seen.setdefault(meta.directory_id, root)
+        if other != root:
+            raise _end("duplicate", root, f"found. It was the ID of {other}, but also of {root}")
+
+
+def _refuse_other_metadata(files: NodeFiles, roots: list[str]) -> None:
+    for root in roots:
+        path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
+        if root != files.metadata_root and os.path.lexists(path):
+            message = f"Found unexpected metadata location in data directory `{path}`"
+            raise ends(Part.META_PROPERTIES, "second_metadata_log", path, _KAFKA, message)
+
+
+def _refuse_incomplete(root: str, meta: MetaProperties | None) -> None:
+    if meta is None:
+        raise _end("missing", root, f"No `meta.properties` found in {root} {_ADVICE}")
+    if meta.node_id is None:
+        raise _end("no_node_id", root, f"Error: node ID not found in {root}")
+    if meta.cluster_id is None:
+        raise _end("no_cluster_id", root, f"Error: cluster ID not found in {root}")
+
+
+def _checkpoints(files: NodeFiles) -> Identity:
+    """`BrokerMetadataCheckpoint.getBrokerMetadataAndOfflineDirs`, before 3.7."""
+    known: dict[str, MetaProperties] = {}
+    for root in files.roots:
+        found = files.meta[root]
+        if found is None:
+            raise _end("missing", root, f"No `meta.properties` found in {root} {_ADVICE}", _KAFKA)
+        if isinstance(found, str):
+            raise _end("unreadable", root, "Failed to ")
+        known[root] = found
+    for root, meta in known.items():
+        lacking = "cluster.id" if meta.cluster_id is None else ("broker.id" if meta.node_id is None else None)
+        if lacking is not None:
+            raise _end("incomplete", root, f"Failed to find required property {lacking}.")
+    identities = {(meta.cluster_id, meta.node_id) for meta in known.values()}
+    if len(identities) > 1:
+        exception = "org.apache.kafka.common.errors.InconsistentBrokerMetadataException"
+        message = "BrokerMetadata is not consistent across log.dirs."
+        raise _end("mismatch", next(reversed(known)), message, exception)
+    _refuse_other_metadata(files, [*known])
+    root, meta = next(iter(known.items()))
+    if files.stated_node_id is not None and meta.node_id != files.stated_node_id:
+        exception = "kafka.common.InconsistentNodeIdException"
+        message = f"Configured node.id `{files.stated_node_id}` doesn't match stored node.id `{meta.node_id}'"
+        raise _end("mismatch", root, message, exception)
+    return Identity(tuple(known), tuple((root, meta.directory_id) for root, meta in known.items()))
+
+
+def _wrong_directory_id(meta: MetaProperties | None) -> str | None:
+    """Why a directory id cannot be read, so that the whole file counts as one that cannot; None if it can."""
+    if meta is None or meta.directory_id is None or _decoded(meta.directory_id) is not None:
+        return None
+    return f"Unable to read directory.id {meta.directory_id[:40]!r}"
+
+
+def _decoded(text: str) -> bytes | None:
+    unpadded = text.rstrip("=")
+    try:
+        value = base64.b64decode(unpadded + "=" * (-len(unpadded) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return value if len(text) <= _LONGEST_UUID and len(value) == _UUID_BYTES else None
+
+
+def _is_reserved(text: str) -> bool:
+    value = _decoded(text) or bytes([1] * _UUID_BYTES)
+    return not int.from_bytes(value[:8]) and int.from_bytes(value[8:], signed=True) < _RESERVED_IDS

@@ -1,0 +1,116 @@
+"""The last part of a start: coordinators load their partitions of `__consumer_offsets` and `__transaction_state`.
+
+Since 4.0 a group coordinator that meets a record which it cannot read does not load the partition at all; before, it
+went on with what came before that record, as the transaction coordinator of every release does.  Checksums are not
+compared.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
+from kafkalog.codec.findings import FindingCode, StopReason
+from kafkalog.codec.model import BatchHeader
+from kafkalog.codec.names import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    DirectoryState,
+    parse_partition_directory,
+)
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scanner import Scanner
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import BrokerResult
+from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.releases import Release
+
+__all__ = ["Unserved", "consequences_of_unserved", "unserved_partitions"]
+
+_MOST_BYTES = 16 << 20
+"""of the logs of one directory that are read for this"""
+_UNREADABLE = (FindingCode.RECORD_VERSION_UNKNOWN, FindingCode.TYPED_RECORD_INVALID)
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """A record that a coordinator cannot read, or a batch that it reads although its checksum is wrong."""
+
+    topic: str
+    name: str
+    """the partition directory"""
+    path: str
+    offset: int
+    detail: str
+    is_read: bool = False
+    """the coordinator reads it, and what it reads may be wrong"""
+
+
+def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
+    """The first record of each coordinator's partition that it cannot read, as the logs are after loading.
+
+    Reads at most 16 MiB of a directory's coordinator partitions.
+    """
+    found: list[Unserved] = []
+    left = _MOST_BYTES
+    for name in result.tree.subdirectories():
+        parsed = parse_partition_directory(name)
+        if parsed is None or parsed.topic not in TOPICS or parsed.state is not DirectoryState.LIVE:
+            continue
+        for _base, log in result.tree.logs(name):
+            size = result.tree.files[log].size
+            if size > left:
+                return found
+            left -= size
+            problem = next(_problems(parsed.topic, result.tree, log), None)
+            if problem is not None:
+                found.append(Unserved(parsed.topic, name, os.path.join(root, log), *problem))
+                break
+    return found
+
+
+def _problems(topic: str, tree: Tree, log: str) -> Iterator[tuple[int, str, bool]]:
+    """Offset and description of what cannot be read, or is read with a wrong checksum; the former first."""
+    sound = Scanner(tree.source(log))
+    last = 0
+    for each in sound:
+        last = each.header.next_offset
+    for batch in Scanner(tree.source(log), check_crc=False):
+        if not isinstance(batch.header, BatchHeader) or batch.header.is_control:
+            continue
+        decoded = decode_batch(batch)
+        if decoded.finding is not None:
+            yield batch.header.base_offset, decoded.finding.detail, False
+        for record in decoded.records:
+            for finding in decode_record(topic, record.key, record.value).findings:
+                if finding.code in _UNREADABLE:
+                    yield record.offset, finding.detail, False
+    if sound.stop is StopReason.CORRUPT:
+        yield last, "its checksum is wrong", True
+
+
+def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[Consequence], list[Fault]]:
+    """What follows for one release from the records that coordinators cannot read."""
+    found, faults = [], []
+    for each in unserved:
+        if each.is_read:
+            detail = (
+                f"the batch at offset {each.offset} of {each.name} is read although its checksum is wrong: what the "
+                "coordinator makes of it is not known"
+            )
+            found.append(Consequence(ConsequenceKind.UNFORESEEN, detail, each.path, (each.name,)))
+            faults.append(Fault(Part.INTERNAL_TOPICS, "wrong_checksum", each.path, detail))
+            continue
+        whole = each.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
+        what = (
+            "loads nothing that comes after it" if whole else "does not load the partition: its groups are not served"
+        )
+        detail = (
+            f"the record at offset {each.offset} of {each.name} cannot be read ({each.detail}): the coordinator {what}"
+        )
+        kind = ConsequenceKind.NOT_SERVING if each.topic != TRANSACTION_STATE_TOPIC else ConsequenceKind.OTHER
+        found.append(Consequence(kind, detail, each.path, (each.name,)))
+        faults.append(Fault(Part.INTERNAL_TOPICS, "unreadable_record", each.path, detail))
+    return found, faults

@@ -1,0 +1,203 @@
+"""The third part of a start: the metadata log is loaded, and the snapshots beside it are chosen.
+
+The log is loaded as any other after a crash, always scanned from its start (`KafkaMetadataLog`, `KafkaRaftLog`).  Of
+the snapshots only the newest by epoch and end is believed; where the log ends before it, the log is dropped
+(`recoverSnapshots`, `truncateToLatestSnapshot`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import field, replace
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_TOPIC_ID,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    parse_kraft_snapshot_file,
+)
+from kafkalog.codec.text import decode_leader_epochs
+from kafkalog.log.disk.files import FileSource
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import Outcome, load_log_directory, topic_id_or_none
+from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
+from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
+from kafkalog.recovery.facts.broker_settings import LogSettings
+
+__all__ = ["LoadedMetadata", "Snapshot", "load_metadata_log"]
+
+_NAME = CLUSTER_METADATA_DIRECTORY
+
+
+@dataclass(slots=True)
+class Contents:
+    """Batches that were decoded, and the error in which that ended."""
+
+    batches: list[MetaBatch] | None = None
+    error: ReaderError | None = None
+
+    def read(self, source: Callable[[], Iterator[MetaBatch]]) -> Iterator[MetaBatch]:
+        """The batches of a source, from memory if it was read before; raises its `ReaderError` again."""
+        if self.batches is None:
+            self.batches = []
+            try:
+                self.batches.extend(source())
+            except ReaderError as error:
+                self.error = error
+        yield from self.batches
+        if self.error is not None:
+            raise ReaderError(self.error.exception, self.error.message)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A snapshot by its name."""
+
+    path: str
+    end: int
+    epoch: int
+
+    contents: Contents = field(default_factory=lambda: Contents(), compare=False, repr=False)
+
+    def batches(self) -> Iterator[MetaBatch]:
+        """Its batches as a start reads them; raises `ReaderError`.  They are decoded once."""
+        return self.contents.read(self._read)
+
+    def _read(self) -> Iterator[MetaBatch]:
+        with FileSource(self.path) as source:
+            yield from metadata_batches(source)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedMetadata:
+    """The metadata log as a start has it in memory."""
+
+    directory: str
+    start: int
+    end: int
+    epoch: int | None
+    """of its last batch; None if it has none"""
+    snapshot: Snapshot | None
+    """the one that is believed"""
+    older: tuple[Snapshot, ...]
+    """the other snapshots that are there, oldest first"""
+    tree: Tree | None
+    """the log's files after loading; None if there is no log"""
+    consequences: tuple[Consequence, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+    contents: Contents = field(default_factory=Contents, compare=False, repr=False)
+
+    def batches(self, start: int) -> Iterator[MetaBatch]:
+        """Batches of the log that reach offset `start` or later; raises `ReaderError`.  They are decoded once."""
+        for batch in self.contents.read(self._read):
+            if batch.next_offset > start:
+                yield batch
+
+    def _read(self) -> Iterator[MetaBatch]:
+        if self.tree is None:
+            return
+        for _base, path in self.tree.logs(_NAME):
+            yield from metadata_batches(self.tree.source(path), is_snapshot=False)
+
+
+def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
+    """Load the metadata log as a start does; raises `StartEndsError` where that ends the start."""
+    if files.metadata_root is None:
+        return LoadedMetadata("", 0, 0, None, None, (), None)
+    directory = os.path.join(files.metadata_root, _NAME)
+    if files.metadata_directory is None:
+        return LoadedMetadata(directory, 0, 0, None, None, (), None)
+    found = files.surveyed(files.metadata_root).only([_NAME])
+    tree = found.tree()
+    result = load_log_directory(
+        tree,
+        settings=lambda topic: LogSettings.from_names({}),
+        now_ms=now_ms,
+        cluster_metadata=True,
+        checkpoints=({}, {}),  # of the partitions, and read later
+    )
+    if result.outcome != Outcome.LOADED:
+        message = in_full(result.message or "", files.metadata_root)
+        words = without_cause(message) if result.outcome == Outcome.DIR_OFFLINE else message
+        raise ends(Part.METADATA_LOG, "unreadable", directory, result.exception or "", words, detail=message)
+    log = next((each for each in result.partitions if each.name == _NAME), None)
+    if log is None:
+        return LoadedMetadata(directory, 0, 0, None, None, (), None)
+    _refuse_other_topic(directory, tree)
+    loaded = LoadedMetadata(
+        directory, log.log_start_offset, log.log_end_offset, _latest_epoch(tree), None, (), result.tree,
+        *_cuts(directory, log.cut_at, log.emptied is not None),
+    )  # fmt: skip
+    return _with_snapshots(loaded)
+
+
+def _cuts(directory: str, cut_at: int | None, is_emptied: bool) -> tuple[tuple[Consequence, ...], tuple[Fault, ...]]:
+    if cut_at is None and not is_emptied:
+        return (), ()
+    detail = f"the metadata log in {directory} is cut at its first damaged batch"
+    cut = Consequence(ConsequenceKind.METADATA_LOG_CUT, detail, directory)
+    return (cut,), (Fault(Part.METADATA_LOG, "cut", directory, detail),)
+
+
+def _refuse_other_topic(directory: str, tree: Tree) -> None:
+    topic_id = topic_id_or_none(tree, _NAME)
+    if topic_id is None or topic_id == CLUSTER_METADATA_TOPIC_ID:
+        return
+    exception = "org.apache.kafka.common.errors.InconsistentTopicIdException"
+    message = f"to log for topic partition __cluster_metadata-0,but log already contained topic ID {topic_id}"
+    raise ends(Part.METADATA_LOG, "mismatch", os.path.join(directory, PARTITION_METADATA), exception, message)
+
+
+def _latest_epoch(tree: Tree) -> int | None:
+    path = f"{_NAME}/{LEADER_EPOCH_CHECKPOINT}"
+    if path not in tree.files:
+        return None
+    try:
+        entries = decode_leader_epochs(tree.read(path))
+    except FormatError:
+        return None
+    return entries[-1].epoch if entries else None
+
+
+def _with_snapshots(loaded: LoadedMetadata) -> LoadedMetadata:
+    kept = []
+    for name in sorted(os.listdir(loaded.directory)):
+        named = parse_kraft_snapshot_file(name)
+        if named is not None and name.endswith(".checkpoint") and named.end_offset >= loaded.start:
+            kept.append(Snapshot(os.path.join(loaded.directory, name), named.end_offset, named.epoch))
+    kept.sort(key=lambda each: (each.epoch, each.end))
+    newest = kept[-1] if kept else None
+    if loaded.start > 0 and (newest is None or newest.end < loaded.start):
+        latest = "Optional.empty" if newest is None else (
+            f"Optional[OffsetAndEpoch(offset={newest.end}, epoch={newest.epoch})]"
+        )  # fmt: skip
+        message = (
+            "Inconsistent snapshot state: there must be a snapshot at an offset larger then the current log start "
+            f"offset {loaded.start}"
+        )
+        detail = f"{message}, but the latest snapshot is {latest}"
+        raise ends(
+            Part.METADATA_SNAPSHOT, "missing", loaded.directory, "java.lang.IllegalStateException", message,
+            detail=detail,
+        )  # fmt: skip
+    if newest is None:
+        return loaded
+    loaded = replace(loaded, snapshot=newest, older=tuple(kept[:-1]))
+    if (newest.epoch, newest.end) <= (loaded.epoch or 0, loaded.end):
+        return loaded
+    detail = (
+        f"the snapshot {os.path.basename(newest.path)} goes further than the metadata log, which ends at {loaded.end}: "
+        "the log is dropped"
+    )
+    dropped = Consequence(ConsequenceKind.METADATA_LOG_DROPPED, detail, newest.path)
+    return replace(
+        loaded, start=newest.end, end=newest.end, epoch=None, tree=None, older=(),
+        consequences=(*loaded.consequences, dropped), contents=Contents(),
+    )  # fmt: skip

@@ -1,0 +1,136 @@
+"""The directories of one node, and what its properties say, as a start finds them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import FormatError, StorageError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
+from kafkalog.codec.text import MetaProperties, decode_meta_properties
+from kafkalog.log.disk.files import read_small
+from kafkalog.recovery.broker.node.answer import Role
+from kafkalog.recovery.facts.survey import Survey, survey
+
+__all__ = ["NodeFiles", "node_files"]
+
+_COMMA = re.compile(r"\s*,\s*")
+
+
+@dataclass(slots=True)
+class NodeFiles:
+    """What a start reads first: the log directories and the properties.
+
+    `meta` holds for each directory its `meta.properties`, why it cannot be read, or None if it is missing.
+    """
+
+    roots: tuple[str, ...]
+    metadata_root: str | None
+    """the directory of the metadata log; None if no directory holds one and nothing says where it is"""
+    properties: Mapping[str, str]
+    meta: Mapping[str, MetaProperties | str | None]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    """directory -> why it cannot be listed"""
+    missing: frozenset[str] = frozenset()
+    """directories that do not exist"""
+    _surveys: dict[str, Survey] = field(default_factory=dict, repr=False)
+
+    @property
+    def metadata_directory(self) -> str | None:
+        """The path of `__cluster_metadata-0`; None if there is none."""
+        if self.metadata_root is None:
+            return None
+        path = os.path.join(self.metadata_root, CLUSTER_METADATA_DIRECTORY)
+        return path if os.path.isdir(path) else None
+
+    @property
+    def stated_role(self) -> Role | None:
+        """The role that `process.roles` says; None without properties."""
+        if not self.properties:
+            return None
+        roles = {part.strip() for part in self.properties.get("process.roles", "").split(",") if part.strip()}
+        if not roles:
+            return Role.ZOOKEEPER_BROKER
+        if roles == {"broker", "controller"}:
+            return Role.COMBINED
+        return Role.CONTROLLER if roles == {"controller"} else Role.BROKER
+
+    @property
+    def stated_node_id(self) -> int | None:
+        """The id that the properties say; None if they do not."""
+        for name in ("node.id", "broker.id"):
+            text = self.properties.get(name, "").strip()
+            if text.lstrip("-").isdigit():
+                return int(text)
+        return None
+
+    @property
+    def node_id(self) -> int | None:
+        """The id that the properties say, else that of the first `meta.properties` that names one."""
+        if self.stated_node_id is not None:
+            return self.stated_node_id
+        known = [each.node_id for each in self.meta.values() if isinstance(each, MetaProperties)]
+        return next((each for each in known if each is not None), None)
+
+    def surveyed(self, root: str) -> Survey:
+        """The files of one log directory, listed once; raises `StorageError`."""
+        found = self._surveys.get(root)
+        if found is None:
+            found = self._surveys[root] = survey(root, tolerant=True)
+        return found
+
+    def close(self) -> None:
+        """Close the files that surveys keep open."""
+        for each in self._surveys.values():
+            each.close()
+
+
+def node_files(roots: Sequence[str], properties: Mapping[str, str] | None = None) -> NodeFiles:
+    """Read the small files that name a node; `properties` are those of its server, which also name its directories.
+
+    Directories that the properties name and that are not among `roots` are added if they exist or are named there.
+    """
+    given = properties or {}
+    named = _COMMA.split(given.get("log.dirs", given.get("log.dir", "")).strip())
+    metadata = given.get("metadata.log.dir", "").strip() or next((each for each in named if each), None)
+    known = dict.fromkeys(os.path.abspath(each) for each in roots)
+    if any(os.path.abspath(each) in known for each in named if each):  # else the properties are those of other paths
+        known |= dict.fromkeys(os.path.abspath(each) for each in named if each)
+    else:
+        metadata = None
+    if metadata is not None:
+        metadata = os.path.abspath(metadata)
+        known[metadata] = None
+    listed = tuple(known)
+    meta: dict[str, MetaProperties | str | None] = {}
+    unreadable: dict[str, str] = {}
+    for root in listed:
+        meta[root] = _meta(root)
+        if os.path.lexists(root):
+            try:
+                os.listdir(root)
+            except OSError as error:
+                unreadable[root] = str(error.strerror)
+    if metadata is None:
+        metadata = next(
+            (each for each in listed if os.path.isdir(os.path.join(each, CLUSTER_METADATA_DIRECTORY))), None
+        )
+    gone = frozenset(each for each in listed if not os.path.lexists(each))
+    return NodeFiles(listed, metadata, given, meta, unreadable, gone)
+
+
+def _meta(root: str) -> MetaProperties | str | None:
+    path = os.path.join(root, META_PROPERTIES)
+    try:
+        return decode_meta_properties(read_small(path, DEFAULT_LIMITS.checkpoint_bytes))
+    except FormatError as error:
+        return error.message
+    except FileNotFoundError:
+        return None
+    except (StorageError, UsageError, OSError) as error:
+        missing = getattr(error, "errno", None) == 2
+        return None if missing else str(error)

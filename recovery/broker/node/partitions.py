@@ -1,0 +1,324 @@
+"""The part of a start that opens partitions: logs, strays, future copies, partitions in two directories.
+
+A broker opens its logs when it has the metadata for the first time (`BrokerMetadataPublisher.initializeManagers`).  A
+directory whose topic id and number the metadata does not place on this broker is a stray: removed by 3.3 to 3.6,
+renamed since 3.7.  Without `partition.metadata` 3.7.0 does not start, later releases rename it, earlier ones write the
+file again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    PARTITION_METADATA,
+    REPLICATION_OFFSET_CHECKPOINT,
+    DirectoryState,
+    PartitionName,
+    parse_partition_directory,
+)
+from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
+from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome, load_log_directory, topic_id_or_none
+from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
+from kafkalog.recovery.broker.node.node_files import NodeFiles
+from kafkalog.recovery.broker.node.releases import Release
+from kafkalog.recovery.broker.node.replay import replicas_of
+from kafkalog.recovery.facts.broker_settings import LogSettings
+
+__all__ = [
+    "Explained",
+    "PartitionDirectory",
+    "lacks_directories",
+    "list_partitions",
+    "loaded_logs",
+    "open_partitions",
+    "partition_consequences",
+]
+
+_NO_TOPIC_ID = "which is not allowed when running in KRaft mode."
+_READ_LATER = (REPLICATION_OFFSET_CHECKPOINT, "cleaner-offset-checkpoint")
+_RUNTIME = "java.lang.RuntimeException"
+_IO = "java.io.IOException"
+"""what a node prints when its last directory fails, before it ends itself"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDirectory:
+    """One partition directory, live or a future copy."""
+
+    root: str
+    name: str
+    parsed: PartitionName
+    topic_id: str | None
+    end: int = 0
+    """log end offset after loading; 0 if it was not loaded"""
+
+    @property
+    def path(self) -> str:
+        """Its absolute path."""
+        return os.path.join(self.root, self.name)
+
+
+@dataclass(slots=True)
+class Explained:
+    """What the metadata itself shows of partitions that are no longer this broker's.
+
+    `removed` holds ids of topics that were deleted, `moved` partitions that were reassigned to other brokers.
+    """
+
+    removed: set[str] = field(default_factory=set)
+    moved: set[tuple[str, int]] = field(default_factory=set)
+
+    def shows(self, directory: PartitionDirectory) -> bool:
+        """Whether the metadata shows why the directory is not wanted any more."""
+        topic_id = directory.topic_id
+        if topic_id is None:
+            return False
+        return topic_id in self.removed or (topic_id, directory.parsed.partition) in self.moved
+
+
+def list_partitions(
+    files: NodeFiles, roots: Iterable[str], results: Mapping[str, BrokerResult] | None = None
+) -> list[PartitionDirectory]:
+    """Every live partition directory and future copy, in the order of their directories.
+
+    `results` are what loading the logs came to.
+    """
+    ends = {(root, each.name): each.log_end_offset for root, result in (results or {}).items()
+            for each in result.partitions}  # fmt: skip
+    found = []
+    for root in roots:
+        try:
+            tree = files.surveyed(root).tree()
+        except StorageError:
+            continue
+        for name in tree.subdirectories():
+            parsed = parse_partition_directory(name)
+            if parsed is None or parsed.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            if parsed.state in (DirectoryState.LIVE, DirectoryState.FUTURE):
+                found.append(PartitionDirectory(root, name, parsed, _topic_id(tree, name), ends.get((root, name), 0)))
+    return found
+
+
+def _topic_id(tree: Tree, name: str) -> str | None:
+    """The topic id in `partition.metadata`, empty if it cannot be read; None only without the file."""
+    known = topic_id_or_none(tree, name)
+    return "" if known is None and f"{name}/{PARTITION_METADATA}" in tree.files else known
+
+
+def loaded_logs(files: NodeFiles, root: str, now_ms: int) -> BrokerResult:
+    """What a start makes of the logs in one directory, with default settings."""
+    tree = files.surveyed(root).tree()
+    return load_log_directory(tree, settings=lambda topic: LogSettings.from_names({}), now_ms=now_ms)
+
+
+def open_partitions(
+    files: NodeFiles, results: Mapping[str, BrokerResult], *, is_kraft: bool = True
+) -> tuple[list[Consequence], list[Fault]]:
+    """What follows from loading the logs of each directory, given by `results`; what goes offline, with the faults.
+
+    Raises `StartEndsError` where a log ends the start, or if all directories or the one of the metadata go offline.
+    """
+    offline: list[Consequence] = []
+    faults: list[Fault] = []
+    for root, result in results.items():
+        message = in_full(result.message or "", root)
+        unread = None if result.outcome != Outcome.LOADED else _unread_checkpoint(files, root)
+        if result.outcome == Outcome.START_FAILS:
+            raise ends(Part.LOGS, "unreadable", root, result.exception or "", message)
+        if result.outcome != Outcome.DIR_OFFLINE and unread is None:
+            continue
+        message = unread or message
+        if len(results) == 1 or (is_kraft and root == files.metadata_root):
+            raise ends(Part.LOGS, "offline", root, _IO, without_cause(message), detail=message)
+        detail = f"{root} goes offline: {message}"
+        offline.append(Consequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
+        faults.append(Fault(Part.LOGS, "offline", root, detail))
+    if offline and len(offline) == len(results):
+        first = faults[0]
+        message = first.detail.partition(" goes offline: ")[2]
+        raise ends(Part.LOGS, "offline", first.file, _IO, without_cause(message), detail=message)
+    return offline, faults
+
+
+def _unread_checkpoint(files: NodeFiles, root: str) -> str | None:
+    """Why a checkpoint that is read after the logs cannot be read; None if all can."""
+    tree = files.surveyed(root).tree()
+    for name in _READ_LATER:
+        if name in tree.files:
+            try:
+                read_offset_checkpoint(tree.read(name))
+            except JavaIOError as error:
+                return f"Error while reading checkpoint file {os.path.join(root, name)}: {error}"
+            except (JavaError, TooLargeError):
+                continue
+    return None
+
+
+def partition_consequences(
+    directories: list[PartitionDirectory],
+    image: MetadataImage | None,
+    node_id: int,
+    release: Release,
+    explained: Explained,
+    directory_ids: Mapping[str, str | None],
+) -> tuple[list[Consequence], list[Fault]]:
+    """What becomes of partition directories by the metadata; raises `StartEndsError` where that ends the start.
+
+    If nothing is known of the metadata, `image` is None, and only partitions without a topic id are strays.
+    """
+    _refuse_twice(directories)
+    nameless = [each for each in directories if each.topic_id is None]
+    if nameless and release.at_least("3.7.0") and not release.at_least("3.7.1"):
+        path = os.path.join(nameless[0].path, PARTITION_METADATA)
+        raise ends(Part.PARTITION_METADATA, "missing", path, _RUNTIME, _NO_TOPIC_ID)
+    strays = [each for each in directories if _is_stray(each, image, node_id, release)]
+    found, faults = _strays(strays, node_id, release, explained, has_nameless=bool(nameless))
+    if image is None:
+        return found, faults
+    placed = {(each.parsed.topic, each.parsed.partition) for each in directories if each not in strays}
+    found += _made_again(image, node_id, placed, set(directory_ids.values()))
+    if release.at_least("3.7.1"):
+        found += _promoted(directories, strays, image, node_id, directory_ids)
+    return found, faults
+
+
+def _refuse_twice(directories: list[PartitionDirectory]) -> None:
+    seen: dict[tuple[str, int, DirectoryState], PartitionDirectory] = {}
+    for each in directories:
+        key = each.parsed.topic, each.parsed.partition, each.parsed.state
+        other = seen.setdefault(key, each)
+        if other is not each and each.topic_id is not None and other.topic_id is not None:
+            name = f"{each.parsed.topic}-{each.parsed.partition}"
+            message = f"Duplicate log directories for {name} are found in both"
+            if each.parsed.state is DirectoryState.FUTURE:
+                message = "Duplicate log directories found:"
+            raise ends(
+                Part.LOGS, "duplicate", each.path, "java.lang.IllegalStateException", message,
+                detail=f"{name} is in {other.root} and in {each.root}",
+            )  # fmt: skip
+
+
+def _is_stray(directory: PartitionDirectory, image: MetadataImage | None, node_id: int, release: Release) -> bool:
+    if directory.topic_id is None:
+        return release.at_least("3.7.1")
+    if image is None:
+        return False
+    if directory.parsed.state is DirectoryState.FUTURE and not release.at_least("3.7.1"):
+        return False
+    replica = replicas_of(image, directory.topic_id, directory.parsed.partition)
+    return replica is None or node_id not in replica.replicas
+
+
+def _strays(
+    strays: list[PartitionDirectory],
+    node_id: int,
+    release: Release,
+    explained: Explained,
+    *,
+    has_nameless: bool,
+) -> tuple[list[Consequence], list[Fault]]:
+    deletes = not release.at_least("3.7.0")
+    if deletes and has_nameless:  # `findStrayPartitions` throws, and nothing is removed
+        return [], []
+    verb = "removes" if deletes else "renames -stray"
+    expected = [each for each in strays if explained.shows(each)]
+    lost = [each for each in strays if each not in expected]
+    found, faults = [], []
+    if expected:
+        detail = f"the start {verb} what the metadata shows as deleted or moved"
+        names = tuple(each.name for each in expected)
+        found.append(Consequence(ConsequenceKind.EXPECTED_STRAY, detail, names=names))
+    without = [each for each in lost if each.topic_id is None]
+    unknown = [each for each in lost if each not in without]
+    kind = ConsequenceKind.DELETED if deletes else ConsequenceKind.STRAY
+    if without:
+        detail = f"the start {verb} partitions whose {PARTITION_METADATA} is missing"
+        found.append(Consequence(kind, detail, names=tuple(each.name for each in without)))
+    if unknown:
+        detail = f"the start {verb} partitions that the metadata does not place on broker {node_id}"
+        found.append(Consequence(kind, detail, names=tuple(each.name for each in unknown)))
+    for each in without:
+        path = os.path.join(each.path, PARTITION_METADATA)
+        faults.append(Fault(Part.PARTITION_METADATA, "missing", path, f"{each.name} has no readable topic id"))
+    for each in unknown:
+        path = os.path.join(each.path, PARTITION_METADATA)
+        why = f"topic id {each.topic_id} of {each.name} is not placed on broker {node_id} by the metadata"
+        faults.append(Fault(Part.PARTITION_METADATA, "not_placed", path, why))
+    return found, faults
+
+
+def lacks_directories(image: MetadataImage, node_id: int, known: set[str | None]) -> bool:
+    """Whether the broker has registered log directories, or may have, that are not among these."""
+    registered = image.brokers.get(node_id)
+    if registered is None or not registered.directories:
+        return True
+    return not set(registered.directories) <= known
+
+
+def _made_again(
+    image: MetadataImage, node_id: int, placed: set[tuple[str, int]], known: set[str | None]
+) -> list[Consequence]:
+    """Partitions that are in none of the directories, if these are all that the broker has."""
+    if lacks_directories(image, node_id, known):
+        return []
+    names = [
+        f"{name}-{number}"
+        for name, topic in sorted(image.topics.items())
+        for number, partition in sorted(topic.partitions.items())
+        if node_id in partition.replicas and (name, number) not in placed
+    ]
+    if not names:
+        return []
+    detail = "partitions that the metadata places here are made again, empty"
+    return [Consequence(ConsequenceKind.EMPTY_AGAIN, detail, names=tuple(names))]
+
+
+def _promoted(
+    directories: list[PartitionDirectory],
+    strays: list[PartitionDirectory],
+    image: MetadataImage,
+    node_id: int,
+    directory_ids: Mapping[str, str | None],
+) -> list[Consequence]:
+    """`LogManager.recoverAbandonedFutureLogs`: a future copy where the metadata places the partition."""
+    found = []
+    for each in directories:
+        if each.parsed.state is not DirectoryState.FUTURE or each in strays or each.topic_id is None:
+            continue
+        replica = replicas_of(image, each.topic_id, each.parsed.partition)
+        if replica is None:
+            continue
+        if _directory_of(replica, node_id) != directory_ids.get(each.root):
+            detail = f"the move to {each.path} goes on"
+            found.append(Consequence(ConsequenceKind.FUTURE_RESUMED, detail, each.path))
+            continue
+        current = [
+            other for other in directories
+            if other.parsed.state is DirectoryState.LIVE and other.topic_id == each.topic_id
+            and other.parsed.partition == each.parsed.partition
+        ]  # fmt: skip
+        detail = f"the start makes {each.path} the current log, without comparing lengths"
+        if current:
+            detail += f", and removes {current[0].path}"
+        names = tuple(other.name for other in current)
+        is_longer = any(other.end > each.end for other in current)
+        kind = ConsequenceKind.DELETED if is_longer else ConsequenceKind.FUTURE_PROMOTED
+        found.append(Consequence(kind, detail, each.path, names))
+    return found
+
+
+def _directory_of(replica: PartitionImage, node_id: int) -> str | None:
+    if len(replica.directories) != len(replica.replicas):
+        return None
+    return replica.directories[replica.replicas.index(node_id)]

@@ -1,0 +1,157 @@
+"""The fourth part of a start: who votes, `quorum-state`, and whether the node can lead or find a leader by itself.
+
+Since 3.8 a start reads the newest snapshot and the whole log for voters first (`KRaftControlRecordStateMachine`).  A
+`quorum-state` that cannot be read is thrown away before 3.8, and ends the start since (`QuorumState.initialize`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.model import ControlType
+from kafkalog.codec.names import QUORUM_STATE
+from kafkalog.log.disk.files import FileSource
+from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.ending import RUNTIME, ends
+from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
+from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError
+from kafkalog.recovery.broker.node.releases import Release
+
+__all__ = ["StateFile", "Voters", "read_control_records", "state_of_start", "static_voters"]
+
+_UNCHECKED = "java.io.UncheckedIOException"
+_MOST = 1 << 20
+_FIELDS = {
+    0: ("leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters", "clusterId"),
+    1: ("leaderId", "leaderEpoch", "votedId", "votedDirectoryId"),
+}
+_VOTER = re.compile(r"\s*(\d+)@")
+
+
+@dataclass(frozen=True, slots=True)
+class Voters:
+    """Who votes, as far as the node's own files say."""
+
+    kraft_version: int
+    dynamic: tuple[tuple[int, str], ...]
+    """(node id, directory id) of the voters in the newest snapshot or the log; none with static voters"""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """What `quorum-state` says; `voters` are those of version 0."""
+
+    path: str
+    is_there: bool
+    epoch: int = 0
+    leader: int = -1
+    voted: int = -1
+    voters: tuple[int, ...] = ()
+    consequences: tuple[Consequence, ...] = ()
+    faults: tuple[Fault, ...] = ()
+
+
+def static_voters(properties: Mapping[str, str]) -> tuple[int, ...]:
+    """Ids in `controller.quorum.voters`, sorted; empty without."""
+    text = properties.get("controller.quorum.voters", "")
+    return tuple(sorted(int(match[1]) for part in text.split(",") if (match := _VOTER.match(part)) is not None))
+
+
+def read_control_records(loaded: LoadedMetadata, release: Release) -> Voters:
+    """Read voters as a start does; raises `StartEndsError` where a snapshot or the log cannot be read."""
+    found = Voters(0, ())
+    if not release.at_least("3.8"):
+        return found
+    start = 0
+    if loaded.snapshot is not None:
+        start, path = loaded.snapshot.end, loaded.snapshot.path
+        try:
+            for batch in loaded.snapshot.batches():
+                found = _updated(batch, found)
+        except ReaderError as error:
+            detail = f"the newest snapshot {os.path.basename(path)} cannot be read: {error.message}"
+            raise ends(
+                Part.METADATA_SNAPSHOT, "corrupt", path, error.exception, error.message, detail=detail
+            ) from error
+    try:
+        for batch in loaded.batches(start):
+            found = _updated(batch, found)
+    except ReaderError as error:
+        raise ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message) from error
+    return found
+
+
+def _updated(batch: MetaBatch, known: Voters) -> Voters:
+    version, voters = known.kraft_version, known.dynamic
+    for fields in batch.control(ControlType.KRAFT_VERSION):
+        version = fields["k_raft_version"]
+    for fields in batch.control(ControlType.KRAFT_VOTERS):
+        voters = tuple((each["voter_id"], each["voter_directory_id"]) for each in fields["voters"])
+    return Voters(version, voters)
+
+
+def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
+    """Read `quorum-state` as a start does; raises `StartEndsError` where that ends the start."""
+    path = os.path.join(loaded.directory, QUORUM_STATE)
+    if not os.path.exists(path):
+        forgotten = Consequence(
+            ConsequenceKind.EPOCH_FORGOTTEN,
+            "quorum-state is missing: the node has forgotten whom it voted for and in which epoch",
+            path,
+        )
+        fault = Fault(Part.QUORUM_STATE, "missing", path, forgotten.detail)
+        return StateFile(path, is_there=False, consequences=(forgotten,), faults=(fault,))
+    with FileSource(path) as source:
+        data = source.read(0, min(source.size, _MOST))
+    fields, problem = _parsed(data, path)
+    if problem is None:
+        voters = tuple(sorted(each["voterId"] for each in fields.get("currentVoters") or ()))
+        return StateFile(
+            path,
+            is_there=True,
+            epoch=fields["leaderEpoch"],
+            leader=fields["leaderId"],
+            voted=fields["votedId"],
+            voters=voters,
+        )
+    exception, message, kind = problem
+    if release.at_least("3.8") or exception != _UNCHECKED:
+        raise ends(Part.QUORUM_STATE, kind, path, exception, message)
+    forgotten = Consequence(
+        ConsequenceKind.EPOCH_FORGOTTEN, "quorum-state cannot be read and is thrown away: the vote is forgotten", path
+    )
+    return StateFile(
+        path, is_there=False, consequences=(forgotten,),
+        faults=(Fault(Part.QUORUM_STATE, kind, path, forgotten.detail),),
+    )  # fmt: skip
+
+
+def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], tuple[str, str, str] | None]:
+    """The fields of the file; or the exception's class, its words, and our word for the damage."""
+    unread = f"Error while reading the Quorum status from the file {path}"
+    line = data.split(b"\n", 1)[0].rstrip(b"\r")
+    if not data:
+        return {}, (_UNCHECKED, unread, "empty")
+    try:
+        found = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        return {}, (_UNCHECKED, unread, "corrupt")
+    if not isinstance(found, dict) or "data_version" not in found:
+        return {}, (_UNCHECKED, unread, "corrupt")
+    version = found["data_version"]
+    if version not in _FIELDS:
+        words = f"data_version ({version}) is not within the min (0) and max (1) supported version"
+        return {}, ("java.lang.IllegalStateException", words, "unknown_version")
+    for name in _FIELDS[version]:
+        if name not in found:
+            words = f"QuorumStateData: unable to locate field '{name}', which is mandatory in version {version}"
+            return {}, (RUNTIME, words, "incomplete")
+        wanted = list if name == "currentVoters" else (str if name in ("clusterId", "votedDirectoryId") else int)
+        if not isinstance(found[name], wanted):
+            return {}, (RUNTIME, "QuorumStateData expected", "corrupt")
+    return found, None

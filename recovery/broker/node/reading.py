@@ -1,0 +1,135 @@
+"""Batches as KRaft's own readers find them in a snapshot, in the metadata log, and in `bootstrap.checkpoint`.
+
+A reader ends without an error at the last batch that is whole; a size that cannot be, a wrong checksum or another
+format is an exception (`RecordsIterator`, `ByteBufferLogInputStream`, `DefaultRecordBatch.ensureValid`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
+from kafkalog.codec.control import parse_control_key
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.limits import DEFAULT_LIMITS
+from kafkalog.codec.model import BatchHeader, ControlType
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.source import Source
+
+__all__ = ["MetaBatch", "ReaderError", "metadata_batches"]
+
+_CORRUPT = "org.apache.kafka.common.errors.CorruptRecordException"
+_ILLEGAL_STATE = "java.lang.IllegalStateException"
+_NULL = "java.lang.NullPointerException"
+_RUNTIME = "java.lang.RuntimeException"
+_PARSE = "org.apache.kafka.server.common.serialization.MetadataParseException"
+_SIZE_END, _MAGIC_AT, _MAGIC_END, _OVERHEAD = 12, 16, 17, 12
+_LEAST_SIZE = 14
+"""`LegacyRecord.RECORD_OVERHEAD_V0`"""
+_HEADER = 61
+_BATCH_MAGIC = 2
+
+
+class ReaderError(Exception):
+    """What a reader of the metadata throws: an exception's class and message."""
+
+    def __init__(self, exception: str, message: str) -> None:
+        super().__init__(message)
+        self.exception = exception
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class MetaBatch:
+    """One batch with its records, understood as far as they are."""
+
+    base_offset: int
+    next_offset: int
+    epoch: int
+    is_control: bool
+    records: tuple[FramedRecord, ...]
+    """each with the type of its key if the batch is a control batch"""
+
+    def control(self, kind: ControlType) -> Iterator[dict[str, Any]]:
+        """The fields of each control record of that type."""
+        if self.is_control:
+            for record in self.records:
+                if record.type == kind and record.decoded is not None:
+                    yield dict(record.decoded.fields)
+
+
+def metadata_batches(source: Source, *, checks_crc: bool = True, is_snapshot: bool = True) -> Iterator[MetaBatch]:
+    """Read batch after batch until the last whole one.
+
+    With `is_snapshot` false the source is read as `FileRecords` are, which do not buffer.  Raises `ReaderError` where
+    Kafka's reader throws.  Nothing is read beyond a declared size that does not fit.
+    """
+    position = 0
+    if is_snapshot and 0 < source.size < _MAGIC_END:
+        raise ReaderError(_NULL, "the file is shorter than the head of a batch")
+    while (size := _size_at(source, position, is_snapshot)) is not None:
+        yield _batch(source, position, size, checks_crc)
+        position += size
+
+
+def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
+    """Size of the batch at a position; None at the end, which is also where a batch is cut short."""
+    left = source.size - position
+    if left < _SIZE_END:
+        return None
+    head = bytes(source.read(position, min(left, _MAGIC_END)))
+    declared = int.from_bytes(head[8:12], signed=True)
+    if declared < _LEAST_SIZE:
+        words = f"Record size {declared} is less than the minimum record overhead ({_LEAST_SIZE})"
+        if not is_snapshot:
+            words = f"Found record size {declared} smaller than minimum record overhead ({_LEAST_SIZE}) in file"
+        raise ReaderError(_CORRUPT, words)
+    if left < _MAGIC_END:
+        return None
+    magic = int.from_bytes(head[_MAGIC_AT:_MAGIC_END], signed=True)
+    if not 0 <= magic <= _BATCH_MAGIC:
+        raise ReaderError(_CORRUPT, f"Invalid magic found in record: {magic}")
+    if declared + _OVERHEAD > left:
+        return None
+    if magic != _BATCH_MAGIC:
+        raise ReaderError(_ILLEGAL_STATE, "DefaultRecordBatch expected by record type was")
+    return declared + _OVERHEAD
+
+
+def _batch(source: Source, position: int, size: int, checks_crc: bool) -> MetaBatch:
+    if size < _HEADER:
+        raise ReaderError(_CORRUPT, f"Record is corrupt (the size {size - _OVERHEAD} is smaller than the minimum")
+    batch = next(iter(Scanner(source, position=position, end=position + size, check_crc=checks_crc)), None)
+    if batch is None or not isinstance(batch.header, BatchHeader):
+        raise ReaderError(_CORRUPT, "Record is corrupt (stored crc = ")
+    decoded = decode_batch(batch, limits=DEFAULT_LIMITS)
+    if decoded.finding is not None:
+        raise ReaderError(_RUNTIME, f"the records at offset {batch.header.base_offset} cannot be read")
+    header = batch.header
+    records = []
+    for record in decoded.records:
+        if header.is_control:
+            try:
+                records.append(decode_control(parse_control_key(record.key).type, record.value))
+            except FormatError as error:
+                raise ReaderError(_RUNTIME, str(error)) from error
+            continue
+        framed = decode_metadata(record.value)
+        _refuse_unknown(framed)
+        records.append(framed)
+    return MetaBatch(
+        header.base_offset, header.next_offset, header.partition_leader_epoch, header.is_control, tuple(records)
+    )
+
+
+def _refuse_unknown(record: FramedRecord) -> None:
+    """What `MetadataRecordSerde` throws for a record that it cannot read."""
+    for finding in record.findings:
+        if finding.code is FindingCode.RECORD_TYPE_UNKNOWN:
+            raise ReaderError(_PARSE, f"Unknown metadata id {record.type}")
+        if finding.code is not FindingCode.TYPED_RECORD_AMBIGUOUS:
+            raise ReaderError(_PARSE, f"Failed to deserialize record with type: {record.type}")

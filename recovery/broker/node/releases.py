@@ -1,0 +1,84 @@
+"""Releases of Kafka whose start differs, as groups: the first release of each group, and how a group is named.
+
+A group is named by its first release and ends before the next group begins.  What differs is said where it decides
+(`Release.at_least`); this list only has to contain each release at which one of these answers changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["GROUPS", "MODELED", "NEWEST", "Release", "groups_from", "named", "release_of"]
+
+NEWEST = "4.4"
+"""the newest release whose start is modeled; later ones are answered like it"""
+
+MODELED = "4.1"
+"""the release whose loading of logs is modeled"""
+
+_NUMBERS = re.compile(r"\d+(\.\d+)*")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Release:
+    """A release of Kafka as comparable numbers."""
+
+    numbers: tuple[int, ...]
+
+    def at_least(self, text: str) -> bool:
+        """Whether this release is `text` or later; a patch release that is not named counts as 0."""
+        return self.padded >= release_of(text).padded
+
+    @property
+    def padded(self) -> tuple[int, int, int]:
+        """Three numbers; those that are not named are 0."""
+        first, second, third = (*self.numbers, 0, 0, 0)[:3]
+        return first, second, third
+
+    def __str__(self) -> str:
+        return ".".join(map(str, self.numbers))
+
+
+def release_of(text: str) -> Release:
+    """Parse a release such as `4.1` or `3.7.1`; `UsageError` if it is none."""
+    if _NUMBERS.fullmatch(text.strip()) is None or len(text) > 20:
+        raise UsageError(f"{text[:40]!r} is no release of Kafka; give one such as 4.1 or 3.7.1")
+    return Release(tuple(int(part) for part in text.strip().split(".")))
+
+
+GROUPS: tuple[Release, ...] = tuple(
+    release_of(text) for text in ("3.3", "3.4", "3.7.0", "3.7.1", "3.8", "3.9", "4.0", "4.1", "4.2", "4.3", "4.4")
+)
+"""the first release of each group, oldest first"""
+
+
+def groups_from(floor: Release) -> Sequence[Release]:
+    """The release `floor` and the first release of each later group, oldest first."""
+    return (floor, *(group for group in GROUPS if not floor.at_least(str(group))))
+
+
+def named(releases: Iterable[Release], known: Sequence[Release]) -> str:
+    """Name groups that answer alike, for people: `3.7.1 to 4.0`, `4.3 and later`; `known` are all groups, in order."""
+    chosen = set(releases)
+    parts = []
+    number = 0
+    while number < len(known):
+        if known[number] not in chosen:
+            number += 1
+            continue
+        first = number
+        while number + 1 < len(known) and known[number + 1] in chosen:
+            number += 1
+        parts.append(_span(known, first, number))
+        number += 1
+    return " and ".join(parts)
+
+
+def _span(known: Sequence[Release], first: int, last: int) -> str:
+    if last == len(known) - 1:
+        return f"{known[first]}" + (" and later" if str(known[last]) == NEWEST or first < last else "")
+    return f"{known[first]}" if first == last else f"{known[first]} to {known[last]}"

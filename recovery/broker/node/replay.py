@@ -1,0 +1,257 @@
+"""The replay of the metadata: the image that a start arrives at, and the record at which it ends.
+
+Two readers replay each batch: the loader (`MetadataLoader`, on every node) and, on controllers, the controllers' own
+state (`QuorumController.replay`).  What either cannot apply ends a controller; a node that is only a broker goes on
+without the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import field, replace
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
+from kafkalog.cluster.records.framed_records import FramedRecord
+from kafkalog.recovery.broker.node.ending import RUNTIME
+from kafkalog.recovery.broker.node.reading import MetaBatch
+from kafkalog.recovery.broker.node.releases import Release
+
+__all__ = ["Contradiction", "Replay", "newest_metadata_version"]
+
+_ILLEGAL_STATE = "java.lang.IllegalStateException"
+_ILLEGAL_ARGUMENT = "java.lang.IllegalArgumentException"
+_NULL = "java.lang.NullPointerException"
+_METADATA_VERSION = "metadata.version"
+_KRAFT_VERSION = "kraft.version"
+
+_NEWEST: tuple[tuple[str, int], ...] = (
+    ("4.4", 33), ("4.3", 30), ("4.2", 29), ("4.1", 29), ("4.0", 27), ("3.9", 23), ("3.8", 21), ("3.7.0", 20),
+    ("3.6", 14), ("3.5", 11), ("3.4", 8), ("3.3", 7),
+)  # fmt: skip
+"""the highest `metadata.version` that the classes of a release know, in development or not; newest release first"""
+_RELEASED: tuple[tuple[str, int], ...] = (
+    ("4.4", 33), ("4.3", 30), ("4.2", 29), ("4.1", 27), ("4.0", 25), ("3.9", 21), ("3.8", 20), ("3.7.0", 19),
+    ("3.6", 14), ("3.5", 11), ("3.4", 8), ("3.3", 7),
+)  # fmt: skip
+"""the highest `metadata.version` that a release's own tools set"""
+_LEAST_SINCE_4_0 = 7
+
+
+def newest_metadata_version(release: Release) -> int:
+    """The highest `metadata.version` that a release supports."""
+    return next((level for since, level in _RELEASED if release.at_least(since)), _RELEASED[-1][1])
+
+
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """A record that a reader cannot apply."""
+
+    offset: int
+    record: str
+    exception: str
+    message: str
+    of_controller: bool
+    """only controllers refuse it"""
+
+
+@dataclass(slots=True)
+class Replay:
+    """Metadata, record after record, as one release replays it."""
+
+    release: Release
+    is_controller: bool
+    image: MetadataImage = field(default_factory=MetadataImage)
+    contradiction: Contradiction | None = None
+    """the first record at which a controller ends"""
+    skipped: list[Contradiction] = field(default_factory=list)
+    """records that a broker goes on without"""
+    records: int = 0
+    """how many were replayed"""
+    features: list[tuple[str, int]] = field(default_factory=list)
+    """name and level of each feature that was set, in order"""
+    _is_open: bool = False
+
+    def is_that_of(self, release: Release) -> bool:
+        """Whether another release replays the same records with the same result, but for what `is_empty` says."""
+        return all(_feature_words(*each, release) == _feature_words(*each, self.release) for each in self.features)
+
+    def as_of(self, release: Release) -> Replay:
+        """The same replay as another release sees it."""
+        return replace(self, release=release)
+
+    def take(self, batches: Iterable[MetaBatch]) -> None:
+        """Replay batches until they end or one cannot be applied; raises `ReaderError` where they cannot be read."""
+        for batch in batches:
+            if not batch.is_control:
+                self._batch(batch)
+            if self.contradiction is not None:
+                return
+
+    def _batch(self, batch: MetaBatch) -> None:
+        for number, record in enumerate(batch.records):
+            problem = self._problem(batch.base_offset + number, record)
+            self.records += 1
+            if problem is None:
+                self.image.apply(record)
+            elif self.is_controller:
+                self.contradiction = problem
+                return
+            elif not problem.of_controller:
+                self.skipped.append(problem)
+            else:
+                self._apply_as_broker(record)
+
+    def _apply_as_broker(self, record: FramedRecord) -> None:
+        """A second topic of one name: a broker alone keeps both ids (`TopicsImage`)."""
+        fields = {} if record.decoded is None else record.decoded.fields
+        before = self.image.topics.get(fields.get("name", "")) if record.name == "TopicRecord" else None
+        self.image.apply(record)
+        if before is not None:
+            self.image.topic_names.setdefault(before.id, before.name)
+
+    def _problem(self, offset: int, record: FramedRecord) -> Contradiction | None:
+        if record.decoded is None:
+            return None
+        if record.name == "FeatureLevelRecord":
+            self.features.append((record.decoded.fields["name"], record.decoded.fields["feature_level"]))
+        found = _of_transactions(record, self) or _of_loader(record, self.image, self.release)
+        of_controller = False
+        if found is None:
+            found = _of_controller(record, self.image, self.release)
+            of_controller = found is not None
+        if found is None:
+            return None
+        words = f"Error loading metadata log record from offset {offset}" if found[0] == _NULL else found[1]
+        return Contradiction(offset, record.name, found[0], words, of_controller)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a controller that leads takes the metadata for empty, and appends its bootstrap records."""
+        if self.release.at_least("4.1"):
+            return _METADATA_VERSION not in self.image.features
+        return not self.records
+
+    def transaction(self, name: str) -> str | None:
+        """Why a record of a metadata transaction cannot be applied; None if it can."""
+        if name == "BeginTransactionRecord":
+            if self._is_open:
+                return "Can't replay a BeginTransactionRecord at"
+            self._is_open = True
+        elif not self._is_open:
+            article = "an AbortTransactionRecord" if name.startswith("Abort") else "an EndTransactionRecord"
+            return f"Can't replay {article} at"
+        else:
+            self._is_open = False
+        return None
+
+
+_Words = tuple[str, str]
+
+
+def _of_transactions(record: FramedRecord, replay: Replay) -> _Words | None:
+    if record.name not in ("BeginTransactionRecord", "EndTransactionRecord", "AbortTransactionRecord"):
+        return None
+    problem = replay.transaction(record.name)
+    return None if problem is None else (RUNTIME, problem)
+
+
+def _of_loader(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
+    """What `MetadataDelta` refuses."""
+    fields = {} if record.decoded is None else record.decoded.fields
+    match record.name:
+        case "PartitionRecord" | "PartitionChangeRecord":
+            return _of_partition(record.name, fields["topic_id"], fields["partition_id"], image)
+        case "RemoveTopicRecord" if fields["topic_id"] not in image.topic_names:
+            return RUNTIME, f"Unable to delete topic with id {fields['topic_id']}: no such topic found."
+        case "FenceBrokerRecord":
+            return _of_broker(image, fields["id"], fields["epoch"], "fence")
+        case "UnfenceBrokerRecord":
+            return _of_broker(image, fields["id"], fields["epoch"], "unfence")
+        case "BrokerRegistrationChangeRecord":
+            return _of_broker(image, fields["broker_id"], fields["broker_epoch"], "change")
+        case "RemoveAccessControlEntryRecord" if fields["id"] not in image.acls:
+            return _ILLEGAL_STATE, f"Failed to find existing ACL with ID {fields['id']} in either image or changes"
+        case "FeatureLevelRecord" if fields["name"] == _METADATA_VERSION:
+            return _of_metadata_version(fields["feature_level"], release)
+    return None
+
+
+def _of_partition(name: str, topic_id: str, number: int, image: MetadataImage) -> _Words | None:
+    if topic_id not in image.topic_names:
+        return _NULL, "no topic with that ID was found"
+    topic = image.topics.get(image.topic_names[topic_id])
+    if name == "PartitionChangeRecord" and (topic is None or number not in topic.partitions):
+        return RUNTIME, f"Unable to find partition {topic_id}:{number}"
+    return None
+
+
+def _of_broker(image: MetadataImage, number: int, epoch: int, action: str) -> _Words | None:
+    broker = image.brokers.get(number)
+    if broker is None:
+        return _ILLEGAL_STATE, f"Tried to {action} broker {number}, but that broker was not registered."
+    if broker.epoch != epoch:
+        return _ILLEGAL_STATE, f"Tried to {action} broker {number}, but the given epoch, {epoch}, did not match"
+    return None
+
+
+def _of_metadata_version(level: int, release: Release) -> _Words | None:
+    newest = next((known for since, known in _NEWEST if release.at_least(since)), _NEWEST[-1][1])
+    least = _LEAST_SINCE_4_0 if release.at_least("4.0") else 1
+    if least <= level <= newest:
+        return None
+    return _ILLEGAL_ARGUMENT, f"No MetadataVersion with feature level {level}"
+
+
+def _of_controller(record: FramedRecord, image: MetadataImage, release: Release) -> _Words | None:
+    """What the controllers' managers refuse beside that."""
+    fields = {} if record.decoded is None else record.decoded.fields
+    match record.name:
+        case "TopicRecord" if fields["name"] in image.topics:
+            same = image.topics[fields["name"]].id == fields["topic_id"]
+            how = "with topic ID" if same else "with a different ID than before."
+            return RUNTIME, f"Found duplicate TopicRecord for {fields['name']} {how}"
+        case "UnregisterBrokerRecord":
+            broker = image.brokers.get(fields["broker_id"])
+            if broker is None or broker.epoch != fields["broker_epoch"]:
+                return RUNTIME, "Unable to replay UnregisterBrokerRecord"
+        case "ProducerIdsRecord" if 0 <= fields["next_producer_id"] <= image.next_producer_id:
+            return RUNTIME, f"Next Producer ID from replayed record ({fields['next_producer_id']}) is not greater than"
+        case "RemoveUserScramCredentialRecord":
+            if (fields["mechanism"], fields["name"]) not in image.scram:
+                return RUNTIME, "Unable to find credential to delete"
+        case "FeatureLevelRecord":
+            return _of_feature(fields["name"], fields["feature_level"], release)
+    return None
+
+
+def _feature_words(name: str, level: int, release: Release) -> _Words | None:
+    found = _of_metadata_version(level, release) if name == _METADATA_VERSION else None
+    return found or _of_feature(name, level, release)
+
+
+_FEATURES = frozenset(
+    {_METADATA_VERSION, _KRAFT_VERSION, "transaction.version", "group.version", "eligible.leader.replicas.version",
+     "share.version", "streams.version"}
+)  # fmt: skip
+
+
+def _of_feature(name: str, level: int, release: Release) -> _Words | None:
+    if name == _METADATA_VERSION:
+        if level <= newest_metadata_version(release):
+            return None
+    elif name == _KRAFT_VERSION:
+        if 0 <= level <= (1 if release.at_least("3.9") else 0):
+            return None
+    elif name in _FEATURES:
+        return None
+    return RUNTIME, "Tried to apply FeatureLevelRecord"
+
+
+def replicas_of(image: MetadataImage, topic_id: str, partition: int) -> PartitionImage | None:
+    """A partition by its topic's id; None if the image has no such topic or partition."""
+    name = image.topic_names.get(topic_id)
+    topic: TopicImage | None = None if name is None else image.topics.get(name)
+    if topic is None or topic.id != topic_id:
+        return None
+    return topic.partitions.get(partition)

@@ -1,0 +1,92 @@
+"""The answers about a node's start in words: sentences for people, and findings for `verify` and plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
+from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, NodeAnswer, NodeStart, StartOutcome
+
+__all__ = ["node_findings", "node_sentences", "sentence_of_answer", "sentences_of_plan"]
+
+_NAMED = 6
+"""partition directories that a sentence names"""
+_GRAVE = (
+    ConsequenceKind.METADATA_OVERWRITTEN,
+    ConsequenceKind.METADATA_GOES_BACK,
+    ConsequenceKind.METADATA_LOG_DROPPED,
+    ConsequenceKind.METADATA_LOG_CUT,
+    ConsequenceKind.STRAY,
+    ConsequenceKind.DELETED,
+    ConsequenceKind.FUTURE_PROMOTED,
+    ConsequenceKind.FUTURE_RESUMED,
+    ConsequenceKind.DIRECTORY_OFFLINE,
+    ConsequenceKind.NOT_SERVING,
+    ConsequenceKind.EMPTY_AGAIN,
+    ConsequenceKind.OTHER,
+)
+"""what a sentence tells, in this order"""
+
+
+def node_sentences(start: NodeStart) -> list[str]:
+    """One sentence for each group of releases that answers alike, the oldest first."""
+    return [f"Kafka {releases} {sentence_of_answer(answer)}" for releases, answer in start.grouped]
+
+
+def sentences_of_plan(start: NodeStart, how: str) -> list[str]:
+    """As `node_sentences`, with what is said of the logs after each start that changes nothing else."""
+    return [
+        f"Kafka {releases} {sentence_of_answer(answer, how if not answer.consequences else '')}"
+        for releases, answer in start.grouped
+    ]
+
+
+def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
+    """What follows `Kafka RELEASES`: whether it starts, what it does then, and on what that depends.
+
+    `how` follows `would start on it` if nothing else does.
+    """
+    condition = "" if answer.condition is None else f" ({answer.condition})"
+    if answer.outcome is StartOutcome.FAILS:
+        words = f"{answer.exception}: {answer.message}" if answer.message else f"{answer.exception}"
+        file = "" if answer.file is None or answer.file in words else f" [{answer.file}]"
+        return f"would NOT START on it: {words}{file}{condition}"
+    if answer.outcome is StartOutcome.UNKNOWN:
+        return f"may or may not start on it: {answer.message}"
+    told = [_consequence(each) for kind in _GRAVE for each in answer.consequences if each.kind is kind]
+    if not told:
+        return f"would start on it{how}{condition}"
+    return f"would start on it, and {'; and '.join(told)}{condition}"
+
+
+def _consequence(consequence: Consequence) -> str:
+    names = consequence.names
+    if consequence.kind in (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN):
+        return f"{consequence.detail}: {_listed(names)}"
+    return consequence.detail
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMED])
+    if len(names) <= _NAMED:
+        return shown
+    return f"{counted(len(names), 'partition')}, among them {shown}"
+
+
+def node_findings(start: NodeStart) -> list[Finding]:
+    """A finding for each way in which some release does not start, does not serve, or loses something."""
+    found = []
+    for releases, answer in start.grouped:
+        if answer.outcome in (StartOutcome.STARTS, StartOutcome.UNKNOWN):
+            continue
+        is_quiet = answer.outcome is StartOutcome.NOT_SERVING
+        code = FindingCode.START_LOSES if answer.strays or _is_anew(answer) else FindingCode.BROKER_REFUSES
+        detail = f"Kafka {releases} {sentence_of_answer(answer)}"
+        file = answer.file or next((each.file for each in answer.faults), None) or start.roots[0]
+        found.append(Finding(code, Severity.WARNING if is_quiet else Severity.ERROR, None, None, detail, file))
+    return found
+
+
+def _is_anew(answer: NodeAnswer) -> bool:
+    return answer.outcome is StartOutcome.OVERWRITES_METADATA

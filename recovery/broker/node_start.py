@@ -1,0 +1,505 @@
+"""What a node does when it is started on its log directories: the one model that every command asks.
+
+A start is a sequence: `meta.properties`, `bootstrap.checkpoint`, the metadata log with its snapshots, voters and
+`quorum-state`, the replay of the metadata, and then the partitions.  The first part that fails decides.  Each release
+is asked by itself; releases that answer alike are one group.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.kraft.metadata_image import MetadataImage, PartitionImage, TopicImage
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.text import MetaProperties
+from kafkalog.recovery.broker.manager import BrokerResult
+from kafkalog.recovery.broker.node.answer import (
+    Consequence,
+    ConsequenceKind,
+    Fault,
+    NodeAnswer,
+    NodeStart,
+    Part,
+    Role,
+    StartOutcome,
+)
+from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_start
+from kafkalog.recovery.broker.node.ending import StartEndsError, ends
+from kafkalog.recovery.broker.node.ensemble import Identity, identity_of_start
+from kafkalog.recovery.broker.node.internal_topics import Unserved, consequences_of_unserved, unserved_partitions
+from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata, Snapshot, load_metadata_log
+from kafkalog.recovery.broker.node.node_files import NodeFiles, node_files
+from kafkalog.recovery.broker.node.partitions import (
+    Explained,
+    list_partitions,
+    loaded_logs,
+    open_partitions,
+    partition_consequences,
+)
+from kafkalog.recovery.broker.node.quorum import StateFile, Voters, read_control_records, state_of_start, static_voters
+from kafkalog.recovery.broker.node.reading import ReaderError
+from kafkalog.recovery.broker.node.releases import GROUPS, NEWEST, Release, groups_from, release_of
+from kafkalog.recovery.broker.node.replay import Replay, newest_metadata_version
+
+__all__ = ["node_start"]
+
+_METADATA_VERSION = "metadata.version"
+_NO_ELEMENT = "java.util.NoSuchElementException"
+
+
+def node_start(
+    roots: Sequence[str],
+    *,
+    properties: Mapping[str, str] | None = None,
+    release: str | None = None,
+    loaded: Mapping[str, BrokerResult] | None = None,
+    loads_others: bool = True,
+    now_ms: int | None = None,
+) -> NodeStart:
+    """What a node does when it is started on these directories, all of one node; reads only.
+
+    `properties` are the server's; `release` asks about one release only (default: every release from the floor on, the
+    lowest that can have written the files); `loaded` are what loading logs is known to come to, by log directory; of
+    directories that are not in it the logs are loaded too, unless `loads_others` is false; `now_ms` is the time to
+    treat as now.  Raises `UsageError` for a `release` that is none.
+    """
+    files = node_files(roots, properties)
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    try:
+        results = {os.path.abspath(root): result for root, result in (loaded or {}).items()}
+        context = _Context(files, results, now, loads_others)
+        role = _role(context)
+        if release is not None:
+            releases: Sequence[Release] = (release_of(release),)
+        elif role is Role.ZOOKEEPER_BROKER:
+            releases = (release_of("3.9"),)  # the last one that knows ZooKeeper
+        else:
+            releases = groups_from(_floor(context))
+        newer = None if release is not None else _newer_than_known(context)
+        answers = (newer,) if newer is not None else tuple(_answer(context, role, each) for each in releases)
+    finally:
+        files.close()
+    return NodeStart(files.roots, role, files.node_id, tuple(releases), answers)
+
+
+@dataclass(slots=True)
+class _Context:
+    """What is read once for all releases."""
+
+    files: NodeFiles
+    results: Mapping[str, BrokerResult]
+    now_ms: int
+    loads_others: bool
+    _metadata: LoadedMetadata | StartEndsError | None = None
+    _best: Replay | None = None
+    explained: Explained = field(default_factory=Explained)
+    replays: list[Replay] = field(default_factory=list)
+    """whole replays of the newest snapshot and the log, without a contradiction"""
+    _loaded: dict[str, BrokerResult] = field(default_factory=dict)
+    _unserved: dict[str, list[Unserved]] = field(default_factory=dict)
+
+    def logs(self, roots: Sequence[str]) -> dict[str, BrokerResult]:
+        """What a start makes of the logs in each of these directories."""
+        found = {}
+        for root in roots:
+            result = self.results.get(root) or self._loaded.get(root)
+            if result is None and self.loads_others:
+                result = self._loaded[root] = loaded_logs(self.files, root, self.now_ms)
+            if result is not None:
+                found[root] = result
+        return found
+
+    def unserved(self, root: str, result: BrokerResult) -> list[Unserved]:
+        """What coordinators cannot load of one directory."""
+        if root not in self._unserved:
+            self._unserved[root] = unserved_partitions(root, result)
+        return self._unserved[root]
+
+    def metadata(self) -> LoadedMetadata:
+        """The metadata log; raises `StartEndsError` if loading it ends a start."""
+        if self._metadata is None:
+            try:
+                self._metadata = load_metadata_log(self.files, self.now_ms)
+            except StartEndsError as error:
+                self._metadata = error
+        if isinstance(self._metadata, StartEndsError):
+            raise StartEndsError(self._metadata.answer)
+        return self._metadata
+
+    def best(self) -> Replay:
+        """The metadata as well as the files tell it, with what they show of partitions that went away."""
+        if self._best is None:
+            self._best = self._replayed()
+        return self._best
+
+    def _replayed(self) -> Replay:
+        best = Replay(release_of(NEWEST), is_controller=False)
+        node = self.files.node_id
+        explained = self.explained
+
+        def note(topic: TopicImage, number: int, before: PartitionImage | None, after: PartitionImage | None) -> None:
+            if after is None:
+                explained.removed.add(topic.id)
+            elif before is not None and node in before.replicas and node not in after.replicas:
+                explained.moved.add((topic.id, number))
+            elif node in after.replicas:
+                explained.moved.discard((topic.id, number))
+
+        best.image.on_change = note
+        try:
+            loaded = self.metadata()
+        except StartEndsError:
+            return best
+        first = loaded.older[0] if loaded.older else loaded.snapshot
+        try:
+            if loaded.start == 0 and loaded.tree is not None:
+                best.take(loaded.batches(0))
+            elif first is not None:
+                best.take(first.batches())
+                best.take(loaded.batches(first.end))
+        except ReaderError:
+            pass
+        return best
+
+
+def _floor(context: _Context) -> Release:
+    """The lowest release that the files can be of: finalized features, ids of directories, versions of files."""
+    image = context.best().image
+    level = image.features.get(_METADATA_VERSION, 0)
+    found = next((each for each in GROUPS if newest_metadata_version(each) >= level), GROUPS[-1])
+    has_ids = any(
+        isinstance(meta, MetaProperties) and meta.directory_id is not None for meta in context.files.meta.values()
+    )
+    if has_ids and not found.at_least("3.7.0"):
+        found = release_of("3.7.0")
+    try:
+        voters = read_control_records(context.metadata(), release_of(NEWEST))
+    except StartEndsError:
+        return found
+    return release_of("3.9") if voters.kraft_version and not found.at_least("3.9") else found
+
+
+def _newer_than_known(context: _Context) -> NodeAnswer | None:
+    """The answer about metadata of a release that is newer than all that are known here; None if it is not."""
+    level = context.best().image.features.get(_METADATA_VERSION, 0)
+    if level <= newest_metadata_version(release_of(NEWEST)):
+        return None
+    message = f"metadata.version is {level}, which a release after {NEWEST} has set"
+    return NodeAnswer(StartOutcome.UNKNOWN, message=message)
+
+
+def _role(context: _Context) -> Role:
+    """The role that the properties say, else the one that the files show."""
+    files = context.files
+    if files.stated_role is not None:
+        return files.stated_role
+    if files.metadata_directory is None:
+        is_kraft = any(isinstance(meta, MetaProperties) and meta.version == 1 for meta in files.meta.values())
+        return Role.BROKER if is_kraft else Role.ZOOKEEPER_BROKER
+    node = files.node_id
+    image = context.best().image
+    is_broker = node in image.brokers or bool(list_partitions(files, _readable(files)))
+    return _role_with_metadata(context, node, is_broker=is_broker)
+
+
+def _role_with_metadata(context: _Context, node: int | None, *, is_broker: bool) -> Role:
+    try:
+        loaded = context.metadata()
+        voters = read_control_records(loaded, release_of(NEWEST))
+        state = state_of_start(loaded, release_of("3.7.0"))
+    except StartEndsError:
+        is_voter = node in context.best().image.controllers
+    else:
+        known = {number for number, _directory in voters.dynamic} | set(state.voters)
+        is_voter = node in known or node in context.best().image.controllers
+    if is_voter:
+        return Role.COMBINED if is_broker else Role.CONTROLLER
+    return Role.BROKER
+
+
+def _readable(files: NodeFiles) -> list[str]:
+    return [root for root in files.roots if root not in files.unreadable and root not in files.missing]
+
+
+def _answer(context: _Context, role: Role, release: Release) -> NodeAnswer:
+    try:
+        if role is Role.ZOOKEEPER_BROKER:
+            return _with_zookeeper(context, release)
+        return _Start(context, role, release).run()
+    except StartEndsError as error:
+        return error.answer
+    except StorageError as error:
+        return NodeAnswer(StartOutcome.UNKNOWN, message=f"not everything can be read: {error.strerror}")
+
+
+def _with_zookeeper(context: _Context, release: Release) -> NodeAnswer:
+    files = context.files
+    if release.at_least("4.0"):
+        raise ends(
+            Part.ZOOKEEPER, "no_kraft", files.roots[0], "org.apache.kafka.common.config.ConfigException",
+            'Missing required configuration "process.roles" which has no default value.',
+        )  # fmt: skip
+    offline, faults = open_partitions(files, context.logs(_readable(files)), is_kraft=False)
+    outcome = StartOutcome.DIRECTORY_OFFLINE if offline else StartOutcome.STARTS
+    condition = "if its ZooKeeper is the one of this cluster; what ZooKeeper says is not in these directories"
+    return NodeAnswer(outcome, consequences=tuple(offline), condition=condition, faults=tuple(faults))
+
+
+class _Start:
+    """One start of one KRaft node by one release."""
+
+    def __init__(self, context: _Context, role: Role, release: Release) -> None:
+        self.context = context
+        self.files = context.files
+        self.role = role
+        self.release = release
+        self.consequences: list[Consequence] = []
+        self.faults: list[Fault] = []
+        self.condition: str | None = None
+
+    def run(self) -> NodeAnswer:
+        """Go through the parts of the start in their order."""
+        identity = identity_of_start(self.files, self.release)
+        self._note(identity.consequences, identity.faults)
+        bootstrap = bootstrap_of_start(self.files)
+        loaded = self.context.metadata()
+        if self._is_without_metadata():
+            self._open(identity, None)
+            return self._done()
+        self._note(loaded.consequences, loaded.faults)
+        voters = read_control_records(loaded, self.release)
+        state = state_of_start(loaded, self.release)
+        self._note(state.consequences, state.faults)
+        waits = self._election(identity, voters, state)
+        if waits is not None:
+            return waits
+        replay = self._replay(loaded)
+        is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
+        if self._leads and is_dropped:
+            detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it is lost"
+            self.consequences.append(Consequence(ConsequenceKind.METADATA_GOES_BACK, detail, loaded.directory))
+        if replay.is_empty and self._leads:
+            replay = self._begun_anew(replay, bootstrap)
+        if self.role is not Role.CONTROLLER:
+            is_partial = self.role is Role.BROKER and bool(loaded.consequences)  # the controllers send the rest
+            self._open(identity, None if is_partial else replay.image)
+        return self._done()
+
+    def _note(self, consequences: Sequence[Consequence], faults: Sequence[Fault]) -> None:
+        self.consequences += consequences
+        self.faults += faults
+
+    def _end(self, error: StartEndsError) -> StartEndsError:
+        """The end of a start with what happened before it."""
+        answer = error.answer
+        return StartEndsError(
+            replace(
+                answer,
+                consequences=(*self.consequences, *answer.consequences),
+                faults=tuple(dict.fromkeys((*self.faults, *answer.faults))),
+            )
+        )
+
+    def _is_without_metadata(self) -> bool:
+        """Whether nothing is known of the metadata: another directory or the controllers have it."""
+        if self.files.metadata_directory is not None:
+            return False
+        if self.role is not Role.BROKER and self.files.stated_role is not None:
+            return False
+        self.condition = "the metadata log is not in these directories; what it says decides too"
+        return True
+
+    # voters
+
+    _leads = False
+
+    def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
+        """Whether it becomes leader, or what it waits for: an answer if that is for ever."""
+        node = self.files.node_id
+        if voters.kraft_version or voters.dynamic:
+            members = {number for number, _directory in voters.dynamic}
+            own = dict(voters.dynamic).get(node) if node is not None else None
+            here = identity.directory_id(self.files.metadata_root)
+            is_voter = own is not None and own == here
+            if self.role is not Role.BROKER and own is not None and not is_voter:
+                return self._observes(own, here, members)
+        else:
+            stated = static_voters(self.files.properties)
+            if not stated and self.files.properties.get("controller.quorum.bootstrap.servers"):
+                return self._without_voters(state)
+            known = stated or state.voters or tuple(self._registered_controllers())
+            members = set(known)
+            if stated and state.voters and set(stated) != set(state.voters) and not self.release.at_least("3.8"):
+                raise self._end(_other_voters(stated, state))
+            is_voter = node in members
+        if self.role is not Role.BROKER and not is_voter and members and self.role is Role.COMBINED:
+            self.condition = f"if the voters {_listed(members)} are there: this node is none of them"
+        self._leads = is_voter and len(members) == 1 and self.role is not Role.BROKER
+        if self.role is Role.BROKER:
+            self.condition = "from this broker's own copy of the metadata, if its controllers have the same"
+        elif not self._leads and members:
+            self.condition = f"if a majority of the voters {_listed(members)} is there; else it waits for ever"
+        elif not members:
+            return self._without_voters(state)
+        return None
+
+    def _registered_controllers(self) -> list[int]:
+        return sorted(self.context.best().image.controllers)
+
+    def _observes(self, own: str, here: str | None, members: set[int]) -> NodeAnswer | None:
+        node = self.files.node_id
+        detail = (
+            f"the voter set has node {node} with directory id {own}, and the metadata directory "
+            f"{'has none and gets a new one' if here is None else f'has {here}'}: the node does not vote"
+        )
+        path = f"{self.files.metadata_root}/meta.properties"
+        self.faults.append(Fault(Part.VOTERS, "directory_id", path, detail))
+        if len(members) > 1:
+            self.condition = f"if a majority of the other voters of {_listed(members)} is there; {detail}"
+            return None
+        self.consequences.append(Consequence(ConsequenceKind.NOT_SERVING, f"{detail}; no leader is elected", path))
+        return self._done()
+
+    def _without_voters(self, state: StateFile) -> NodeAnswer:
+        detail = "its files name no voters, so that no leader is elected and the node waits for ever"
+        self.consequences.append(Consequence(ConsequenceKind.NOT_SERVING, detail, state.path))
+        self.faults.append(Fault(Part.VOTERS, "missing", state.path, detail))
+        return self._done()
+
+    # metadata
+
+    def _replay(self, loaded: LoadedMetadata) -> Replay:
+        known = next((each for each in self.context.replays if each.is_that_of(self.release)), None)
+        if known is not None:
+            return known.as_of(self.release)
+        replay = Replay(self.release, is_controller=self.role is not Role.BROKER)
+        faults = len(self.faults)
+        start = 0
+        if loaded.snapshot is not None:
+            start = loaded.snapshot.end
+            self._replay_snapshot(replay, loaded.snapshot)
+        try:
+            replay.take(loaded.batches(start))
+        except ReaderError as error:
+            raise self._end(
+                ends(Part.METADATA_LOG, "corrupt", loaded.directory, error.exception, error.message)
+            ) from error
+        self._refuse(replay, loaded.directory)
+        for each in replay.skipped:
+            detail = f"the broker goes on without the {each.record} at offset {each.offset}: {each.message}"
+            self.faults.append(Fault(Part.METADATA_REPLAY, "contradiction", loaded.directory, detail))
+        if len(self.faults) == faults:
+            self.context.replays.append(replay)
+        return replay
+
+    def _replay_snapshot(self, replay: Replay, snapshot: Snapshot) -> None:
+        problem: tuple[str, str] | None = None
+        count = 0
+        has_footer = False
+        try:
+            for batch in snapshot.batches():
+                count += 1
+                has_footer = batch.is_control and any(record.type == _FOOTER for record in batch.records)
+                replay.take([batch])
+        except ReaderError as error:
+            problem = error.exception, error.message
+        if problem is None and not count:
+            problem = _NO_ELEMENT, "No value present"
+        if not has_footer:
+            detail = "the snapshot has no footer: it is cut, and what was behind the cut is not in the metadata"
+            self.faults.append(Fault(Part.METADATA_SNAPSHOT, "cut" if count else "empty", snapshot.path, detail))
+        self._refuse(replay, snapshot.path)
+        if problem is not None and self.role is not Role.BROKER:
+            raise self._end(ends(Part.METADATA_SNAPSHOT, "empty" if not count else "corrupt", snapshot.path, *problem))
+
+    def _refuse(self, replay: Replay, file: str) -> None:
+        found = replay.contradiction
+        if found is None:
+            return
+        detail = f"the {found.record} at offset {found.offset} cannot be applied: {found.message}"
+        raise self._end(
+            ends(Part.METADATA_REPLAY, "contradiction", file, found.exception, found.message, detail=detail)
+        )
+
+    def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
+        """A controller that leads and finds the metadata empty appends its bootstrap records."""
+        known = self.context.best().image
+        directories = [] if self.role is Role.CONTROLLER else list_partitions(self.files, _readable(self.files))
+        if not known.topics and not known.brokers and not directories:
+            return replay  # it was formatted and never used
+        detail = (
+            "the controller takes the metadata for empty and appends its bootstrap records over it: "
+            f"{len(known.topics)} topics and {len(known.acls)} access control entries are gone"
+        )
+        self.consequences.append(Consequence(ConsequenceKind.METADATA_OVERWRITTEN, detail))
+        anew = Replay(self.release, is_controller=True)
+        anew.image = MetadataImage()
+        for record in bootstrap.records:
+            anew.image.apply(record)
+        return anew
+
+    # partitions
+
+    def _open(self, identity: Identity, image: MetadataImage | None) -> None:
+        """Open the partitions; `image` is None if nothing is known of the metadata."""
+        node = self.files.node_id
+        online = [root for root in identity.online if root in _readable(self.files)]
+        try:
+            results = self.context.logs(online)
+            offline, faults = open_partitions(self.files, results)
+            self._note(offline, faults)
+            if node is None:
+                return
+            gone = {each.file for each in offline}
+            online = [root for root in online if root not in gone]
+            self.context.best()
+            directories = list_partitions(self.files, online, results)
+            found, faults = partition_consequences(
+                directories, image, node, self.release, self.context.explained,
+                {root: identifier for root, identifier in identity.directory_ids if root in online},
+            )  # fmt: skip
+            self._note(found, faults)
+            strays = {name for each in found for name in each.names if each.kind is ConsequenceKind.STRAY}
+            for root in results.keys() & online:
+                unserved = [each for each in self.context.unserved(root, results[root]) if each.name not in strays]
+                self._note(*consequences_of_unserved(unserved, self.release))
+        except StartEndsError as error:
+            raise self._end(error) from error
+
+    def _done(self) -> NodeAnswer:
+        kinds = {each.kind for each in self.consequences}
+        outcome = next((each for kind, each in _OUTCOMES if kind in kinds), StartOutcome.STARTS)
+        unforeseen = (each.detail for each in self.consequences if each.kind is ConsequenceKind.UNFORESEEN)
+        return NodeAnswer(
+            outcome,
+            message=next(unforeseen, None) if outcome is StartOutcome.UNKNOWN else None,
+            consequences=tuple(dict.fromkeys(self.consequences)),
+            condition=self.condition,
+            faults=tuple(dict.fromkeys(self.faults)),
+        )
+
+
+_FOOTER = 4
+_OUTCOMES = (
+    (ConsequenceKind.METADATA_OVERWRITTEN, StartOutcome.OVERWRITES_METADATA),
+    (ConsequenceKind.DELETED, StartOutcome.DELETES),
+    (ConsequenceKind.STRAY, StartOutcome.STRAYS),
+    (ConsequenceKind.METADATA_GOES_BACK, StartOutcome.OVERWRITES_METADATA),
+    (ConsequenceKind.DIRECTORY_OFFLINE, StartOutcome.DIRECTORY_OFFLINE),
+    (ConsequenceKind.NOT_SERVING, StartOutcome.NOT_SERVING),
+    (ConsequenceKind.UNFORESEEN, StartOutcome.UNKNOWN),
+)
+"""the outcome that a consequence makes, the gravest first"""
+
+
+def _listed(numbers: set[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
+
+
+def _other_voters(stated: tuple[int, ...], state: StateFile) -> StartEndsError:
+    message = f"Configured voter set: [{_listed(set(stated))}] is different from the voter set read from the state file"
+    return ends(Part.VOTERS, "mismatch", state.path, "java.lang.IllegalStateException", message)

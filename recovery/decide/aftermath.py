@@ -1,0 +1,119 @@
+"""What a loss means for others: groups beyond the log's end, transactions whose marker is gone, compacted topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.index_files import decode_producer_snapshot
+from kafkalog.codec.names import DirectoryState, FileKind, PartitionName, parse_partition_directory, segment_file
+from kafkalog.codec.wording import counted
+from kafkalog.log.storage.java import TooLargeError
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.manager import PartitionResult
+from kafkalog.recovery.decide.ways import Measured
+from kafkalog.recovery.facts.coordinators import Coordinators
+from kafkalog.recovery.facts.topic_facts import TopicFacts
+
+__all__ = ["Consequence", "consequences"]
+
+_NAMED = 3
+"""Groups that a sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """What follows for others from what one partition loses."""
+
+    kind: str
+    """`groups_beyond_end`, `marker_lost` or `older_values_return`"""
+    partition: str
+    """its directory"""
+    detail: str
+    """one sentence"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"kind": self.kind, "partition": self.partition, "detail": self.detail}
+
+
+def consequences(
+    after: Tree,
+    results: Iterable[PartitionResult],
+    measured: Mapping[str, Measured],
+    topics: TopicFacts,
+    coordinators: Coordinators,
+) -> Iterator[Consequence]:
+    """What follows from a plan that leaves the tree `after`, partition by partition, for those that lose something."""
+    for result in results:
+        found = measured.get(result.name)
+        name = parse_partition_directory(result.name)
+        if found is None or name is None or name.state is not DirectoryState.LIVE or result.stray is not None:
+            continue
+        if not (found.lost or found.markers_out_of_reach):
+            continue
+        yield from _of_groups(result, name, coordinators)
+        yield from _of_transactions(after, result, name, coordinators)
+        if topics.is_compacted(name.topic):
+            detail = (
+                f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
+                "record before it, and a key that was deleted may come back"
+            )
+            yield Consequence("older_values_return", result.name, detail)
+
+
+def _of_groups(result: PartitionResult, name: PartitionName, coordinators: Coordinators) -> Iterator[Consequence]:
+    commits = coordinators.commits.get((name.topic, name.partition), ())
+    end = result.log_end_offset
+    beyond = sorted((commit for commit in commits if commit.offset > end), key=lambda commit: -commit.offset)
+    if not beyond:
+        return
+    names = ", ".join(f"{commit.key.group} at {commit.offset}" for commit in beyond[:_NAMED])
+    more = f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
+    detail = (
+        f"{counted(len(beyond), 'group')} stand{'s' if len(beyond) == 1 else ''} beyond the end {end} of "
+        f"{result.name} ({names}{more}): it resets by auto.offset.reset, or skips the records that get these offsets "
+        "next"
+    )
+    yield Consequence("groups_beyond_end", result.name, detail)
+
+
+def _of_transactions(
+    after: Tree, result: PartitionResult, name: PartitionName, coordinators: Coordinators
+) -> Iterator[Consequence]:
+    """Transactions that are open at the log's end afterwards although their coordinator has ended them."""
+    path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
+    opened = _open_at_end(after, path)
+    known = coordinators.transactions if opened else None
+    if known is None:
+        return
+    for producer_id, first_offset in opened:
+        listed = known.listed.get((producer_id, (name.topic, name.partition)))
+        ids = [each for each in known.ids if each.producer_id == producer_id]
+        state = listed.status if listed is not None else ids[0].status if ids else None
+        ended = _ENDED.get(-1 if state is None else state)
+        if ended is None or any(each.is_undecided for each in ids):
+            continue
+        whose = f" ({ids[0].transactional_id})" if ids else ""
+        detail = (
+            f"the end marker of a transaction of producer {producer_id}{whose}, which was {ended}, is among what is "
+            f"lost: consumers of committed data stop at offset {first_offset} of {result.name} (kafkalog transactions)"
+        )
+        yield Consequence("marker_lost", result.name, detail)
+
+
+_ENDED = {2: "committed", 4: "committed", 3: "aborted", 5: "aborted"}
+"""By number of the `TransactionState`."""
+
+
+def _open_at_end(after: Tree, path: str) -> Sequence[tuple[int, int]]:
+    """Producer id and first offset of each transaction that a producer snapshot has open; none without the file."""
+    if path not in after.files:
+        return ()
+    try:
+        entries = decode_producer_snapshot(after.read(path))
+    except (FormatError, TooLargeError):
+        return ()
+    return [(each.producer_id, each.current_txn_first_offset) for each in entries if each.current_txn_first_offset >= 0]

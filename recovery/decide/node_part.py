@@ -1,0 +1,92 @@
+"""A plan with what the whole node does when it is started: parts of a start that no log of the directory decides."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, FileKind
+from kafkalog.log.directories.partition import open_partition
+from kafkalog.log.disk.files import unreadable
+from kafkalog.recovery.broker.asking import Asked, findings_for, start_with
+from kafkalog.recovery.broker.manager import BrokerResult, Outcome
+from kafkalog.recovery.broker.node.answer import NodeStart, Part
+from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
+from kafkalog.recovery.broker.node_start import node_start
+from kafkalog.recovery.checks.beside import verify_beside
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
+
+__all__ = ["start_now", "with_node"]
+
+
+def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
+    """The plan with the node's start and the findings about it; unchanged if only some partitions were examined.
+
+    `kafka` is what loading the logs comes to.  If no release starts, the forecast says so in place of the logs'.
+    """
+    if plan.survey.is_partial or plan.broker.outcome is None:
+        return plan
+    asked = Asked(rules.release, rules.server)
+    start = start_with(plan.root, rules.facts.roots, kafka, asked, rules.at)
+    broker = replace(plan.broker, node=start, strays=start.strays)
+    if broker.outcome != Outcome.LOADED:
+        return replace(plan, broker=broker)
+    plan = _without_bootstrap(plan, start)
+    first = start.answers[-1]
+    if start.never_starts:
+        broker = replace(broker, outcome=Outcome.START_FAILS, exception=first.exception, message=first.message,
+                         is_of_node=True)  # fmt: skip
+    findings = [
+        finding.in_file(os.path.relpath(finding.file or plan.root, plan.root))
+        for finding in findings_for(start, plan.root, rules.facts.roots)
+    ]
+    return replace(plan, broker=broker, findings=[*plan.findings, *_of_metadata_log(plan.root, rules), *findings])
+
+
+def _without_bootstrap(plan: Plan, start: NodeStart) -> Plan:
+    """Set a `bootstrap.checkpoint` aside that ends a start, if the metadata log has records and so does not need it."""
+    path = os.path.join(plan.root, BOOTSTRAP_CHECKPOINT)
+    is_wrong = any(each.part is Part.BOOTSTRAP and os.path.realpath(each.file) == os.path.realpath(path)
+                   for each in start.faults)  # fmt: skip
+    has_records = any(
+        name.startswith(f"{CLUSTER_METADATA_DIRECTORY}/") and name.endswith(FileKind.LOG.value) and facts.size
+        for name, facts in plan.survey.files.items()
+    )
+    is_ours = plan.mode in (Mode.SAFE, Mode.SALVAGE) and BOOTSTRAP_CHECKPOINT in plan.survey.files
+    if not (is_wrong and has_records and is_ours):
+        return plan
+    detail = "no node starts with it; the metadata log has records and does not need it, so it is set aside"
+    code = FindingCode.CHECKPOINT_INVALID
+    finding = Finding(code, Severity.ERROR, None, None, detail, BOOTSTRAP_CHECKPOINT)
+    action = RecoveryAction(ActionKind.REMOVE, BOOTSTRAP_CHECKPOINT)
+    return replace(plan, actions=[action, *plan.actions], findings=[*plan.findings, finding])
+
+
+def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
+    """What `verify` finds in the metadata log, of which a plan without `cluster_metadata` has no part."""
+    path = os.path.join(root, CLUSTER_METADATA_DIRECTORY)
+    if rules.cluster_metadata or not os.path.isdir(path):
+        return []
+    try:
+        found = verify_beside(open_partition(path), None, deep=False).findings
+    except StorageError as error:
+        found = [unreadable(error, path)]
+    worse = [each for each in found if each.severity is not Severity.INFO]
+    return [each.in_file(os.path.relpath(each.file or path, root)) for each in worse]
+
+
+def start_now(root: str, rules: Rules) -> NodeStart:
+    """What the node does when it is started on the directory as it is on disk now, after a recovery of its logs.
+
+    The logs, which the recovery has proven, are not loaded again.
+    """
+    real = os.path.realpath(root)
+    others = [each for each in rules.facts.roots if os.path.realpath(each) != real]
+    return node_start(
+        [root, *others], properties=rules.server or None, release=rules.release, loads_others=False, now_ms=rules.at
+    )

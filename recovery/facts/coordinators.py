@@ -1,0 +1,89 @@
+"""What the coordinators' topics beside a damaged partition say: committed offsets, and how transactions ended.
+
+Read only if a plan loses something, once, and only if these topics are small enough to be read for a sentence.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kafkalog.codec.errors import KafkaLogError
+from kafkalog.codec.names import DirectoryState, parse_partition_directory
+
+if TYPE_CHECKING:
+    from kafkalog.cluster.groups.offsets import CommittedOffset
+    from kafkalog.cluster.transactions.transactions import TransactionalIds
+    from kafkalog.log.directories.partition import Partition
+
+__all__ = ["Coordinators"]
+
+_OFFSETS, _TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+_MOST_BYTES = 256 << 20
+"""Bytes of logs of one coordinator's topic that are read at most."""
+
+TopicPartition = tuple[str, int]
+
+
+class Coordinators:
+    """The coordinators' topics in some log directories of one broker; each is read when it is first asked for."""
+
+    def __init__(self, roots: Iterable[str]) -> None:
+        self._roots = tuple(dict.fromkeys(roots))
+
+    @cached_property
+    def commits(self) -> dict[TopicPartition, list[CommittedOffset]]:
+        """Committed offsets by topic and partition; none if the topic is missing, unreadable or too large to read.
+
+        Negative offsets are left out: Kafka's clients take them for no commit.
+        """
+        from kafkalog.cluster.groups.offsets import read_offsets
+
+        found: dict[TopicPartition, list[CommittedOffset]] = {}
+        try:
+            committed = read_offsets(self._partitions(_OFFSETS)).committed
+        except KafkaLogError:
+            return {}
+        for commit in committed:
+            if commit.offset >= 0:
+                found.setdefault((commit.key.topic, commit.key.partition), []).append(commit)
+        return found
+
+    @cached_property
+    def transactions(self) -> TransactionalIds | None:
+        """What the coordinator's log says of transactions; None if it is missing, unreadable or too large to read."""
+        from kafkalog.cluster.transactions.transactions import read_transactions
+
+        partitions = self._partitions(_TRANSACTIONS)
+        try:
+            return read_transactions(partitions) if partitions else None
+        except KafkaLogError:
+            return None
+
+    def highest_commit(self, topic: str, partition: int) -> int:
+        """The highest committed offset of a partition; 0 if none is known."""
+        return max((commit.offset for commit in self.commits.get((topic, partition), ())), default=0)
+
+    def _partitions(self, topic: str) -> list[Partition]:
+        """The live partitions of a topic; none if all together are too large."""
+        found = list(self._open(topic))
+        return found if sum(each.size for each in found) <= _MOST_BYTES else []
+
+    def _open(self, topic: str) -> Iterator[Partition]:
+        from kafkalog.log.directories.partition import open_partition
+
+        for root in self._roots:
+            try:
+                names = sorted(os.listdir(root))
+            except OSError:
+                continue
+            for name in names:
+                parsed = parse_partition_directory(name)
+                if parsed is None or parsed.topic != topic or parsed.state is not DirectoryState.LIVE:
+                    continue
+                try:
+                    yield open_partition(os.path.join(root, name))
+                except KafkaLogError:
+                    continue

@@ -1,0 +1,115 @@
+"""Transactions whose end marker is lost: how they ended is told, and no committed one is advised to be aborted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafkalog.cluster.transactions.lost_markers import Decided, Decision, Listed, decision_of
+from kafkalog.cluster.transactions.producers import LastMarker, Producer, read_producers
+from kafkalog.cluster.transactions.transactions import TransactionState, open_transactions, read_transactions
+from kafkalog.codec.model import BatchHeader, ControlType
+from kafkalog.codec.scanner import scan
+from kafkalog.log.directories.inventory import open_all
+from kafkalog.log.reading.transactions import marker_of
+from kafkalog.recovery import plan
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
+
+OPEN = Producer(7, 3, 0, 1_000, 0, 50, 1_000)
+
+
+def without_last_marker(root: Path, kind: ControlType) -> tuple[str, int, int]:
+    """Cut a recorded log before a marker of this kind that is the last batch of its producer in the partition.
+
+    Returns the partition's name, the producer's id and the offset of the marker.
+    """
+    for log in sorted(root.glob("*-*/*.log")):
+        if log.parent.name.startswith("__"):
+            continue
+        batches = [each for each in scan(log.read_bytes()).batches if isinstance(each.header, BatchHeader)]
+        last = {each.header.producer_id: each for each in batches if isinstance(each.header, BatchHeader)}
+        for batch in last.values():
+            marker = marker_of(batch) if batch.header.is_control else None
+            if marker is None or marker.marker.type is not kind or batch.position == 0:
+                continue
+            log.write_bytes(log.read_bytes()[: batch.position])
+            for path in log.parent.glob("*.snapshot"):
+                if int(path.stem) > batch.header.first_offset:
+                    path.unlink()
+            return log.parent.name, getattr(batch.header, "producer_id", -1), batch.last_offset
+    raise AssertionError(f"no recorded log has a last marker {kind.name}")
+
+
+@pytest.mark.parametrize("version", ["2.8.2", "3.9.1", "4.1.1"])
+@pytest.mark.parametrize("kind", [ControlType.COMMIT, ControlType.ABORT])
+def test_a_recorded_log_that_loses_its_marker(version: str, kind: ControlType, tmp_path: Path) -> None:
+    root = own_copy(brokers(f"{version}/txn")[0], tmp_path / "broker")
+    name, producer_id, offset = without_last_marker(root, kind)
+    partitions = open_all(root).readable()
+    opened, findings = open_transactions(read_producers(partitions), read_transactions(partitions))
+    (lost,) = [
+        each
+        for each in opened
+        if f"{each.topic}-{each.partition}" == name and each.producer.producer_id == producer_id
+    ]
+    assert lost.hanging
+    assert lost.decision is not None
+    assert lost.decision.decided is (Decided.COMMIT if kind is ControlType.COMMIT else Decided.ABORT)
+    assert lost.may_be_aborted == (kind is ControlType.ABORT)
+    assert any(kind.name in finding.detail for finding in findings)
+    (line,) = [
+        each
+        for each in kafkalog("transactions", root, "--json").objects
+        if f"{each.get('topic')}-{each.get('partition')}" == name and each["producerId"] == producer_id
+    ]
+    assert (line["decided"], line["abort_command"] is None) == (kind.name.lower(), kind is ControlType.COMMIT)
+    (root / "replication-offset-checkpoint").write_text(f"0\n1\n{name.replace('-', ' ')} {offset + 1}\n")
+    (root / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    told = [each for each in plan(root).consequences if each.kind == "marker_lost"]
+    assert any(each.partition == name and f"producer {producer_id}" in each.detail for each in told)
+
+
+COMMIT_AT_2000 = LastMarker(True, 2_000, 3)
+
+
+@pytest.mark.parametrize(
+    ("listed", "last_state", "elsewhere", "expected"),
+    [
+        (Listed(TransactionState.PREPARE_COMMIT, 2_000, 3), None, {}, Decided.COMMIT),
+        (Listed(TransactionState.PREPARE_ABORT, 2_000, 3), None, {("u", 0): COMMIT_AT_2000}, Decided.ABORT),
+        (None, Listed(TransactionState.COMPLETE_COMMIT, 2_000, 3), {}, Decided.COMMIT),
+        (None, Listed(TransactionState.COMPLETE_COMMIT, 2_000, 4), {}, Decided.COMMIT),  # KIP-890 raises the epoch
+        (None, Listed(TransactionState.COMPLETE_COMMIT, 2_000, 5), {}, None),
+        (None, Listed(TransactionState.COMPLETE_COMMIT, 900, 3), {}, None),  # ended before this one began
+        (None, None, {("u", 0): COMMIT_AT_2000}, Decided.COMMIT),
+        (None, None, {("u", 0): replace(COMMIT_AT_2000, timestamp=900)}, None),
+        (None, None, {("u", 0): replace(COMMIT_AT_2000, is_commit=False), ("v", 0): COMMIT_AT_2000}, Decided.COMMIT),
+        (None, None, {}, None),
+    ],
+)
+def test_the_decision(
+    listed: Listed | None,
+    last_state: Listed | None,
+    elsewhere: dict[tuple[str, int], LastMarker],
+    expected: Decided | None,
+) -> None:
+    found = decision_of(OPEN, listed, last_state, elsewhere)
+    assert (found.decided if isinstance(found, Decision) else None) == expected
+
+
+def test_a_batch_that_came_after_the_marker_truly_hangs() -> None:
+    """A late write opens a transaction that no coordinator knows (KAFKA-14402): aborting it is right."""
+    late = replace(OPEN, last_marker=LastMarker(True, 2_001, 3))
+    listed = Listed(TransactionState.PREPARE_COMMIT, 2_000, 3)
+    assert decision_of(late, listed, Listed(TransactionState.COMPLETE_COMMIT, 2_000, 3), {}) is None
+
+
+def test_ages_count_until_now() -> None:
+    partitions = open_all(*brokers("4.1.1/txn")).readable()
+    places = read_producers(partitions)
+    opened, _findings = open_transactions(places, read_transactions(partitions), now_ms=1 << 41)
+    assert opened
+    assert all(each.age_ms == (1 << 41) - each.producer.last_timestamp for each in opened)

@@ -1,0 +1,185 @@
+"""What is lost is counted by everything that names an offset: torn headers, indexes, commits, other copies."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.index_files import decode_offset_index
+from kafkalog.codec.model import BATCH
+from kafkalog.codec.scanner import scan
+from kafkalog.recovery import plan
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.decide.ways import RecoveryWay
+from testkit.made.batches import batch, message, record, simple
+from testkit.made.tens import log_of_tens, ten
+from testkit.running.command import kafkalog as command
+
+WITH_INDEX = 4000
+
+
+def way(made: Plan, name: str) -> RecoveryWay:
+    return next(each for each in made.choice.ways if str(each.way) == name)
+
+
+@pytest.mark.parametrize("cut", [1, 50, 100])
+def test_a_torn_batch_counts_by_its_header(cut: int, tmp_path: Path) -> None:
+    (path,) = log_of_tens(tmp_path, 3)
+    path.write_bytes(path.read_bytes()[:-cut])
+    made = plan(tmp_path)
+    measured = way(made, "safe").measured
+    assert (measured.records_kept, measured.records_lost, measured.sound_lost) == (20, 10, 0)
+    assert not measured.is_exact, "whether they were acknowledged nobody knows"
+    assert made.partitions[0].offsets_lost == (20, 29)
+    assert not made.needs_consent
+
+
+def test_a_torn_batch_without_its_header_is_an_unknown_number(tmp_path: Path) -> None:
+    (path,) = log_of_tens(tmp_path, 3)
+    path.write_bytes(path.read_bytes()[: 2 * len(ten(0)) + BATCH.size - 1])
+    measured = way(plan(tmp_path), "safe").measured
+    assert (measured.records_kept, measured.records_lost, measured.is_exact, measured.uncounted) == (20, 0, False, 1)
+
+
+def log_with_index(root: Path) -> Path:
+    """A partition of records with an index, as `build` makes it; returns its log."""
+    rows = ({"topic": "t", "partition": 0, "key": "k", "value": f"{n} " + "x" * 300} for n in range(WITH_INDEX))
+    source = root.with_suffix(".jsonl")
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command("build", source, "--into", root, "--batch-bytes", "3000")
+    for path in [root / ".kafka_cleanshutdown", *root.glob("*-checkpoint"), *root.glob("t-0/*.snapshot")]:
+        path.unlink(missing_ok=True)
+    return root / "t-0" / f"{0:020}.log"
+
+
+def zero_from(path: Path, position: int) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:position] + bytes(len(data) - position))
+
+
+def test_zeros_from_inside_a_batch_are_a_tail_of_zeros_and_the_index_says_how_far_the_log_went(tmp_path: Path) -> None:
+    path = log_with_index(tmp_path / "root")
+    indexed = decode_offset_index(path.with_suffix(".index").read_bytes())[-1].relative_offset
+    shutil.copytree(tmp_path / "root", tmp_path / "whole")
+    batches = scan(path.read_bytes()).batches
+    torn = batches[-60]
+    zero_from(path, torn.position + torn.size // 2)
+    (finding,) = [each for each in kafkalog.verify(tmp_path / "root").findings if each.code is FindingCode.ZERO_TAIL]
+    assert finding.position == torn.position
+    assert finding.batch is not None
+    assert finding.batch.first_offset == torn.header.first_offset
+    first = torn.header.first_offset
+    measured = way(plan(tmp_path / "root"), "safe").measured
+    assert (measured.records_kept, measured.records_lost) == (first, indexed + 1 - first)
+    assert [(each.first, each.last) for each in measured.lost] == [(first, indexed), (indexed + 1, None)]
+    made = plan(tmp_path / "root", copies=[tmp_path / "whole"])
+    best = made.choice.recommended
+    assert best is not None
+    assert (str(best.way), best.measured.records_kept, best.measured.records_lost) == ("merge", WITH_INDEX, 0)
+
+
+def test_a_flipped_bit_in_the_last_batch_is_no_tail_of_zeros(tmp_path: Path) -> None:
+    (path,) = log_of_tens(tmp_path, 3)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(bytes(data) + bytes(4096))
+    codes = {each.code for each in kafkalog.verify(tmp_path).findings}
+    assert FindingCode.CRC_MISMATCH in codes
+    assert FindingCode.ZERO_TAIL not in codes
+
+
+def test_committed_offsets_say_how_far_a_damaged_log_went(tmp_path: Path) -> None:
+    (path,) = log_of_tens(tmp_path / "root", 3)
+    path.write_bytes(path.read_bytes()[: 2 * len(ten(0)) + 20])
+    for group, offset in (("readers", 57), ("others", 20)):
+        kafkalog.commit_offsets(tmp_path / "root", group, {("t", 0): offset})
+    made = plan(tmp_path / "root")
+    measured = way(made, "safe").measured
+    assert (measured.records_lost, measured.lost[0].first, measured.lost[0].last) == (37, 20, 56)
+    (consequence,) = made.consequences
+    assert (consequence.kind, consequence.partition) == ("groups_beyond_end", "t-0")
+    assert "readers at 57" in consequence.detail
+    assert "others" not in consequence.detail, "that one stands at the end, where it goes on"
+
+
+def twice_compressed(offsets: range, magic: int) -> bytes:
+    """What a client made that compressed a set of messages again when it retried."""
+    inner = b"".join(message(n - offsets[0] if magic else n, magic=magic) for n in offsets)
+    once = message(0 if magic else offsets[-1], None, gzip.compress(inner), magic=magic, attributes=1)
+    return message(offsets[-1], None, gzip.compress(once), magic=magic, attributes=1)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_messages_that_cannot_be_opened_count_and_need_consent(magic: int, tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    plain = b"".join(message(n, magic=magic) for n in range(3))
+    after = b"".join(message(n, magic=magic) for n in range(6, 9))
+    path = tmp_path / "t-0" / f"{0:020}.log"
+    path.write_bytes(plain + twice_compressed(range(3, 6), magic) + after)
+    made = plan(tmp_path, mode="salvage")
+    assert made.choice.own.records_lost == 3
+    assert made.needs_consent
+    assert not made.choice.own.is_exact
+    assert made.choice.own.records_kept == 6
+
+
+def test_a_batch_below_its_segment_is_never_dropped_without_consent(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    path = tmp_path / "t-0" / f"{1000:020}.log"
+    path.write_bytes(simple(10, 1000) + simple(5, 0) + simple(5, 1020))
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1000\n")
+    for mode in ("safe", "salvage"):
+        made = plan(tmp_path, mode=mode)
+        assert made.needs_consent, mode
+        assert made.choice.own.sound_lost == (10 if mode == "safe" else 5)
+
+
+@pytest.mark.parametrize("segment", [1, 2])
+def test_what_an_empty_replacement_replaces_is_lost_by_a_start(segment: int, tmp_path: Path) -> None:
+    logs = log_of_tens(tmp_path, 1, segments=3)
+    logs[segment].with_name(f"{logs[segment].name}.swap").touch()
+    ways = plan(tmp_path).choice.ways
+    by_name = {str(each.way): each.measured for each in ways}
+    assert (by_name["kafka"].records_kept, by_name["kafka"].records_lost) == (20, 10)
+    assert (by_name["safe"].records_kept, by_name["safe"].records_lost) == (30, 0)
+
+
+def test_the_printed_commands_together_leave_a_directory_that_starts(tmp_path: Path) -> None:
+    logs = log_of_tens(tmp_path / "root", 6)
+    other = tmp_path / "root" / "u-0"
+    other.mkdir()
+    (other / f"{0:020}.log").write_bytes(ten(0))
+    for name in ("t-0", "u-0"):
+        (tmp_path / "root" / name / "partition.metadata").write_text("version: 0\ntopic_id: EY8sFxa5y9ipvMtiaRixAA")
+    shutil.copytree(other, tmp_path / "root" / "u-1")  # which tells u-0's topic id
+    (tmp_path / "root" / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\n")
+    shutil.copytree(tmp_path / "root", tmp_path / "copy")
+    data = bytearray(logs[0].read_bytes())
+    data[len(ten(0)) : len(ten(0)) + 40] = b"\xff" * 40
+    logs[0].write_bytes(data)
+    (other / "partition.metadata").write_text("")  # a start ends with it, and merging t-0 does not change that
+    output = command("plan", "--copy", tmp_path / "copy", tmp_path / "root").out
+    recommended = output.partition("recommended: ")[2].partition("to proceed as planned")[0]
+    commands = [shlex.split(line)[1:] for line in recommended.splitlines() if line.startswith("  kafkalog recover ")]
+    assert len(commands) == 2
+    for words in commands:
+        assert command(*words).code == 2
+    after = plan(tmp_path / "root")
+    assert after.broker.outcome == "loaded"
+    assert not after.changes
+
+
+def test_older_values_of_a_compacted_topic_return(tmp_path: Path) -> None:
+    path = tmp_path / "__consumer_offsets-0" / f"{0:020}.log"
+    path.parent.mkdir()
+    last = batch(record(0, b"k", b"v"), 1, base_offset=5)
+    path.write_bytes(simple(5) + last[:-1])
+    (consequence,) = plan(tmp_path).consequences
+    assert consequence.kind == "older_values_return"

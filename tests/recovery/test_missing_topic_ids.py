@@ -1,0 +1,75 @@
+"""A live partition whose partition.metadata is missing keeps its name: the id is written, or consent is asked for."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.recovery import plan, recover, undo
+from testkit.made.tens import log_of_tens
+from testkit.running.command import kafkalog
+
+TOPIC_ID = "EY8sFxa5y9ipvMtiaRixAA"
+METADATA = f"version: 0\ntopic_id: {TOPIC_ID}"
+KRAFT = "version=1\ncluster.id=TfAiZkA10MauGrybRYvRRw\nnode.id=1\ndirectory.id=2iIv0ZCJSfqb9PhR-y6y3Q\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A broker's directory with KRaft and one partition, which has no topic id."""
+    root = tmp_path / "data"
+    log_of_tens(root, 3)
+    (root / "meta.properties").write_text(KRAFT)
+    return root
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_another_partition_of_the_topic_tells_the_id(root: Path) -> None:
+    shutil.copytree(root / "t-0", root / "t-1")
+    (root / "t-1" / "partition.metadata").write_text(METADATA)
+    before = files(root)
+    done = recover(root)
+    assert (root / "t-0" / "partition.metadata").read_text().split() == METADATA.split()
+    assert not plan(root).changes
+    undo(root, done.run_id)
+    assert files(root) == before
+
+
+def test_the_operator_tells_the_id(root: Path) -> None:
+    assert kafkalog("recover", root, "--yes", "--topic-id", TOPIC_ID).code == 2
+    assert (root / "t-0" / "partition.metadata").read_text().split() == METADATA.split()
+
+
+def test_without_an_id_it_becomes_stray_with_consent_only(root: Path) -> None:
+    before = files(root)
+    with pytest.raises(RecoveryRefused, match="-stray") as refused:
+        recover(root)
+    assert refused.value.reason == "loss"
+    assert "topic_id" in str(refused.value)
+    assert files(root) == before
+    made = plan(root)
+    assert (made.needs_consent, made.made_stray) == (True, ("t-0",))
+    recover(root, accept_loss=True)
+    assert [path.name.endswith("-stray") for path in root.glob("t-0*")] == [True]
+
+
+def test_a_plan_names_what_keeps_it_in_service(root: Path) -> None:
+    printed = kafkalog("plan", root).out
+    assert "t-0 becomes -stray" in printed
+    assert "--topic-id" in printed
+    (line,) = kafkalog("plan", root, "--json").objects
+    assert line["needs_consent"]
+    assert kafkalog("recover", root, "--yes").code == 3
+    assert kafkalog("recover", root, "--yes", "--accept-loss").code == 2
+
+
+def test_under_zookeeper_it_is_no_fault(root: Path) -> None:
+    (root / "meta.properties").write_text("version=0\ncluster.id=TfAiZkA10MauGrybRYvRRw\nbroker.id=1\n")
+    recover(root)
+    assert not (root / "t-0" / "partition.metadata").exists()

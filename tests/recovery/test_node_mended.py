@@ -1,0 +1,59 @@
+"""Files of a KRaft node beside its logs: what recovery mends of them, and which command is named for the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkalog.recovery import plan, recover, undo
+from testkit.judging.trees import stamps
+from testkit.recorded.broker_dirs import brokers, own_copy
+from testkit.running.command import kafkalog
+
+CONTROLLER = "4.3.0/metadata"
+"""A combined node, the only voter; its metadata log has records and a snapshot."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The log directory of the recorded controller."""
+    (found,) = [each for each in brokers(CONTROLLER) if (each / "bootstrap.checkpoint").exists()][:1]
+    return own_copy(found, tmp_path / "node")
+
+
+@pytest.mark.parametrize("content", [b"", bytes(100)])
+def test_a_damaged_bootstrap_checkpoint_is_set_aside(content: bytes, root: Path) -> None:
+    """A real 4.1.0 did not start on the first, and does without the file."""
+    path = root / "bootstrap.checkpoint"
+    path.chmod(0o600)
+    path.write_bytes(content)
+    before = stamps(root)
+    assert plan(root).broker.outcome == "start_fails"
+    done = recover(root)
+    assert not path.exists()
+    assert done.node is not None
+    assert done.node.loses_nothing
+    undo(root, done.run_id)
+    assert stamps(root) == before
+
+
+def test_it_stays_if_the_metadata_log_is_empty(root: Path) -> None:
+    path = root / "bootstrap.checkpoint"
+    path.chmod(0o600)
+    path.write_bytes(b"")
+    for each in (root / "__cluster_metadata-0").iterdir():
+        if each.suffix in (".log", ".checkpoint"):
+            each.unlink()
+    assert all(each.path != "bootstrap.checkpoint" for each in plan(root).actions)
+
+
+@pytest.mark.parametrize("name", ["quorum-state", "*.checkpoint"])
+def test_a_plan_names_the_command_that_mends_the_quorums_files(name: str, root: Path) -> None:
+    path = max((root / "__cluster_metadata-0").glob(name))
+    path.chmod(0o600)
+    path.write_bytes(b"")
+    printed = kafkalog("plan", root).out
+    assert "would NOT START" in printed
+    assert f"kafkalog quorum recover --standalone {root}" in printed
+    assert "nothing to do" not in printed

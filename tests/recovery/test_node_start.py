@@ -1,0 +1,241 @@
+"""What a node does when it is started: expected are what real brokers did (docs/starts.md), and Kafka's source."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.names import DirectoryState, PartitionName
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, Part, Role, StartOutcome
+from kafkalog.recovery.broker.node.ending import StartEndsError
+from kafkalog.recovery.broker.node.partitions import Explained, PartitionDirectory, partition_consequences
+from kafkalog.recovery.broker.node.releases import GROUPS, named, release_of
+from kafkalog.recovery.broker.node_start import node_start
+from kafkalog.recovery.checks.verify import verify
+from testkit.judging.trees import copy_tree
+from testkit.kafka.start_records import append_metadata, partition_change
+from testkit.recorded.fixture_data import broker_case
+from testkit.running.command import kafkalog
+
+METADATA = "__cluster_metadata-0"
+NOBODY = "AAAAAAAAAAAAAAAAAAAABA"
+NAMELESS = PartitionDirectory("/data", "orders-0", PartitionName("orders", 0, DirectoryState.LIVE), None)
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The log directory of a combined node of Kafka 4.3.0 with one voter, whose metadata log begins with a snapshot."""
+    unpacked = broker_case("4.3.0", "metadata").unpack(tmp_path_factory.mktemp("node"))
+    return next(unpacked.glob("broker-*"))
+
+
+@pytest.fixture
+def node(recorded: Path, tmp_path: Path) -> Path:
+    return copy_tree(recorded, tmp_path / "data")
+
+
+def answer(root: Path, release: str = "4.3") -> NodeAnswer:
+    return node_start([str(root)], release=release).answers[0]
+
+
+def snapshot(root: Path) -> Path:
+    found = max((root / METADATA).glob("*.checkpoint"))
+    found.chmod(0o600)
+    return found
+
+
+def first_batch(path: Path) -> int:
+    return 12 + int.from_bytes(path.read_bytes()[8:12])
+
+
+def partitions(root: Path) -> list[Path]:
+    """Live ones, without the metadata log."""
+    live = (each.parent for each in sorted(root.glob("*/partition.metadata")) if "." not in each.parent.name)
+    return [each for each in live if each.name != METADATA]
+
+
+def test_a_sound_node_starts_and_loses_nothing_by_every_release_from_the_floor_on(node: Path) -> None:
+    start = node_start([str(node)])
+    assert (start.role, start.loses_nothing) == (Role.COMBINED, True)
+    assert [releases for releases, _answer in start.grouped] == ["4.3 and later"], "the finalized metadata.version"
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "exception", "words", "part"),
+    [
+        ("meta.properties", None, "RuntimeException", "No readable meta.properties files found.", Part.META_PROPERTIES),
+        ("meta.properties", b"", "RuntimeException", "Error: node ID not found in", Part.META_PROPERTIES),
+        ("bootstrap.checkpoint", b"", "RuntimeException", "No FeatureLevelRecord for metadata.version", Part.BOOTSTRAP),
+        ("bootstrap.checkpoint", bytes(200), "CorruptRecordException", "Found record size 0 smaller", Part.BOOTSTRAP),
+        (f"{METADATA}/quorum-state", b"", "UncheckedIOException", "Error while reading the Quorum", Part.QUORUM_STATE),
+        (f"{METADATA}/quorum-state", b'{"leaderId":1,"data_version":2}', "IllegalStateException",
+         "data_version (2) is not within the min (0) and max (1)", Part.QUORUM_STATE),
+        (f"{METADATA}/partition.metadata", b"", "NullPointerException", "", Part.METADATA_LOG),
+        (f"{METADATA}/leader-epoch-checkpoint", bytes(8), "KafkaStorageException",
+         "Error while reading checkpoint file", Part.METADATA_LOG),
+        ("replication-offset-checkpoint", bytes(8), "IOException", "Error while reading checkpoint file", Part.LOGS),
+    ],
+)  # fmt: skip
+def test_a_file_that_ends_the_start(
+    node: Path, file: str, content: bytes | None, exception: str, words: str, part: Part
+) -> None:
+    (node / file).chmod(0o600)
+    (node / file).unlink() if content is None else (node / file).write_bytes(content)
+    found = answer(node)
+    assert found.outcome is StartOutcome.FAILS
+    assert (found.exception or "").rpartition(".")[2] == exception
+    assert words in (found.message or "")
+    assert found.faults[-1].part is part
+
+
+def test_quorum_state_that_cannot_be_read_is_thrown_away_before_3_8(node: Path) -> None:
+    (node / METADATA / "quorum-state").write_bytes(b"")
+    assert answer(node, "3.8").outcome is StartOutcome.FAILS
+    kinds = {each.kind for each in answer(node, "3.7.1").consequences}
+    assert ConsequenceKind.EPOCH_FORGOTTEN in kinds or answer(node, "3.7.1").outcome is StartOutcome.FAILS
+
+
+def test_a_cut_snapshot_is_taken_for_the_whole_and_the_metadata_begins_anew(node: Path) -> None:
+    """Kafka 4.3.0 says `The metadata log appears to be empty`, and renames every partition."""
+    path = snapshot(node)
+    os.truncate(path, first_batch(path))
+    found = answer(node)
+    assert found.outcome is StartOutcome.OVERWRITES_METADATA
+    assert list(found.strays) == [each.name for each in partitions(node)]
+    assert ("cut", str(path)) in {(each.kind, each.file) for each in found.faults}
+    plan = kafkalog("plan", node)
+    assert plan.code == 1
+    assert "40 partitions" in plan.out
+    assert "nothing to do" not in plan.out
+    report = verify(str(node))
+    told = [each for each in report.findings if each.code is FindingCode.START_LOSES]
+    assert [each.severity for each in told] == [Severity.ERROR]
+
+
+def test_an_empty_snapshot_ends_the_loader_where_voters_are_static(node: Path) -> None:
+    snapshot(node).write_bytes(b"")
+    found = answer(node)
+    assert found.outcome in (StartOutcome.FAILS, StartOutcome.NOT_SERVING)
+    assert found.outcome is StartOutcome.NOT_SERVING or found.exception == "java.util.NoSuchElementException"
+
+
+def test_a_log_that_begins_late_needs_a_snapshot(node: Path) -> None:
+    logs = sorted((node / METADATA).glob("*.log"))
+    for path in [*(node / METADATA).glob("*.checkpoint"), *logs[:-1]]:
+        path.unlink()
+    begins = int(logs[-1].stem)
+    assert begins > 0
+    found = answer(node)
+    assert found.exception == "java.lang.IllegalStateException"
+    words = f"there must be a snapshot at an offset larger then the current log start offset {begins}"
+    assert words in (found.message or "")
+
+
+@pytest.mark.parametrize(
+    ("release", "kind"),
+    [("3.6", None), ("3.7.1", ConsequenceKind.STRAY), ("4.3", ConsequenceKind.STRAY)],
+)
+def test_a_partition_without_its_topic_id(release: str, kind: ConsequenceKind | None) -> None:
+    """KAFKA-16814: since 3.7.1 it is renamed; up to 3.6 nothing is removed, and the file is written again."""
+    found, _faults = partition_consequences([NAMELESS], None, 3, release_of(release), Explained(), {})
+    assert [(each.kind, each.names) for each in found] == ([] if kind is None else [(kind, (NAMELESS.name,))])
+
+
+def test_3_7_0_stops_on_a_partition_without_its_topic_id() -> None:
+    with pytest.raises(StartEndsError, match="not allowed when running in KRaft mode"):
+        partition_consequences([NAMELESS], None, 3, release_of("3.7.0"), Explained(), {})
+
+
+def test_a_lost_topic_id_is_an_error_with_exit_code_1(node: Path) -> None:
+    first = partitions(node)[0]
+    (first / "partition.metadata").unlink()
+    verified = kafkalog("verify", "--json", node)
+    assert verified.code == 1
+    (line,) = verified.objects
+    (told,) = line["broker"]["node"]["answers"]
+    assert told["outcome"] == "makes_strays"
+    assert [each["names"] for each in told["consequences"] if each["kind"] == "stray"] == [[first.name]]
+    assert "nothing to do" not in kafkalog("plan", node).out
+
+
+def test_what_the_metadata_shows_as_deleted_is_a_note(node: Path) -> None:
+    first = partitions(node)[0]
+    topic_id = (first / "partition.metadata").read_text().split("topic_id: ")[1].strip()
+    log = max(path for path in (node / METADATA).glob("*.log") if path.stat().st_size)
+    append_metadata(log, ("RemoveTopicRecord", 0, {"topic_id": topic_id}))
+    found = answer(node)
+    assert found.outcome is StartOutcome.STARTS
+    (expected,) = [each for each in found.consequences if each.kind is ConsequenceKind.EXPECTED_STRAY]
+    assert first.name in expected.names
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        (("TopicRecord", 0, {"name": "orders-48", "topic_id": NOBODY}), "Found duplicate TopicRecord for orders-48"),
+        (("RemoveTopicRecord", 0, {"topic_id": NOBODY}), f"Unable to delete topic with id {NOBODY}"),
+        (partition_change(NOBODY), "Error loading metadata log record from offset"),
+        (("FeatureLevelRecord", 0, {"name": "metadata.version", "feature_level": 300}), "No MetadataVersion"),
+        (("FeatureLevelRecord", 0, {"name": "kraft.version", "feature_level": 7}), "Tried to apply FeatureLevelRecord"),
+    ],
+)  # fmt: skip
+def test_a_record_that_contradicts_the_metadata_ends_a_controller(
+    node: Path, record: tuple[str, int, dict[str, object]], words: str
+) -> None:
+    log = max(path for path in (node / METADATA).glob("*.log") if path.stat().st_size)
+    append_metadata(log, record)
+    found = answer(node)
+    assert found.outcome is StartOutcome.FAILS
+    assert words in (found.message or "")
+    assert found.faults[-1].part is Part.METADATA_REPLAY
+
+
+def test_a_broker_alone_keeps_two_topics_of_one_name(node: Path) -> None:
+    log = max(path for path in (node / METADATA).glob("*.log") if path.stat().st_size)
+    append_metadata(log, ("TopicRecord", 0, {"name": "orders-48", "topic_id": NOBODY}))
+    properties = {"process.roles": "broker", "node.id": "3", "log.dirs": str(node)}
+    found = node_start([str(node)], properties=properties, release="4.3").answers[0]
+    assert found.outcome is not StartOutcome.FAILS
+    assert found.condition is not None, "from its own copy of the metadata"
+
+
+def test_directories_that_contradict_each_other(node: Path, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    second.mkdir()
+    roots = [str(node), str(second)]
+
+    def message(change: Callable[[str], str]) -> str | None:
+        (second / "meta.properties").write_text(change((node / "meta.properties").read_text()))
+        return node_start(roots, release="4.3").answers[0].message
+
+    own = next(line for line in (node / "meta.properties").read_text().splitlines() if line.startswith("directory.id"))
+    assert f"It was the ID of {node}" in (message(lambda text: text) or "")
+    other = "directory.id=QLzt-g_BuAkWCE5UuGwm5Q"
+    assert "Stored node id 77" in (
+        message(lambda text: text.replace(own, other).replace("node.id=3", "node.id=77")) or ""
+    )
+    assert message(lambda text: text.replace(own, other)) is None
+    (second / "meta.properties").unlink()
+    assert f"No `meta.properties` found in {second}" in (node_start(roots, release="4.3").answers[0].message or "")
+    shutil.copytree(node / METADATA, second / METADATA)
+    (second / "meta.properties").write_text((node / "meta.properties").read_text().replace(own, other))
+    assert "Found unexpected metadata location" in (node_start(roots, release="4.3").answers[0].message or "")
+
+
+def test_a_zookeeper_node_does_not_start_on_4_0(tmp_path: Path) -> None:
+    root = next(broker_case("3.9.1-zk", "codecs").unpack(tmp_path / "data").glob("broker-*"))
+    assert node_start([str(root)]).loses_nothing
+    assert answer(root, "4.0").outcome is StartOutcome.FAILS
+
+
+def test_releases_are_named_as_spans() -> None:
+    known = GROUPS
+    assert named(known[2:5], known) == f"{known[2]} to {known[4]}"
+    assert named([known[0], *known[-2:]], known) == f"{known[0]} and {known[-2]} and later"
+    assert release_of("3.7.1").at_least("3.7")
+    assert not release_of("3.7").at_least("3.7.1")

@@ -1,0 +1,65 @@
+"""Controllers that are all here and do not start for a file beside the log: it is mended, and no vote given twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafkalog.cluster.kraft.quorum_log import read_quorum_log
+from testkit.judging.trees import stamps
+from testkit.recorded.quorums import CONTROLLERS, METADATA, copied
+from testkit.running.command import Finished, kafkalog
+
+
+def recover(*words: object) -> Finished:
+    return kafkalog("quorum", "recover", "--yes", *words)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", bytes(40)])
+def test_an_unreadable_quorum_state_is_written_anew_in_a_later_epoch(damage: bytes, tmp_path: Path) -> None:
+    """Within its own epoch the node could vote a second time, for another leader."""
+    nodes = copied("static", tmp_path, *CONTROLLERS)
+    latest = max(read_quorum_log(each).latest_epoch for each in nodes.values())
+    (nodes[1] / METADATA / "quorum-state").write_bytes(damage)
+    assert read_quorum_log(nodes[1]).state is None
+    endpoints = [word for each in CONTROLLERS for word in ("--endpoint", f"{each}=127.0.0.1:{9090 + each}")]
+    finished = recover(*endpoints, *nodes.values())
+    assert finished.code == 2, finished.err
+    for each in nodes.values():
+        state = read_quorum_log(each).state
+        assert state is not None
+        assert (state.leader_epoch, state.leader_id, state.voted_id) == (latest + 1, -1, -1)
+        assert sorted(state.current_voters) == list(CONTROLLERS)
+
+
+def test_with_voters_missing_it_is_refused_and_nothing_changed(tmp_path: Path) -> None:
+    nodes = copied("static", tmp_path, *CONTROLLERS)
+    (nodes[1] / METADATA / "quorum-state").write_bytes(b"")
+    before = stamps(nodes[1])
+    finished = recover("--endpoint", "1=127.0.0.1:9091", "--endpoint", "2=127.0.0.1:9092", nodes[1], nodes[2])
+    assert finished.code == 3
+    assert stamps(nodes[1]) == before
+
+
+def test_a_cut_snapshot_is_set_aside_and_an_older_one_stands_for_it(tmp_path: Path) -> None:
+    """`quorum recover` said that it was set aside, and that nothing was to be done; nothing was."""
+    nodes = copied("snapshots", tmp_path, *CONTROLLERS)
+    for each in nodes.values():
+        newest = max((each / METADATA).glob("*.checkpoint"))
+        newest.chmod(0o600)
+        newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+        end = read_quorum_log(each).end
+        finished = recover("--standalone", each, "--others-are-gone")
+        assert finished.code == 2, finished.err
+        assert not newest.exists()
+        after = read_quorum_log(each)
+        assert after.end >= end
+        assert after.newest_snapshot is not None or after.start == 0
+
+
+def test_nothing_needs_doing_is_said_only_of_files_that_are_sound(tmp_path: Path) -> None:
+    nodes = copied("static", tmp_path, *CONTROLLERS)
+    assert "nothing needs doing" in recover(*nodes.values()).out
+    (nodes[2] / METADATA / "quorum-state").write_bytes(b"")
+    assert "nothing needs doing" not in recover(*nodes.values()).out
