@@ -22,6 +22,7 @@ from kafkalog.log.reading.opened_below import start_of_state
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage.java import InvalidTxnStateError
 from kafkalog.log.storage.producers.state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
+from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["LastMarker", "PartitionProducers", "Producer", "read_producers"]
 
@@ -144,7 +145,7 @@ def _from_snapshots(
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     tracker = _Tracker(limits)
     end, latest = partition.log_start_offset, -1
-    reader = partition.batches(limits=limits)
+    reader = partition.batches(on_damage=STOP, limits=limits)
     begins = start_of_state(partition) or 0
     for batch in reader:
         if batch.last_offset < begins:

@@ -71,6 +71,14 @@ _ADVICE = {
     FindingCode.MAX_TIMESTAMP_MISMATCH: (
         "Lookups by time and retention use the header; the records themselves are whole. Usually a producer's fault."
     ),
+    FindingCode.HEADER_KEY_NOT_TEXT: "`dump` and Python's `records` have the bytes of the name; tables do not.",
+    FindingCode.TIMESTAMP_OUT_OF_RANGE: (
+        "A producer's fault: it wrote the time in too small a unit. `dump` and Python's `records` have the number."
+    ),
+    FindingCode.TIMESTAMP_UNIT: (
+        "A producer's fault. Retention by time may delete such segments at once, or never: mend the producer, and set "
+        "message.timestamp.type, or message.timestamp.after.max.ms."
+    ),
     FindingCode.INDEX_MISSING: _INDEX,
     FindingCode.INDEX_SIZE_INVALID: _INDEX,
     FindingCode.INDEX_NOT_INCREASING: _INDEX,
