@@ -33,7 +33,7 @@ from kafkalog.log.directories.directory import existing_log_directory
 from kafkalog.log.directories.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike, scan_directory, status_of
-from kafkalog.log.disk.lock import HeldDirectory, hold
+from kafkalog.log.disk.lock import HeldDirectory, hold, latest_cut
 from kafkalog.log.disk.pointer import LogCut
 from kafkalog.log.disk.process import OwnLock, OwnProcess
 from kafkalog.log.reading.consumer_view import Reset
@@ -237,7 +237,7 @@ class OpenedLog:
 
     def _latest_cut(self) -> LogCut | None:
         """What a recovery has taken of the log; None if nothing, or a leader epoch was written down since."""
-        cut = self._held.logs_cut.get(str(self.name))
+        cut = latest_cut(self._held, str(self.name))
         status = None if cut is None else status_of(self._checkpoint_of_epochs.path)
         return None if cut is None or (status is not None and status.st_mtime_ns > cut.time_ns) else cut
 
