@@ -35,7 +35,7 @@ def node_sentences(start: NodeStart) -> list[str]:
 
 
 def sentences_of_plan(start: NodeStart, how: str) -> list[str]:
-    """As `node_sentences`, with what is said of the logs after each start that changes nothing else."""
+    """The sentences of `node_sentences`; `how` is added where a start changes nothing but the logs."""
     return [
         f"Kafka {releases} {sentence_of_answer(answer, how if not answer.consequences else '')}"
         for releases, answer in start.grouped
