@@ -55,7 +55,7 @@ class Limits:
 
 
 def _from_environment() -> Limits:
-    """The limits of this process; a value that is no positive number of bytes is as if it were not there."""
+    """The limits of this process; a value that is not a positive number of bytes is as if it were not there."""
     given = number_of(UNPACKED_BYTES, 2**40)
     return Limits() if given is None else Limits(decompressed_batch_bytes=given)
 

@@ -27,7 +27,7 @@ def default_of(field: Mapping[str, Any], type: Type, names: Names) -> Any:
 
 def _value(given: Any, type: Type, names: Names) -> Any:
     if not _fits(given, type):
-        raise ValueError("it is no default of its type")
+        raise ValueError("it is not a default of its type")
     make = _MAKERS.get(type.kind)
     return given if make is None else make(given, type, names)
 
@@ -91,7 +91,7 @@ def _single(given: float, type: Type, names: Names) -> float:
 
 def _symbol(given: str, type: Type, names: Names) -> str:
     if given not in type.schema["symbols"]:
-        raise ValueError("a default is no symbol of its enum")
+        raise ValueError("a default is not a symbol of its enum")
     return given
 
 

@@ -109,14 +109,14 @@ class _Tracker:
     def _producer(self, state: ProducerStateEntry) -> Producer:
         start = state.current_txn_first_offset
         return Producer(
-            state.producer_id,
-            state.producer_epoch,
-            state.last_batch.last_sequence,
-            state.last_timestamp,
-            state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
-            start,
-            None if start is None else self._started_at.get(state.producer_id),
-            self._markers.get(state.producer_id),
+            producer_id=state.producer_id,
+            producer_epoch=state.producer_epoch,
+            last_sequence=state.last_batch.last_sequence,
+            last_timestamp=state.last_timestamp,
+            coordinator_epoch=state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
+            transaction_start=start,
+            transaction_started_at=None if start is None else self._started_at.get(state.producer_id),
+            last_marker=self._markers.get(state.producer_id),
         )
 
 

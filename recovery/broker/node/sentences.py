@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, NodeAnswer, NodeStart, StartOutcome
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, NodeStart, StartConsequence, StartOutcome
 
 __all__ = ["node_findings", "node_sentences", "sentence_of_answer", "sentences_of_plan"]
 
@@ -60,7 +60,7 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
     return f"would start on it, and {'; and '.join(told)}{condition}"
 
 
-def _consequence(consequence: Consequence) -> str:
+def _consequence(consequence: StartConsequence) -> str:
     names = consequence.names
     if consequence.kind in (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN):
         return f"{consequence.detail}: {_listed(names)}"

@@ -140,8 +140,8 @@ _ADVICE = {
     ),
     FindingCode.RUN_UNFINISHED: "Complete the run or undo it before anything else, and before a broker starts.",
     FindingCode.START_LOSES: (
-        "Do not start the node: partitions would leave service, or its metadata would begin anew. Mend the file that "
-        "the sentence names first; another voter's copy of the metadata, or an older snapshot, may have what is lost."
+        "Do not start the node: partitions would leave service, or its metadata would begin from nothing. Mend the "
+        "file that the sentence names; another voter's metadata, or an older snapshot, may have what is lost."
     ),
     FindingCode.BROKER_REFUSES: "The broker would not serve this directory as it is; the ways below say what would.",
 }
