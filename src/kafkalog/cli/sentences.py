@@ -19,6 +19,10 @@ class SentenceWriter(LineWriter):
 
     def write(self, line: str) -> None:
         """One sentence or command line, without its newline, on as many lines as it takes."""
+        words, colon, command = line.rpartition(": kafkalog ")
+        if colon and len(line) > self._width:
+            self.write(f"{words}:")
+            line = f"  kafkalog {command}"
         for part in wrapped_command(line, self._width) if is_command(line) else wrapped(line, self._width):
             super().write(part)
 

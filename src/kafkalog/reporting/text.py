@@ -14,7 +14,7 @@ from kafkalog.reporting.verdict import verdict_of
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
-from kafkalog.words.first_screen import FirstScreen
+from kafkalog.words.first_screen import FirstScreen, paths_text
 from kafkalog.words.outlook import Outlook, first_screen
 from kafkalog.words.wrapping import WIDTH, is_command, wrapped, wrapped_command
 
@@ -29,7 +29,7 @@ def screen_of(facts: ReportFacts) -> FirstScreen:
     verdict = verdict_of(facts)
     problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]
     planned = [each for each in facts.planned if each.forecast is not None]
-    title = f"{verdict.word}: {', '.join(facts.paths)}"
+    title = f"{verdict.word}: {paths_text(facts.paths)}"
     return first_screen(title, [_outlook(each, facts) for each in planned], problems)
 
 

@@ -14,11 +14,11 @@ from kafkalog.codec.wording import counted
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.wrapping import is_command, wrapped, wrapped_command
 
-__all__ = ["HEIGHT", "FirstScreen", "Loss"]
+__all__ = ["HEIGHT", "FirstScreen", "Loss", "paths_text"]
 
 HEIGHT = 24
 """Lines of the screen."""
-_TITLE = 2
+_PATHS = 140
 _PROBLEMS = 4
 _START = 6
 _OUT_OF_SERVICE = 2
@@ -56,6 +56,7 @@ class FirstScreen:
     """The parts of the screen, in its order; each text is one sentence, not wrapped yet."""
 
     title: str
+    """one line, which is not wrapped: it ends in a path"""
     start: Sequence[str]
     """whether it starts, for each group of releases that do alike"""
     out_of_service: str
@@ -72,9 +73,9 @@ class FirstScreen:
     """what comes before everything else: directories that are missing or cannot be read"""
 
     def lines(self, width: int, height: int = HEIGHT) -> list[str]:
-        """At most `height` lines; a line is wider than `width` only if one word of it is, such as a path."""
+        """At most `height` lines; one is wider than `width` only if it is the title, or one word of it is that wide."""
         head = [
-            *_cut([self.title], _TITLE, width),
+            escape_controls(self.title),
             *_cut(self.problems, _PROBLEMS, width),
             *_cut(self.start, _START - bool(self.problems), width),
             *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
@@ -94,6 +95,12 @@ class FirstScreen:
         told = [*self.problems, *self.start, *([self.out_of_service] if self.out_of_service else []), *self.beyond_end,
                 *([self.note] if self.note else [])]  # fmt: skip
         return [each for each in told if not shown.issuperset(wrapped(escape_controls(each), width))]
+
+
+def paths_text(paths: Sequence[str]) -> str:
+    """Paths for a title: all of them, or the first and a number if they are long together."""
+    text = ", ".join(paths)
+    return text if len(paths) == 1 or len(text) <= _PATHS else f"{paths[0]} and {len(paths) - 1} more"
 
 
 def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:

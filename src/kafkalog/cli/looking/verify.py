@@ -89,10 +89,12 @@ def _print(report: VerifyReport, *, shallow: bool, every: bool) -> None:
     if every:
         totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
         rows = [_row(each, shallow=shallow, below=below) for each in _in_order(found)]
+        click.echo()
         print_table("all partitions", _COLUMNS, rows, totals, fits=True)
         return
     hurt.sort(key=lambda each: each.valid_bytes - each.log_bytes)  # the most that is not sound first
     if hurt:
+        click.echo()
         rows = [_row(each, shallow=shallow, below=below) for each in hurt]
         print_table("with findings", _COLUMNS, rows, fits=True)
 

@@ -12,8 +12,7 @@ from kafkalog.inspect.lost_batches import is_of_batch, lost_batch_at
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
-from kafkalog.words.escapes import escape_controls
-from kafkalog.words.first_screen import FirstScreen, Loss
+from kafkalog.words.first_screen import FirstScreen, Loss, paths_text
 from kafkalog.words.outlook import out_of_service_sentence
 
 __all__ = ["screen_of"]
@@ -26,7 +25,7 @@ _GRAVE = (FindingCode.LOG_DIRECTORY_MISSING, FindingCode.UNREADABLE)
 
 def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport]) -> FirstScreen:
     """The verdict on everything that was checked; `hurt` are the partitions with findings."""
-    title = f"{'clean' if report.is_clean else 'not clean'}: {escape_controls(', '.join(report.paths))}"
+    title = f"{'clean' if report.is_clean else 'not clean'}: {paths_text(report.paths)}"
     several = len(report.directories) > 1
     dirty = [each.path for each in report.directories if each.broker is not None and not each.is_clean]
     nodes = [each.broker.node for each in report.directories if each.broker is not None]
