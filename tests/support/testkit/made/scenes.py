@@ -155,7 +155,7 @@ def retention_mistake(directory: Path) -> None:
 
 
 def deleted_records(directory: Path) -> None:
-    """Somebody has deleted the records before an offset in the third segment; the broker was killed within the minute."""
+    """Somebody has deleted the records before an offset in the third segment, and the broker was stopped at once."""
     data = _stopped(directory)
     shutil.rmtree(data / "__cluster_metadata-0")
     partition = data / "stock-41-0"

@@ -80,7 +80,7 @@ class Followed:
 
 
 def _end_of(printed: list[str], start: int, line: str) -> int:
-    """The number of the line behind a shown one that begins at `start`, on one line or wrapped; 0 if it is not there."""
+    """Number of the line after a shown one that begins at `start`, whole or wrapped; 0 if none begins there."""
     end, rest = start, line
     while end < len(printed) and rest.startswith(printed[end]) and printed[end]:
         rest = rest.removeprefix(printed[end]).lstrip()
