@@ -28,7 +28,8 @@ _NOTE = 3
 _COMMANDS = 7
 _OF_A_LOSS = 2
 _FEWEST_LOSSES = 2
-"""Lines at most of each part; losses take what the other parts leave."""
+_FEWEST = 2
+"""Lines at most of each part; losses take what the other parts leave.  A sentence gets two lines, or is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,11 @@ def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
     lines: list[str] = []
     for number, sentence in enumerate(sentences):
         left = len(sentences) - number
-        if left > 1 and len(lines) == most - 1:
+        share = max((most - len(lines)) // left, _FEWEST)
+        if left > 1 and lines and len(lines) + share > most - 1:
             return [*lines, f"and {left} more of this kind, below"]
-        share = max((most - len(lines)) // left, 1)
         parts = wrapped(escape_controls(sentence), width)
+        share = min(share, most - len(lines))
         if len(parts) > share:
             parts = [*parts[: share - 1], f"{parts[share - 1][: width - 4].rstrip(' ,;')} ..."]
         lines += parts

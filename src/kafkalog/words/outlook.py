@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
@@ -87,11 +87,15 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
         out_of_service=_out_of_service(outlooks),
         lost=_lost(outlooks),
         losses=[loss for each in outlooks for loss in losses_of(each, where=each.root if several else None)],
-        beyond_end=[each.detail for outlook in outlooks for each in outlook.consequences],
+        beyond_end=_groups_first(each for outlook in outlooks for each in outlook.consequences),
         note=notes[0] + more if notes else "",
         commands=[command for each in outlooks for command in each.commands],
         problems=problems,
     )
+
+
+def _groups_first(consequences: Iterable[Consequence]) -> list[str]:
+    return [each.detail for each in sorted(consequences, key=lambda each: each.kind != "groups_beyond_end")]
 
 
 def _starts(outlooks: Sequence[Outlook]) -> Iterator[str]:
