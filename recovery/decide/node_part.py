@@ -10,7 +10,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, FileKind
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
-from kafkalog.recovery.broker.asking import Asked, findings_for, start_with
+from kafkalog.recovery.broker.asking import StartQuestion, findings_for, others_of_node, start_with
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.node.answer import NodeStart, Part
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
@@ -31,7 +31,7 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
     """
     if plan.survey.is_partial or plan.broker.outcome is None:
         return plan
-    asked = Asked(rules.release, rules.server)
+    asked = StartQuestion(rules.release, rules.server)
     start = start_with(plan.root, rules.facts.roots, kafka, asked, rules.at)
     broker = replace(plan.broker, node=start, strays=start.strays)
     if broker.outcome != Outcome.LOADED:
@@ -85,8 +85,10 @@ def start_now(root: str, rules: Rules) -> NodeStart:
 
     The logs, which the recovery has proven, are not loaded again.
     """
-    real = os.path.realpath(root)
-    others = [each for each in rules.facts.roots if os.path.realpath(each) != real]
     return node_start(
-        [root, *others], properties=rules.server or None, release=rules.release, loads_others=False, now_ms=rules.at
+        [root, *others_of_node(root, rules.facts.roots)],
+        properties=rules.server or None,
+        release=rules.release,
+        loads_others=False,
+        now_ms=rules.at,
     )

@@ -27,6 +27,7 @@ from kafkalog.words.wrapping import WIDTH
 __all__ = ["markdown_of"]
 
 _FINDINGS = 12
+_CONSEQUENCES = 3
 _DIRECTORIES = 3
 _COPIES = 8
 _RUNS = 3
@@ -174,9 +175,11 @@ def _ways(planned: Planned, arguments: Sequence[str]) -> Iterator[str]:
             yield (
                 f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"
             )
-    for consequence in planned.consequences[:_FINDINGS]:
+    if planned.consequences:
         yield ""
-        yield f"- {_text(_cut(consequence.detail))}"
+    yield from (f"- {_text(_cut(each.detail))}" for each in planned.consequences[:_CONSEQUENCES])
+    if len(planned.consequences) > _CONSEQUENCES:
+        yield f"- {len(planned.consequences) - _CONSEQUENCES} more: `kafkalog plan` names them"
     command = recommended_command(planned, arguments)
     if command is not None:
         yield ""

@@ -13,7 +13,7 @@ from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at,
 from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
 from kafkalog.recovery.broker.node.releases import MODELED
 from kafkalog.recovery.broker.node.sentences import sentences_of_plan
-from kafkalog.recovery.decide.aftermath import Consequence
+from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
 from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.plan import BrokerForecast
@@ -37,7 +37,7 @@ class Outlook:
     forecast: BrokerForecast | None
     """None if no plan could be made"""
     choice: RecoveryChoice
-    consequences: Sequence[Consequence] = ()
+    consequences: Sequence[LossConsequence] = ()
     partitions: int = 0
     made_stray: Sequence[str] = ()
     """partition directories that the plan takes out of service"""
@@ -94,7 +94,7 @@ def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str
     )
 
 
-def _groups_first(consequences: Iterable[Consequence]) -> list[str]:
+def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
     return [each.detail for each in sorted(consequences, key=lambda each: each.kind != "groups_beyond_end")]
 
 

@@ -22,7 +22,7 @@ from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.broker.asking import Asked
+from kafkalog.recovery.broker.asking import StartQuestion
 from kafkalog.recovery.checks.report import IN_USE, PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.words.escapes import escape_controls
@@ -137,7 +137,7 @@ def command(
     if paths:
         with ByteProgress("verifying", lambda: total_bytes(paths)) as progress:
             report = verify(*paths, deep=not shallow, select=chosen, jobs=jobs, on_read=progress.advance,
-                            asked=Asked(release, settings_in(server_properties)))  # fmt: skip
+                            asked=StartQuestion(release, settings_in(server_properties)))  # fmt: skip
     if tier is not None:
         from kafkalog.recovery.checks.remote import verify_remote
 

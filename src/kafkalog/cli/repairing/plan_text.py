@@ -137,7 +137,7 @@ def _write_apart(writer: LineWriter, plan: Plan) -> None:
     for sentence in () if plan.broker.node is None else mends(plan.broker.node, plan.root):
         writer.write(escape_controls(sentence))
     for name in plan.made_stray:
-        stray = f"{name} becomes -stray, out of service, and a broker makes the partition anew, empty"
+        stray = f"{name} becomes -stray, out of service, and a broker makes an empty partition in its place"
         writer.write(escape_controls(f"{stray}: --topic-id ID keeps it in service, --accept-loss lets it become stray"))
     for name, offset in plan.begins.items():
         writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
