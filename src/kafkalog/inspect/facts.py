@@ -115,6 +115,8 @@ class Planned:
     """partition directories, where the plan is for some alone"""
     changing: tuple[str, ...] = ()
     """partition directories in which the plan would change something"""
+    damages: Sequence[Finding] = ()
+    """places in logs that are damaged; their files are relative to `root`"""
     consequences: Sequence[LossConsequence] = ()
     """what follows for others from what the plan loses"""
     identity_in: tuple[str, ...] = ()
