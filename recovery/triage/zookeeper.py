@@ -11,11 +11,12 @@ from dataclasses import field
 from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper import Replay, Tree, ZooKeeperDirectory, open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed
-from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object
+from kafkalog.cluster.zookeeper.kafka_nodes import TopicNode, chroots, json_object, topic_nodes
 from kafkalog.cluster.zookeeper.removal import removal_order
 from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.triage.logs import BrokerDisks, unread
 from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
 
@@ -40,6 +41,7 @@ class ZooKeeperMemory(Memory):
     registered: frozenset[int]
     order_is_known: bool
     """in which the controller takes brokers out of the ISRs: from 2.7 on, if built for Scala 2.13"""
+    topics: Mapping[str, TopicNode] = field(default_factory=dict)
     first_step: str = "Start ZooKeeper alone and wait for longer than zookeeper.session.timeout.ms"
     unclean_election: str = ELECTION_COMMAND
     _with_replicas: frozenset[int] = field(init=False)
@@ -66,6 +68,17 @@ class ZooKeeperMemory(Memory):
     def eligible(self, key: Key) -> frozenset[int]:
         """See `Memory.eligible`."""
         return frozenset(self.states[key][1].isr)
+
+    def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
+        """See `Memory.unknown`; topics are known by their names, and by their ids from Kafka 2.8 on."""
+        known = self.topics.get(topic)
+        if known is None:
+            return "ZooKeeper knows no such topic"
+        if topic_id is not None and known.id is not None and known.id != topic_id:
+            return f"ZooKeeper knows another topic of this name, with id {known.id}"
+        return (
+            None if partition in known.partitions else f"ZooKeeper knows {counted(len(known.partitions), 'partition')}"
+        )
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """Note that these brokers are about to be started."""
@@ -115,7 +128,14 @@ def zookeeper_memory(
     ids = replay.tree.nodes[f"{chroot}/brokers/ids"].children
     registered = frozenset({int(each) for each in ids if each.isdecimal() and len(each) < 11} | set(brokers))
     known = f"{chroot}/feature" in replay.tree.nodes
-    return ZooKeeperMemory(f"{source} up to transaction 0x{replay.zxid:x}", states, unclean, registered, known)
+    return ZooKeeperMemory(
+        f"{source} up to transaction 0x{replay.zxid:x}",
+        states,
+        unclean,
+        registered,
+        known,
+        topics=topic_nodes(replay.tree, chroot),
+    )
 
 
 def _of_one_cluster(servers: list[_Server], cluster_id: str | None, findings: list[Finding]) -> list[_Server]:
