@@ -186,6 +186,8 @@ class FindingCode(enum.StrEnum):
     """a record whose bytes fit the layouts of several releases; read as the newest writes it"""
     GROUP_MISPLACED = "group_misplaced"
     """a group or transactional id in another partition than its hash gives"""
+    GROUP_KINDS_MIXED = "group_kinds_mixed"
+    """records of a group behind one of its name and of another kind: brokers from 4.0 on do not load the partition"""
     PAST_REMOVED = "past_removed"
     """what is not known of an earlier moment, because its records have been removed since"""
     OFFSET_BEYOND_LOG_END = "offset_beyond_log_end"

@@ -9,8 +9,9 @@ import click
 
 from kafkalog.cli.clusters.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.clusters.old_groups_text import AS_DERIVED, old_row, print_old_groups
+from kafkalog.cli.clusters.share_text import groups_in, print_share_state
 from kafkalog.cli.clusters.zookeeper_paths import old_consumers, refuse_without_logs, told_apart
-from kafkalog.cli.lines import finish, partitions_with, print_lines
+from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
@@ -26,7 +27,6 @@ from kafkalog.cluster.groups.groups import STABLE, Group
 from kafkalog.cluster.groups.growth import Growth
 from kafkalog.cluster.groups.old_group_lines import as_group, old_group_line
 from kafkalog.cluster.groups.rederive import assignment_of, partition_counts, verdict
-from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
@@ -65,6 +65,7 @@ def _print(
 ) -> None:
     _print_groups(groups, counts, old)
     _print_members([*groups, *map(as_group, old)])
+    print_share_state([state for each in groups for state in each.share])
     if without is not None:
         leaving = [each for each in groups if without in {one.member_id for one in each.members}]
         found = [(each.group_id, assignment_of(each, counts, without=without)) for each in leaving]
@@ -106,7 +107,7 @@ def _print_groups(groups: Sequence[Group], counts: Mapping[str, int], old: Seque
                 each.generation if each.epoch is None else each.epoch,
                 len(each.members),
                 len(each.offsets),
-                each.log_partition,
+                each.log_partition if each.log_partition >= 0 else None,
                 each.coordinator,
                 AS_DERIVED[verdict(each, counts).same],
             ]
@@ -240,7 +241,7 @@ def command(
     until = Until(at_offset, as_of)
     old = old_consumers(zookeeper, zxid, as_of)
     findings = [*old.findings] if old is not None else []
-    at_hand = partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings) if logs else ()
+    at_hand = groups_in(logs, replica, findings)
     if metadata is None and old is not None and len(places := chroots(old.tree.nodes)) == 1:
         known: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
     else:
@@ -278,9 +279,10 @@ def _concerned(chosen: Selection, groups: Iterable[Group], counts: Mapping[str, 
 
 
 def _places(group: Group) -> set[tuple[str, int]]:
-    """What a group has committed or its members are assigned."""
+    """What a group has committed, its members are assigned, or a share group has the state of."""
     assigned = {place for member in group.members for place in member.assignment or ()}
-    return assigned | {(each.key.topic, each.key.partition) for each in group.offsets}
+    committed = {(each.key.topic, each.key.partition) for each in group.offsets}
+    return assigned | committed | {(each.topic, each.partition) for each in group.share if each.topic is not None}
 
 
 def _refuse_unknown_member(without: str | None, groups: Iterable[Group]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kafkalog.cli.options.names import WhyUnknown
@@ -10,7 +10,7 @@ from kafkalog.cluster.cross_check import KnownTopic, known_from_image, known_fro
 from kafkalog.cluster.groups.group_places import GroupPlaces
 from kafkalog.cluster.groups.groups import Group, read_groups
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
-from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC
 from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
@@ -77,6 +77,12 @@ def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, Known
     }
 
 
+def _names_by_id(at_hand: Iterable[Partition], topics: Mapping[str, KnownTopic]) -> dict[str, str]:
+    """Topic id -> name, from `partition.metadata` of what is at hand and from the cluster's metadata."""
+    names = {each.metadata.topic_id: each.topic for each in at_hand if each.metadata is not None and each.topic}
+    return names | {topic.topic_id: name for name, topic in topics.items() if topic.topic_id is not None}
+
+
 def groups_at_hand(
     at_hand: Sequence[Partition],
     topics: Mapping[str, KnownTopic],
@@ -99,7 +105,15 @@ def groups_at_hand(
     if not at_hand:
         return (), lambda name: None
     count = places.partitions or offsets_partitions
-    found = read_groups(at_hand, until=until, offsets_topic_num_partitions=count, leaders=places.leaders)
+    state_topic = topics.get(SHARE_GROUP_STATE_TOPIC)
+    found = read_groups(
+        at_hand,
+        topic_names=_names_by_id(at_hand, topics),
+        until=until,
+        offsets_topic_num_partitions=count,
+        leaders=places.leaders,
+        share_state_partitions=None if state_topic is None else len(state_topic.partitions),
+    )
     findings += found.findings
     logs, by_guess = found.logs, found.partition_count
     return found.groups, lambda name: logs.why_unknown(name, by_guess)
