@@ -280,6 +280,7 @@ def read_groups(
     refused: list[Finding] = []
     found: list[Group] = []
     places = partitions_of(partitions, CONSUMER_OFFSETS_TOPIC)
+    paths = {each.partition or 0: each.path for each in places}
     for partition in places:
         state, offsets = _State(), OffsetsState(partition.partition or 0)
         for each in replay(partition, findings, until=until, limits=limits):
@@ -292,6 +293,7 @@ def read_groups(
         refused += _refused(partition.path, state)
     logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
     findings += refused  # all of these partitions was read
+    findings += [finding for each in found for finding in _owned_twice(each, paths[each.log_partition])]
     count = offsets_topic_num_partitions
     if count is None:
         numbers = [each.partition or 0 for each in places]
@@ -305,6 +307,25 @@ def read_groups(
     placed = _with_share(placed, share, count)
     by_id = tuple(sorted(placed, key=lambda each: (each.group_id, each.log_partition)))
     return Groups(by_id, count, tuple(findings), logs)
+
+
+def _owned_twice(group: Group, path: str) -> list[Finding]:
+    """A finding for each partition that two members have; share groups share theirs."""
+    if group.type == SHARE:
+        return []
+    owner: dict[TopicPartition, str] = {}
+    found = []
+    for member in group.members:
+        for place in sorted(member.assignment or ()):
+            first = owner.setdefault(place, member.member_id)
+            if first != member.member_id:
+                detail = (
+                    f"group {group.group_id}: {place[0]}-{place[1]} belongs to {first} and to {member.member_id}: both "
+                    "consume it"
+                )
+                code = FindingCode.PARTITION_OWNED_TWICE
+                found.append(Finding(code, Severity.WARNING, None, None, detail, path))
+    return found
 
 
 def _refused(path: str, state: _State) -> list[Finding]:

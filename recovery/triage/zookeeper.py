@@ -10,8 +10,9 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper import Replay, Tree, ZooKeeperDirectory, open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids, cluster_id
 from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed
-from kafkalog.cluster.zookeeper.kafka_nodes import TopicNode, chroots, json_object, topic_nodes
+from kafkalog.cluster.zookeeper.kafka_nodes import TopicNode, chroots, topic_nodes
 from kafkalog.cluster.zookeeper.removal import removal_order
 from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
@@ -104,16 +105,16 @@ def zookeeper_memory(
     paths: Sequence[str],
     static: Mapping[str, str],
     brokers: Collection[int],
-    cluster_id: str | None,
+    of_brokers: str | None,
     findings: list[Finding],
 ) -> ZooKeeperMemory:
     """The cluster's memory, from the data directories of ZooKeeper's servers.
 
-    `brokers` are those whose directories are there.
+    `brokers` are those whose directories are there, `of_brokers` is the cluster id that these name.
 
     `RecoveryRefused` where they are not of one Kafka cluster.
     """
-    servers = _of_one_cluster(_read(paths, findings), cluster_id, findings)
+    servers = _of_one_cluster(_read(paths, findings), of_brokers, findings)
     servers.sort(key=lambda server: server[1].zxid)
     directory, replay = servers[-1]
     source = " and ".join(directory.paths)
@@ -122,7 +123,8 @@ def zookeeper_memory(
         detail = "it has snapshots and no transaction log: what came after them is not known; give dataLogDir too"
         findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, source))
     findings += [_behind(other, behind, source, replay) for other, behind in servers[:-1] if behind.zxid < replay.zxid]
-    chroot = _chroot(replay, source, cluster_id)
+    chroot = _chroot(replay, source, of_brokers)
+    findings += bad_cluster_ids(replay.tree, chroot, source)
     states = partition_states(replay.tree, chroot)
     unclean = unclean_allowed(replay.tree, chroot, {topic for topic, _ in states}, None, static)
     ids = replay.tree.nodes[f"{chroot}/brokers/ids"].children
@@ -138,10 +140,10 @@ def zookeeper_memory(
     )
 
 
-def _of_one_cluster(servers: list[_Server], cluster_id: str | None, findings: list[Finding]) -> list[_Server]:
+def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
     """Without those of other clusters; all of them if there is no other."""
     named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
-    if cluster_id is None:
+    if of_brokers is None:
         several = sorted({str(each) for _, ids in named for each in ids})
         if len(servers) > 1 and len(several) > 1:
             raise RecoveryRefused(
@@ -149,11 +151,11 @@ def _of_one_cluster(servers: list[_Server], cluster_id: str | None, findings: li
                 "says which it is: give those of one"
             )
         return servers
-    foreign = [server for server, ids in named if ids and not ids & {cluster_id, None}]
+    foreign = [server for server, ids in named if ids and not ids & {of_brokers, None}]
     if len(foreign) == len(servers):
         return servers
     for directory, _ in foreign:
-        detail = f"it is of another cluster than the brokers' directories ({cluster_id}): left aside"
+        detail = f"it is of another cluster than the brokers' directories ({of_brokers}): left aside"
         place = " and ".join(directory.paths)
         findings.append(Finding(FindingCode.NOT_REPLICAS, Severity.ERROR, None, None, detail, place))
     return [server for server in servers if server not in foreign]
@@ -203,19 +205,19 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
     return Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, " and ".join(other.paths))
 
 
-def _chroot(replay: Replay, source: str, cluster_id: str | None) -> str:
+def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
     """Where in the tree the cluster is; of several clusters the one that the brokers' directories name."""
     ids = _clusters(replay.tree)
     if not ids:
         bad = next((each for each in replay.findings if each.severity is Severity.ERROR), None)
         why = "there is no node /brokers/ids" if bad is None else f"{bad.file}: {bad.detail}"
         raise RecoveryRefused(f"{source} says nothing of a Kafka cluster: {why}; give a data directory that does")
-    fitting = [place for place, found in ids.items() if cluster_id is None or found in (cluster_id, None)]
+    fitting = [place for place, found in ids.items() if of_brokers is None or found in (of_brokers, None)]
     if len(fitting) == 1:
         return fitting[0]
     told = ", ".join(f"{found or 'one without an id'} at {place or '/'}" for place, found in ids.items())
     if not fitting:
-        raise RecoveryRefused(f"{source} is of another cluster ({told}) than the brokers' directories ({cluster_id})")
+        raise RecoveryRefused(f"{source} is of another cluster ({told}) than the brokers' directories ({of_brokers})")
     raise RecoveryRefused(
         f"{source} holds {len(fitting)} Kafka clusters ({told}), and no directory of a broker says whose they are"
     )
@@ -223,10 +225,4 @@ def _chroot(replay: Replay, source: str, cluster_id: str | None) -> str:
 
 def _clusters(tree: Tree) -> dict[str, str | None]:
     """Where in the tree clusters are, and their ids."""
-    return {place: _cluster_id(tree, place) for place in chroots(tree.nodes)}
-
-
-def _cluster_id(tree: Tree, chroot: str) -> str | None:
-    node = tree.nodes.get(f"{chroot}/cluster/id")
-    found = (json_object(node.data) or {}).get("id") if node is not None else None
-    return found if isinstance(found, str) else None
+    return {place: cluster_id(tree, place) for place in chroots(tree.nodes)}

@@ -10,9 +10,9 @@ import click
 from kafkalog.cli.clusters.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.clusters.old_groups_text import AS_DERIVED, old_row, print_old_groups
 from kafkalog.cli.clusters.share_text import groups_in, print_share_state
-from kafkalog.cli.clusters.zookeeper_paths import old_consumers, refuse_without_logs, told_apart
+from kafkalog.cli.clusters.zookeeper_paths import chosen_chroot, old_consumers, refuse_without_logs, told_apart
 from kafkalog.cli.lines import finish, print_lines
-from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
 from kafkalog.cli.options.numbers import PARTITION_COUNT
@@ -206,6 +206,7 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
     type=click.Path(exists=True, file_okay=False, readable=False),
     help="A KRaft log directory or ZooKeeper dataDir with the cluster's topics.",
 )
+@CHROOT
 @as_of_time
 @AT_ZXID
 @paths_in_properties
@@ -221,6 +222,7 @@ def command(
     subscribe: tuple[str, ...],
     offsets_partitions: int | None,
     metadata: str | None,
+    chroot: str | None,
     as_of: int | None,
     at_offset: int | None,
     zxid: int | None,
@@ -239,19 +241,26 @@ def command(
         partitions=partitions, subscribe=subscribe,
     )  # fmt: skip
     until = Until(at_offset, as_of)
-    old = old_consumers(zookeeper, zxid, as_of)
+    if chroot is not None and zookeeper is None and metadata is None:
+        raise UsageError("--chroot is a ZooKeeper node, and none of the paths is a directory of its logs")
+    old = old_consumers(zookeeper, zxid, as_of, chroot)
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
-    if metadata is None and old is not None and len(places := chroots(old.tree.nodes)) == 1:
+    places = [] if old is None else chroots(old.tree.nodes)
+    if old is not None and chroot is not None:
+        places = [chosen_chroot({*places, *(each.chroot for each in old.groups)}, chroot)]
+    if metadata is None and old is not None and len(places) == 1:
         known: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
     else:
-        known = known_topics(at_hand, metadata, until, findings)
+        known = known_topics(at_hand, metadata, until, findings, None if old is not None else chroot)
     counts = partition_counts(at_hand)
     for name, topic in known.items():
         counts[name] = max(counts.get(name, 0), len(topic.partitions))
     growth = _growth(partitions, subscribe, counts)
     every, why_unknown = groups_at_hand(at_hand, known, offsets_partitions, until, findings)
     in_zookeeper = old.groups if old is not None else ()
+    if chroot is not None:
+        in_zookeeper = tuple(each for each in in_zookeeper if each.chroot == places[0])
     alive = {each.group for each in in_zookeeper if each.consumers}
     every = [replace(each, state=STABLE) if _only_offsets(each) and each.group_id in alive else each for each in every]
     _refuse_unknown_topics(growth, counts, every)

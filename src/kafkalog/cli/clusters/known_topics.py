@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from kafkalog.cli.clusters.zookeeper_paths import one_chroot
 from kafkalog.cli.options.names import WhyUnknown
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image, known_from_zookeeper
 from kafkalog.cluster.groups.group_places import GroupPlaces
@@ -29,7 +30,11 @@ def _metadata_partitions(partitions: Sequence[Partition]) -> list[Partition]:
 
 
 def known_topics(
-    at_hand: Sequence[Partition], path: str | None, until: Until, findings: list[Finding]
+    at_hand: Sequence[Partition],
+    path: str | None,
+    until: Until,
+    findings: list[Finding],
+    chroot: str | None = None,
 ) -> Mapping[str, KnownTopic]:
     """By name, as of `until`; none where there is no metadata.  `path` is a KRaft log directory or ZooKeeper's dataDir.
 
@@ -54,10 +59,8 @@ def known_topics(
         return _known_from_log(logs[0], until, findings)
     tree = tree_at(directory, None if until.timestamp is None else zxid_at(directory, until.timestamp))
     findings += tree.findings
-    places = chroots(tree.tree.nodes)
-    if len(places) != 1:
-        raise UsageError(f"{path} knows {len(places)} Kafka clusters: {', '.join(place or '/' for place in places)}")
-    return _as_of(until, known_from_zookeeper(tree.tree, places[0]))
+    place = one_chroot(chroots(tree.tree.nodes), chroot, f"--metadata {path}")
+    return _as_of(until, known_from_zookeeper(tree.tree, place))
 
 
 def _known_from_log(partition: Partition, until: Until, findings: list[Finding]) -> Mapping[str, KnownTopic]:

@@ -11,7 +11,13 @@ from kafkalog.cli.clusters.log_ends import LogEnds
 from kafkalog.cli.clusters.offset_history import show_history
 from kafkalog.cli.clusters.reset_csv import reset_lines
 from kafkalog.cli.clusters.share_text import groups_in, print_share_state, share_lag
-from kafkalog.cli.clusters.zookeeper_paths import OldConsumers, old_consumers, refuse_without_logs, told_apart
+from kafkalog.cli.clusters.zookeeper_paths import (
+    OldConsumers,
+    chosen_chroot,
+    old_consumers,
+    refuse_without_logs,
+    told_apart,
+)
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
@@ -34,7 +40,6 @@ from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.unknown import unknown
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection, is_glob
 from kafkalog.words.outcome import Outcome
@@ -106,10 +111,7 @@ def _in_zookeeper(old: OldConsumers | None, chroot: str | None) -> list[OldGroup
         return []
     if chroot is None:
         return list(old.groups)
-    place = chroot.rstrip("/")
-    known = {each.chroot for each in old.groups} | set(chroots(old.tree.nodes))
-    if place not in known:
-        raise unknown("chroot", chroot, (each or "/" for each in known))
+    place = chosen_chroot({each.chroot for each in old.groups} | set(chroots(old.tree.nodes)), chroot)
     return [each for each in old.groups if each.chroot == place]
 
 
@@ -222,7 +224,7 @@ def command(
         raise UsageError("--migrate kafka reads ZooKeeper directories only, and one path is a log directory")
     if zookeeper is None and chroot is not None and migrate != _ZOOKEEPER:
         raise UsageError("--chroot is a ZooKeeper node, and none of the paths is a directory of its logs")
-    old = old_consumers(zookeeper, zxid, as_of)
+    old = old_consumers(zookeeper, zxid, as_of, chroot)
     findings = [*old.findings] if old is not None else []
     at_hand = groups_in(logs, replica, findings)
     until = Until(at_offset, as_of)
