@@ -18,9 +18,9 @@ import click
 
 from kafkalog.classes import dataclass
 from kafkalog.cli.output import LineWriter
+from kafkalog.words import wrapping
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.times import moment_text, span_text
-from kafkalog.words.wrapping import WIDTH
 
 __all__ = ["MANY", "Column", "Kind", "print_table", "size_text", "text_width"]
 
@@ -137,7 +137,7 @@ def _width() -> int | None:
 
 def text_width() -> int:
     """Columns of a line of sentences: those of the terminal or what COLUMNS says, else 80."""
-    return _width() or WIDTH
+    return _width() or wrapping.WIDTH
 
 
 def _text(value: object, kind: Kind) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import json_pages
-from kafkalog.cli import tables
 from kafkalog.cli.main import run
+from kafkalog.words import wrapping
 
 _MOST_LINES = 50
 """of one command line that are held against its schema"""
@@ -56,15 +56,15 @@ def _streams() -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
 
 @contextmanager
 def _width(columns: int | None) -> Iterator[None]:
-    before, lines = os.environ.pop("COLUMNS", None), tables.WIDTH
+    before, lines = os.environ.pop("COLUMNS", None), wrapping.WIDTH
     if columns is None:
-        tables.WIDTH = _ANY_WIDTH
+        wrapping.WIDTH = _ANY_WIDTH
     else:
         os.environ["COLUMNS"] = str(columns)
     try:
         yield
     finally:
-        tables.WIDTH = lines
+        wrapping.WIDTH = lines
         os.environ.pop("COLUMNS", None)
         if before is not None:
             os.environ["COLUMNS"] = before
