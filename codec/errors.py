@@ -5,9 +5,12 @@ from __future__ import annotations
 import errno
 import shlex
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.advice import Advice, Sentence, said
+
+if TYPE_CHECKING:
+    from kafkalog.codec.findings import Finding
 
 __all__ = [
     "FormatError",
@@ -81,7 +84,8 @@ class FormatError(KafkaLogError):
     """Bytes that the caller asked to parse do not have that format.
 
     `position` counts bytes from the start of `source` (a file name, or None for a buffer); `field` is the path of the
-    field in the declaration; `code` is the finding code that a scan would report for the same bytes.
+    field in the declaration; `code` is the finding code that a scan would report for the same bytes.  `finding` is the
+    finding itself if damage ended the reading of a log, else None.
     """
 
     def __init__(
@@ -92,8 +96,10 @@ class FormatError(KafkaLogError):
         field: str | None = None,
         source: str | None = None,
         code: str | None = None,
+        finding: Finding | None = None,
     ) -> None:
         self.message = message
+        self.finding = finding
         self.position = position
         self.field = field
         self.source = source

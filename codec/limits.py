@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import check_fields
+from kafkalog.environment import number_of
 
-__all__ = ["DEFAULT_LIMITS", "KIB", "MIB", "Limits"]
+__all__ = ["DEFAULT_LIMITS", "KIB", "MIB", "UNPACKED_BYTES", "Limits"]
 
+UNPACKED_BYTES = "KAFKALOG_DECOMPRESSED_BATCH_BYTES"
+"""environment variable with `decompressed_batch_bytes` of every command and query"""
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -51,4 +54,10 @@ class Limits:
         check_fields(self)
 
 
-DEFAULT_LIMITS = Limits()
+def _from_environment() -> Limits:
+    """The limits of this process; a value that is not a positive number of bytes is as if it were not there."""
+    given = number_of(UNPACKED_BYTES, 2**40)
+    return Limits() if given is None else Limits(decompressed_batch_bytes=given)
+
+
+DEFAULT_LIMITS = _from_environment()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.disk.files import MissingFileError
-from kafkalog.log.reading.consumer_view import Telling, raised
+from kafkalog.log.reading.consumer_view import Telling
+from kafkalog.log.walk.on_damage import STOP, raised
 from kafkalog.producer.offset_store import TopicPartition
 from kafkalog.producer.streams import MessageAndMetadata
 
@@ -81,7 +82,9 @@ class ConsumerStream:
             if found is None:
                 return
             partition, start, end = found
-            reader = partition.records(start, end, isolation_level=positions.isolation_level, limits=positions.limits)
+            reader = partition.records(
+                start, end, isolation_level=positions.isolation_level, on_damage=STOP, limits=positions.limits
+            )
             for record in reader:
                 positions.consumed(key, record.offset + 1)
                 yield MessageAndMetadata(*key, record)

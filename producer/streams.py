@@ -19,8 +19,9 @@ from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, COORDINATOR_TOPICS, Dir
 from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.topic_filter import topic_filter
-from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Telling, raised
+from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED, Telling
 from kafkalog.log.reading.records import RecordReader
+from kafkalog.log.walk.on_damage import STOP, raised
 
 __all__ = [
     "INTERNAL_TOPICS",
@@ -68,7 +69,9 @@ class Stream:
             name = partition.name
             if name is None:
                 continue
-            reader: RecordReader = partition.records(isolation_level=self.isolation_level, limits=self.limits)
+            reader: RecordReader = partition.records(
+                isolation_level=self.isolation_level, on_damage=STOP, limits=self.limits
+            )
             for record in reader:
                 yield MessageAndMetadata(name.topic, name.partition, record)
             if reader.open_transaction is not None:

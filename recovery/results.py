@@ -90,7 +90,7 @@ def _why_consent(made: Plan) -> str:
         more = f" and {len(strays) - 1} more" if len(strays) > 1 else ""
         lost.append(
             f"this would rename {strays[0]}{more} to -stray, as a broker does without {PARTITION_METADATA}: "
-            "its records would be out of service, and a broker would make the partition anew, empty"
+            "its records would be out of service, and a broker would make an empty partition in its place"
         )
     return "; ".join(lost)
 

@@ -16,6 +16,7 @@ from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import exists
 from kafkalog.log.reading.consumer_view import READ_COMMITTED
 from kafkalog.log.reading.records import RecordReader
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.replay.groups import Moved, moved_offsets
 from kafkalog.replay.journal import Journal
 from kafkalog.replay.offset_map import OffsetMap, read_parquet, runs_of, write_parquet
@@ -324,7 +325,7 @@ def _refuse_foreign(
 
 def _reader(partition: DecidedPartition, start: int, *, on_bytes: Callable[[int], None] | None = None) -> RecordReader:
     return RecordReader(partition, start_offset=start, end_offset=partition.end_offset, isolation_level=READ_COMMITTED,
-                        on_bytes=on_bytes)  # fmt: skip
+                        on_damage=STOP, on_bytes=on_bytes)  # fmt: skip
 
 
 def _is_wanted(record: Record, options: ReplayOptions) -> bool:

@@ -13,6 +13,7 @@ from kafkalog.codec.model import AbortedTransaction, AnyHeader, BatchHeader, Rec
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
 from kafkalog.log.reading.transactions import Transactions, TransactionTracker, Undecided
+from kafkalog.log.walk.on_damage import SKIP
 
 __all__ = ["Committed", "CommittedWalk"]
 
@@ -79,7 +80,7 @@ class CommittedWalk:
             self._tracker.begin(opened_below_start(partition, self._limits))
             self._next = start_of_state(partition) or 0
         until = time.monotonic() + _SLICE_S
-        reader = partition.batches(start_offset=self._next, through_damage=True, limits=self._limits)
+        reader = partition.batches(start_offset=self._next, on_damage=SKIP, limits=self._limits)
         for found in self._tracker.follow(reader, end=log_end):
             reached = found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset
             self._next = max(self._next, min(reached, log_end))

@@ -14,6 +14,7 @@ from kafkalog.codec.model import RecordBatch
 from kafkalog.codec.names import without_surrogates
 from kafkalog.log import Partition
 from kafkalog.log.reading.batch_words import batch_words
+from kafkalog.log.walk.on_damage import SKIP
 from kafkalog.spark.contents_files import named
 from kafkalog.spark.contents_rows import LARGEST_MS, MICROSECONDS, ROWS, Row, arrow_batches
 from kafkalog.spark.schema import arrow_schema
@@ -29,7 +30,7 @@ __all__ = ["batches_of"]
 
 def batches_of(partition: Partition, schema: StructType, findings: list[Finding]) -> Iterator[pa.RecordBatch]:
     """A row for each batch that can be read, through damage, which is appended to `findings` at the end."""
-    reader = partition.batches(through_damage=True)
+    reader = partition.batches(on_damage=SKIP)
     single: list[Row] = []
     for found in reader.by_run():
         file = reader.segment.path if reader.segment is not None else partition.path

@@ -19,6 +19,7 @@ from kafkalog.log import Log
 from kafkalog.log.directories.partition import read_partition
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.log.writing.checkpoint_files import forget
 from kafkalog.log.writing.session import locked_directory
 from kafkalog.spark.journal import (
@@ -264,7 +265,7 @@ def _name_of(partition: Planned) -> PartitionName:
 def _prove(options: WriteOptions, work: str, partition: Planned, path: str) -> None:
     """Everything in the log after where the commit began is the beginning of what it was to write."""
     start = partition.start or 0
-    written = read_partition(path, _name_of(partition), None).batches(start_offset=start)
+    written = read_partition(path, _name_of(partition), None).batches(start_offset=start, on_damage=STOP)
     try:
         planned = _batches(work, partition)
         same = all(_equal(theirs, next(planned, None)) for theirs in written)

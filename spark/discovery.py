@@ -15,9 +15,12 @@ from urllib.parse import unquote, urlsplit
 
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.model import NO_END
+from kafkalog.log.directories.directory import Wants, every
 from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.disk.looked_at import in_threads, looking_once
+from kafkalog.log.disk.remote import is_uri
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, ConsumerView
 from kafkalog.log.walk.header_walk import Span, batch_spans, spans_from
 from kafkalog.log.walk.segment import Segment, index_of
@@ -146,7 +149,7 @@ class Range:
         if offset in (None, EARLIEST):
             return first
         if offset == LATEST:
-            return self._partition.log_end_offset()
+            return self._log_end()
         return self._there(bound, int(offset or 0), first)
 
     def end(self) -> int:
@@ -161,9 +164,13 @@ class Range:
             return NO_END
         return self._there(bound, int(offset or 0), self._partition.log_start_offset)
 
+    def _log_end(self) -> int:
+        """Offset after the last batch, from what follows the last index entry."""
+        return max(Follower().look(self._partition).end_offset, self._partition.log_start_offset)
+
     def _there(self, bound: Bound, offset: int, first: int) -> int:
         """The offset, if the log reaches so far; else it is data that was lost."""
-        last = self._partition.log_end_offset()
+        last = self._log_end()
         if first <= offset <= last:
             return offset
         if self._options.fail_on_data_loss:
@@ -259,17 +266,39 @@ def _from_offset(segment: Segment, found: list[Span], start: int) -> list[Span]:
 
 def plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
     """The pieces of each task; raises `UsageError` or `StorageError`."""
-    inventory = open_all(*options.in_both_tiers(expand_paths(options.paths)))
+    with looking_once():
+        return _plan_read(options)
+
+
+def wanted_names(options: ReadOptions) -> Wants:
+    """Which partitions subscribe, subscribePattern or assign name, by the names of their directories."""
+    if options.assign is not None:
+        named = frozenset(options.assign)
+        return lambda name: (name.topic, name.partition) in named
+    if options.subscribe is not None:
+        topics = frozenset(options.subscribe)
+        return lambda name: name.topic in topics
+    if options.subscribe_pattern is not None:
+        pattern = re.compile(options.subscribe_pattern)
+        return lambda name: pattern.fullmatch(name.topic) is not None
+    return every
+
+
+def _plan_read(options: ReadOptions) -> list[tuple[Piece, ...]]:
+    paths = options.in_both_tiers(expand_paths(options.paths))
+    in_store = any(map(is_uri, paths))
+    inventory = open_all(*paths, wants=wanted_names(options) if in_store else every)
     check_left_out(inventory, options)
     partitions = selected(inventory.readable(options.replica), options)
     check_named(options.start, partitions)
     check_named(options.end, partitions)
-    wanted = [_wanted(partition, options) for partition in partitions]
+    each_of = in_threads if in_store else lambda act, items: list(map(act, items))
+    wanted = each_of(lambda partition: _wanted(partition, options), partitions)
     target = target_bytes(
-        sum(_bytes_of(each) for each in wanted),
+        sum(each_of(_bytes_of, wanted)),
         largest=options.max_partition_bytes,
         min_partitions=options.min_partitions,
         cores=os.cpu_count() or 1,
     )
-    facts = [found for each in wanted if (found := _facts(each, options, target)) is not None]
+    facts = [found for found in each_of(lambda each: _facts(each, options, target), wanted) if found is not None]
     return plan(facts, target, max_records=options.max_records_per_partition)

@@ -10,11 +10,12 @@ import enum
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.limits import MIB
+from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.log.disk.object_store import STORAGE_OPTIONS, StorageOptions
 from kafkalog.log.reading.consumer_view import ISOLATION_LEVELS, READ_UNCOMMITTED
 from kafkalog.spark.bounds import (
@@ -49,6 +50,7 @@ _ISOLATION = "kafka.isolation.level"
 _STRATEGY = "startingOffsetsByTimestampStrategy"
 _REMOTE, _LAYOUT, _PRIVATE_KEYS = "remote", "remoteLayout", "remotePrivateKeys"
 _SCHEMAS = "schemas"
+_UNPACKED = "decompressedBatchBytes"
 BYTES, CONFLUENT, JSON = "bytes", "confluent", "json"
 PARTS = ("key", "value")
 
@@ -56,7 +58,7 @@ _MEANT = (
     "path", "paths", "assign", "subscribe", "subscribePattern",
     "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", _STRATEGY,
     "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
-    "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes",
+    "failOnDataLoss", "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes", _UNPACKED,
     "includeHeaders", _ISOLATION, "mode", "columnNameOfCorruptRecord", "replica", "contents",
     _REMOTE, _LAYOUT, _PRIVATE_KEYS, "keyFormat", "valueFormat", "keySchema", "valueSchema", _SCHEMAS,
 )  # fmt: skip
@@ -68,7 +70,7 @@ CONTENTS = (
 _OF_RECORDS = (
     "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp", _STRATEGY,
     "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
-    "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes", "includeHeaders", _ISOLATION,
+    "minPartitions", "maxRecordsPerPartition", "maxPartitionBytes", _UNPACKED, "includeHeaders", _ISOLATION,
     "columnNameOfCorruptRecord", "keyFormat", "valueFormat", "keySchema", "valueSchema", _SCHEMAS,
 )  # fmt: skip
 """Without a meaning for other contents."""
@@ -127,6 +129,8 @@ class ReadOptions:
     min_partitions: int | None
     max_records_per_partition: int | None
     max_partition_bytes: int
+    limits: Limits
+    """what a batch may hold at most"""
     include_headers: bool
     isolation_level: str
     mode: Mode
@@ -186,6 +190,11 @@ def positive(given: Mapping[str, str], name: str) -> int | None:
     if not re.fullmatch(r"[0-9]{1,18}", text.strip()) or int(text) == 0:
         raise UsageError(f"option {name} must be a positive number, not {text!r}")
     return int(text)
+
+
+def _limits(given: Mapping[str, str]) -> Limits:
+    unpacked = positive(given, _UNPACKED)
+    return DEFAULT_LIMITS if unpacked is None else replace(DEFAULT_LIMITS, decompressed_batch_bytes=unpacked)
 
 
 def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
@@ -296,6 +305,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool = False) -> Rea
         min_partitions=positive(given, "minPartitions"),
         max_records_per_partition=positive(given, "maxRecordsPerPartition"),
         max_partition_bytes=positive(given, "maxPartitionBytes") or DEFAULT_PARTITION_BYTES,
+        limits=_limits(given),
         include_headers=_boolean(given, "includeHeaders", False),
         isolation_level=_one_of(given, _ISOLATION, ISOLATION_LEVELS, READ_UNCOMMITTED),
         mode=Mode(_one_of(given, "mode", tuple(mode.value for mode in Mode), Mode.FAILFAST.value)),

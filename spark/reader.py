@@ -24,6 +24,7 @@ from kafkalog.codec.wording import counted
 from kafkalog.log.disk.files import MissingFileError
 from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.reading.consumer_view import Telling
+from kafkalog.log.reading.lossy import Lossy
 from kafkalog.log.reading.slices import Damage, SliceReader
 from kafkalog.spark.options import Mode, ReadOptions
 from kafkalog.spark.planning import Piece
@@ -78,6 +79,7 @@ class _Task:
         self._undecodable: list[tuple[int, str]] = []
         """how many records of a batch, and what the first of them is"""
         self._telling = Telling(tell)
+        self._lossy: dict[tuple[str | None, int | None], Lossy] = {}
         self._files = HeldFiles(dict.fromkeys(piece.slice.path for piece in partition.pieces))
 
     def read(self) -> Iterator[pa.RecordBatch]:
@@ -91,6 +93,7 @@ class _Task:
                     topic=without_surrogates(piece.topic),
                     partition=piece.partition,
                     bounds=Bounds(),
+                    limits=self._options.limits,
                     work_bytes=self._partition.work_bytes,
                 )
             if before is not None and before != piece.slice.path:
@@ -108,7 +111,11 @@ class _Task:
 
     def _piece(self, piece: Piece, assembler: ArrowAssembler) -> Iterator[pa.RecordBatch]:
         tolerant = self._options.mode is not Mode.FAILFAST
-        reader = SliceReader(piece.slice, assembler, aborted=piece.aborted, tolerant=tolerant, files=self._files)
+        lossy = self._lossy.setdefault((piece.topic, piece.partition), Lossy(piece.slice.path))
+        reader = SliceReader(
+            piece.slice, assembler, aborted=piece.aborted, tolerant=tolerant, limits=self._options.limits,
+            files=self._files,
+        )  # fmt: skip
         try:
             for found in reader:
                 if isinstance(found, Damage):
@@ -116,7 +123,9 @@ class _Task:
                         self._telling(found.finding)
                     else:
                         yield from self._damage(piece, found)
-                elif self._layout.decoded.parts:
+                    continue
+                self._check(lossy, found)
+                if self._layout.decoded.parts:
                     yield self._decoded(piece, found)
                 else:
                     yield self._in_order(found, {})
@@ -125,6 +134,14 @@ class _Task:
                 message = f"{piece.slice.path} existed when the query was planned and no longer does; {LOSS}"
                 raise StorageError(error.errno, message) from None
             tell(f"{piece.slice.path} no longer exists and is left out")
+
+    def _check(self, lossy: Lossy, batch: pa.RecordBatch) -> None:
+        """Fail for a time that is null in a batch, with FAILFAST; tell of it otherwise, and of header names."""
+        for finding in lossy(batch):
+            if self._options.mode is Mode.FAILFAST and finding.severity is Severity.ERROR:
+                detail = f"{finding.code}: {finding.detail}; {_CHOICE_OF_TIMES} (offset {finding.offset})"
+                raise FormatError(detail, source=finding.file, code=finding.code, finding=finding)
+            tell(str(finding))
 
     def _damage(self, piece: Piece, damage: Damage) -> Iterator[pa.RecordBatch]:
         finding = damage.finding
@@ -135,7 +152,9 @@ class _Task:
             return
         if self._options.mode is Mode.FAILFAST:
             detail = f"{finding.code}: {finding.detail}; {_CHOICE} (offset {damage.next_offset})"
-            raise FormatError(detail, position=finding.position, source=finding.file, code=finding.code) from None
+            raise FormatError(
+                detail, position=finding.position, source=finding.file, code=finding.code, finding=finding
+            ) from None
         if self._options.mode is Mode.DROPMALFORMED:
             self._dropped.append(str(finding))
             return
@@ -206,4 +225,5 @@ def _not_decoded(piece: Piece, batch: pa.RecordBatch, row: int, parts: dict[str,
 
 LOSS = "the option failOnDataLoss=false reads what is left"
 _CHOICE = "the option mode=PERMISSIVE gives such bytes a row of their own, DROPMALFORMED leaves them out"
+_CHOICE_OF_TIMES = "the option mode=PERMISSIVE gives such records with null"
 _CHOICE_OF_RECORDS = "the option mode=PERMISSIVE gives such records with the reason, DROPMALFORMED leaves them out"

@@ -151,7 +151,7 @@ def export(
 def _topics(paths: Sequence[str], select: Selection, replica: PathLike | None) -> dict[str, list[Partition]]:
     inventory = open_all(*paths)
     for finding in inventory.findings:
-        if finding.code is FindingCode.RUN_UNFINISHED:  # a table would keep for good what is half done there
+        if finding.code is FindingCode.RUN_UNFINISHED:  # a table would keep forever what is half done there
             why = Sentence(f"{finding.file}: ", finding.detail, "; nothing was exported")
             raise RecoveryRefused(why, reason="unfinished")
     select.check(inventory.names)

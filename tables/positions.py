@@ -16,6 +16,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import BatchHeader
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.consumer_view import consumer_view
+from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["Bounds", "Position", "Span", "digest_of", "require_same_topic", "span_of"]
 
@@ -114,7 +115,7 @@ def span_of(
     if start < end:
         return Span(partition, start, end, asked, known)
     if asked is None or start < asked:
-        walk = partition.batches(start_offset=start)
+        walk = partition.batches(start_offset=start, on_damage=STOP)
         next(iter(walk), None)
         findings += walk.findings
     return None
@@ -151,7 +152,7 @@ def digest_of(partition: Partition, offset: int, *, masked: bool) -> int | None:
     With `masked` its time and sizes alone: a digest of what is not to be seen would let it be guessed.
     """
     try:
-        record = next(iter(partition.records(offset, offset + 1)), None)
+        record = next(iter(partition.records(offset, offset + 1, on_damage=STOP)), None)
     except (FormatError, StorageError):
         return None
     if record is None or record.offset != offset:
@@ -190,7 +191,7 @@ def _epoch_in_log(partition: Partition, known: Position) -> int:
     last = known.next_offset - 1
     if last < partition.log_start_offset:
         return known.next_offset
-    for batch in partition.batches(start_offset=last):
+    for batch in partition.batches(start_offset=last, on_damage=STOP):
         header = batch.header
         if not isinstance(header, BatchHeader):
             break
@@ -198,4 +199,3 @@ def _epoch_in_log(partition: Partition, known: Position) -> int:
             return header.base_offset
         break
     return known.next_offset
-

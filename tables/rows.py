@@ -10,6 +10,7 @@ import pyarrow as pa
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.tables.positions import Span
 from kafkalog.tables.table_types import NoTypeError, TypeRules, table_type
 from kafkalog.values.decoding import ValueDecoder
@@ -80,7 +81,7 @@ class TopicRows:
         named: dict[str, Any] = dict(zip(("key_schema", "values_schema"), self._chosen.values(), strict=False))
         return partition.to_arrow(
             [*_COLUMNS, _EPOCH], start_offset=start, end_offset=end, findings=findings, threads=threads,
-            isolation_level=self._wanted.isolation_level, **self._options, **named,
+            isolation_level=self._wanted.isolation_level, on_damage=STOP, **self._options, **named,
         )  # fmt: skip
 
     def read(self, span: Span, schema: pa.Schema, findings: list[Finding], threads: int) -> Iterator[Rows]:
@@ -129,7 +130,7 @@ class TopicRows:
 
 
 def _bytes_of(partition: Partition, offset: int, part: str) -> bytes | None:
-    for record in partition.records(offset, offset + 1):
+    for record in partition.records(offset, offset + 1, on_damage=STOP):
         return record.key if part == "key" else record.value
     return None
 

@@ -17,6 +17,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC, DirectoryState
 from kafkalog.codec.text import LeaderEpoch
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.tiers.segments import RemoteSegment, RemoteSegmentEvent, RemoteSegmentState, may_follow
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def read_remote_metadata(partitions: Iterable[Partition], limits: Limits = DEFAU
         if number is None or not is_remote_metadata(partition):
             continue
         sources.append(partition.path)
-        reader = partition.records(limits=limits)
+        reader = partition.records(on_damage=STOP, limits=limits)
         for record in reader:
             if record.offset not in read[number]:
                 read[number].add(record.offset)

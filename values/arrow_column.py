@@ -19,6 +19,7 @@ from kafkalog.codec.model import Header
 from kafkalog.values.arrow_batches import BatchDecoder, batch_decoder, only_id
 from kafkalog.values.arrow_types import arrow_type_of_avro, arrow_type_of_protobuf
 from kafkalog.values.avro import AvroDecoder
+from kafkalog.values.avro_names import same_form
 from kafkalog.values.avro_schema import names_in
 from kafkalog.values.decoding import ValueDecoder, avro_json, schema_of
 from kafkalog.values.fitting import ARROW_MISFITS, fitting
@@ -68,7 +69,7 @@ class ColumnDecoder:
         self._words: dict[Schema, dict[str, object]] = {}
         self._path = path
         found = None if reader is None else self._type_of(reader)
-        self.type: pa.DataType = found or pa.string()
+        self.type: pa.DataType = pa.string() if found is None else found  # a struct of nothing counts as False
         self._is_text = found is None
 
     def _type_of(self, reader: Schema) -> pa.DataType | None:
@@ -192,25 +193,25 @@ class ColumnDecoder:
         if reader is None or schema.type != reader.type:
             raise UndecodableError("its schema is of another kind than that of the column")
         if schema.type == "PROTOBUF":
-            decoder, name = self._protobuf(schema), self._protobuf(reader).message_of(self._path).DESCRIPTOR.full_name
+            decoder, wanted = self._protobuf(schema), self._protobuf(reader).message_of(self._path)
+            name, later = wanted.DESCRIPTOR.full_name, None if schema == reader else wanted
             typed = _typed(self.type) or (lambda value: value)
 
             def one(frame: Framed) -> object:
                 if decoder.name_in(frame.payload, frame.path) != name:
                     raise UndecodableError("it is another message than those of the column")
-                return typed(decoder.decode(frame.payload, frame.path))
+                return typed(decoder.decode(frame.payload, frame.path, read_as=later))
 
             return _Way(one)
         text, references = avro_json(schema.text), self._decoder.avro_references(schema)
-        decode = AvroDecoder(text, references, typed=True).decode
-        if schema.text == reader.text and schema.references == reader.references:
+        wanted = avro_json(reader.text)
+        names, wanted_names = _all_names(text, references), _all_names(wanted, self._decoder.avro_references(reader))
+        is_same = schema.text == reader.text and schema.references == reader.references
+        if is_same or same_form(text, names, wanted, wanted_names):
+            decode = AvroDecoder(text, references, typed=True).decode
             return _Way(lambda frame: decode(frame.payload), batch_decoder(text, references, self.type))
-        change = resolver(
-            text, _all_names(text, references), avro_json(reader.text),
-            _all_names(avro_json(reader.text), self._decoder.avro_references(reader)),
-        )  # fmt: skip
-        if change is None:
-            return _Way(lambda frame: decode(frame.payload))
+        decode = AvroDecoder(text, references, raw=True).decode
+        change = resolver(text, names, wanted, wanted_names)
         return _Way(lambda frame: change(decode(frame.payload)))
 
     def _one(self, schema: Schema, frame: Framed) -> object:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from kafkalog.classes import dataclass
-from kafkalog.values.avro_schema import PRIMITIVES, full_name, is_optional, member
+from kafkalog.values.avro_schema import PRIMITIVES, full_name, is_optional, members
 from kafkalog.values.payloads import UndecodableError
 
 __all__ = ["arrow_type_of_avro", "arrow_type_of_protobuf"]
@@ -59,9 +59,12 @@ class _Avro:
             return self._of_name(schema, namespace)
         if isinstance(schema, list):
             if is_optional(schema):
-                return self.type(next((each for each in schema if each != "null"), "null"), namespace)
+                names = members(schema)
+                one = next((each for name, each in zip(names, schema, strict=True) if name is not None), "null")
+                return self.type(one, namespace)
             return pa.struct([
-                (member(number), self.type(each, namespace)) for number, each in enumerate(schema)
+                (name, self.type(each, namespace))
+                for name, each in zip(members(schema), schema, strict=True) if name is not None
             ])  # fmt: skip
         kind = schema["type"]
         if not isinstance(kind, str):

@@ -19,7 +19,7 @@ from fastavro.schema import SchemaParseException, UnknownType
 from kafkalog.values.avro_schema import PREFIX, prepare
 from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError, check_levels
 
-__all__ = ["AvroDecoder"]
+__all__ = ["AvroDecoder", "exact_decimal"]
 
 MOST_UNCOUNTED = 1_000_000
 """values that take no bytes of a payload, or next to none"""
@@ -74,6 +74,11 @@ def _decimal(value: bytes, schema: Mapping[str, Any], reader: Any = None) -> str
 
 def _exact(value: bytes, schema: Mapping[str, Any], reader: Any = None) -> Decimal:
     return Decimal(_decimal(value, schema))
+
+
+def exact_decimal(value: bytes, scale: int) -> Decimal:
+    """The number that bytes are with a scale; raises `UndecodableError` if they are too many."""
+    return Decimal(_decimal(value, {"kafkalogScale": scale}))
 
 
 def _uuid(value: bytes, schema: Any, reader: Any = None) -> str:
@@ -181,9 +186,14 @@ def _guarded(schema: Any) -> Any:
 class AvroDecoder:
     """Payloads of one Avro schema."""
 
-    def __init__(self, schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False) -> None:
-        """`typed`: values are what Arrow takes.  Raises `UndecodableError` for what is not a schema."""
-        made, self._is_recursive = prepare(schema, references, typed=typed)
+    def __init__(
+        self, schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
+    ) -> None:
+        """`typed`: values are what Arrow takes; `raw`: so, before logical types.  See `prepare`.
+
+        Raises `UndecodableError` for what is not a schema.
+        """
+        made, self._is_recursive = prepare(schema, references, typed=typed, raw=raw)
         try:
             self._schema = _guarded(parse_schema(made))
         except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError, RecursionError):

@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 from kafkalog.classes import dataclass
 from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError
 
-__all__ = ["PREFIX", "PRIMITIVES", "Prepared", "full_name", "is_optional", "member", "names_in", "prepare"]
+__all__ = [
+    "PREFIX", "PRIMITIVES", "Prepared", "full_name", "is_optional", "logical_of", "member", "members",
+    "names_in", "prepare",
+]  # fmt: skip
 
 PREFIX = "kafkalog."
 PRIMITIVES = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
@@ -49,15 +52,18 @@ class _Part(NamedTuple):
     values: int
 
 
-def prepare(schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False) -> Prepared:
+def prepare(
+    schema: Any, references: Mapping[str, tuple[Any, str]], *, typed: bool = False, raw: bool = False
+) -> Prepared:
     """A schema as JSON has it; `references`: full name -> definition and the namespace that it is in.
 
-    With `typed`, values are what Arrow takes in place of what JSON has, and one of a union of several types is an
-    object with the number of its branch: a record of one field has the bytes of that field.
+    With `typed`, values are what Arrow takes in place of what JSON has, and one of a union of several types beside null
+    is an object with the name of its branch (`members`): a record of one field has the bytes of that field.  With `raw`
+    they are so, but logical types are left to others.
 
     Raises `UndecodableError` for what is not a schema.
     """
-    walk = _Walk(references, typed)
+    walk = _Walk(references, typed or raw, raw)
     try:
         made = walk.part(schema, "", is_item=False)
     except (KeyError, TypeError, AttributeError, RecursionError):
@@ -70,9 +76,21 @@ def member(number: int) -> str:
     return f"member{number}"
 
 
+def members(branches: list[Any]) -> list[str | None]:
+    """What each branch of a union of several types is called; None for null, which Spark does not count."""
+    names: list[str | None] = []
+    for each in branches:
+        names.append(None if _is_null(each) else member(len(names) - names.count(None)))
+    return names
+
+
+def _is_null(branch: Any) -> bool:
+    return branch == "null" or (isinstance(branch, dict) and branch.get("type") == "null")
+
+
 def is_optional(branches: list[Any]) -> bool:
     """Whether a union is of one type, or of one and null."""
-    return len([each for each in branches if each != "null"]) < 2
+    return len([each for each in branches if not _is_null(each)]) < 2
 
 
 def full_name(name: str, namespace: str) -> str:
@@ -105,6 +123,7 @@ def names_in(schema: Any, namespace: str = "") -> dict[str, tuple[Any, str]]:
 class _Walk:
     references: Mapping[str, tuple[Any, str]]
     typed: bool = False
+    raw: bool = False
     is_recursive: bool = False
     _made: dict[str, _Part] = field(default_factory=dict)
     _open: dict[str, int] = field(default_factory=dict)
@@ -123,14 +142,18 @@ class _Walk:
             if not branches:
                 raise UndecodableError("its Avro schema has a union of nothing")
             if self.typed and not is_optional(schema):
-                branches = [self._branch(number, each) for number, each in enumerate(branches)]
+                names = members(schema)
+                branches = [
+                    each if name is None else self._branch(name, each)
+                    for name, each in zip(names, branches, strict=True)
+                ]
             least = 1 + min(each.least_bytes for each in branches)
             return _Part([each.schema for each in branches], least, max(each.values for each in branches))
         kind = schema["type"]
         if not isinstance(kind, str):
             return self.part(kind, namespace, is_item=is_item)
         if kind in PRIMITIVES:
-            return _primitive(kind, schema, is_item=is_item, typed=self.typed)
+            return _primitive(kind, schema, is_item=is_item, typed=self.typed, raw=self.raw)
         if kind in _INNER:
             self._within += 1
             inner = self.part(schema[_INNER[kind]], namespace, is_item=kind == "array")
@@ -140,14 +163,14 @@ class _Walk:
             return self._named(kind, schema, namespace)
         return self._of_name(kind, namespace, is_item=is_item)
 
-    def _branch(self, number: int, part: _Part) -> _Part:
+    def _branch(self, name: str, part: _Part) -> _Part:
         self._branches += 1
-        fields = [{"name": member(number), "type": part.schema}]
+        fields = [{"name": name, "type": part.schema}]
         return part._replace(schema={"type": "record", "name": f"kafkalog.Branch{self._branches}", "fields": fields})
 
     def _of_name(self, name: str, namespace: str, *, is_item: bool) -> _Part:
         if name in PRIMITIVES:
-            return _primitive(name, {}, is_item=is_item, typed=self.typed)
+            return _primitive(name, {}, is_item=is_item, typed=self.typed, raw=self.raw)
         for full in (full_name(name, namespace), name):
             if full in self._made:
                 return self._made[full]
@@ -169,7 +192,7 @@ class _Walk:
             symbols = [str(each) for each in schema["symbols"]]
             made = _Part({"type": "int", "logicalType": f"{PREFIX}enum", "kafkalogSymbols": symbols}, 1, 1)
         elif kind == "fixed":
-            made = _fixed(full, schema, typed=self.typed)
+            made = _fixed(full, schema, typed=self.typed, raw=self.raw)
         else:
             made = self._record(full, schema)
         # a type that fastavro knows by name is defined once; after that its name stands for it
@@ -191,7 +214,7 @@ class _Walk:
         return _Part(record, least, values)
 
 
-def _logical(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+def logical_of(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """Our own logical type for one of Avro's, if it is valid; else the value is what it is without."""
     name = schema.get("logicalType")
     if not isinstance(name, str) or kind not in _LOGICAL.get(name, ()):
@@ -206,8 +229,8 @@ def _logical(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"logicalType": PREFIX + name}
 
 
-def _primitive(kind: str, schema: Mapping[str, Any], *, is_item: bool, typed: bool) -> _Part:
-    ours = _logical(kind, schema)
+def _primitive(kind: str, schema: Mapping[str, Any], *, is_item: bool, typed: bool, raw: bool) -> _Part:
+    ours = None if raw else logical_of(kind, schema)
     if ours is None and kind in _OURS:
         ours = {"logicalType": PREFIX + _OURS[kind]}
     if typed:
@@ -225,11 +248,12 @@ def _exact(ours: dict[str, Any] | None) -> dict[str, Any] | None:
     return ours if name == f"{PREFIX}uuid" else None
 
 
-def _fixed(full: str, schema: Mapping[str, Any], *, typed: bool) -> _Part:
+def _fixed(full: str, schema: Mapping[str, Any], *, typed: bool, raw: bool) -> _Part:
     size = schema["size"]
     if type(size) is not int or not 0 <= size <= LARGEST_PAYLOAD:
         raise UndecodableError("its Avro schema has a fixed type of an impossible size")
-    ours = _logical("fixed", schema) or {"logicalType": f"{PREFIX}bytes"}
+    ours = logical_of("fixed", schema) or {"logicalType": f"{PREFIX}bytes"}
     if typed:
-        ours = _exact(ours) or {"logicalType": f"{PREFIX}counted", "kafkalogValues": 0 if size else 1}
+        counted = {"logicalType": f"{PREFIX}counted", "kafkalogValues": 0 if size else 1}
+        ours = (None if raw else _exact(ours)) or counted
     return _Part({"type": "fixed", "name": full, "size": size} | ours, size, 1)

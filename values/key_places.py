@@ -14,6 +14,7 @@ from kafkalog.cluster.kraft.cluster_facts import cluster_facts
 from kafkalog.codec.errors import UsageError
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.log.writing.choosing_partitions import ByKey, Partitioner, by_key
 
 __all__ = ["KeyPlaces"]
@@ -51,7 +52,7 @@ class KeyPlaces:
         return made
 
     def _compare(self, partition: Partition) -> None:
-        for record in islice(partition.records(), _LOOKED_AT):
+        for record in islice(partition.records(on_damage=STOP), _LOOKED_AT):
             if record.key is not None and not self.may_hold(partition, [record.key]):
                 raise UsageError(
                     f"the key of offset {record.offset} in {partition.path} does not lie where the partitioner puts it "

@@ -12,6 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
 
 from kafkalog.values.payloads import LARGEST_PAYLOAD, UndecodableError, check_levels
+from kafkalog.values.protobuf_versions import check_later
 from kafkalog.values.protoc import MAIN, compiled
 
 __all__ = ["ProtobufDecoder"]
@@ -74,11 +75,12 @@ class ProtobufDecoder:
             raise UndecodableError("its Protobuf schema does not compile") from None
         self._file = next(file for file in files.file if file.name == MAIN)
         self._classes: dict[tuple[int, ...], Any] = {}
-        self._shapes: dict[str, list[tuple[Any, bool, Callable[[Any], object] | None]]] = {}
+        self._fits: set[tuple[Any, Any]] = set()
+        self._shapes: dict[Any, list[tuple[Any, bool, Callable[[Any], object] | None]]] = {}
         self._left = 0
 
-    def decode(self, payload: bytes, path: bytes = b"") -> object:
-        """Decode a payload, as `PayloadDecoder` says."""
+    def decode(self, payload: bytes, path: bytes = b"", *, read_as: Any = None) -> object:
+        """Decode a payload, as `PayloadDecoder` says; `read_as`: the class of a later version of its message."""
         if len(payload) > LARGEST_PAYLOAD:
             raise UndecodableError(f"it is larger than {LARGEST_PAYLOAD} bytes")
         if path:
@@ -95,9 +97,24 @@ class ProtobufDecoder:
         message.DiscardUnknownFields()
         if message.ByteSize() != size:
             raise UndecodableError("it has fields that its Protobuf schema has not")
+        if read_as is not None:
+            message = self._as_later(payload, message, read_as)
         self._left = MOST_VALUES
         found = self._object(message)
         check_levels(found)
+        return found
+
+    def _as_later(self, payload: bytes, message: Any, later: Any) -> Any:
+        """The payload of a message as one of a later version, by the numbers of its fields."""
+        if (message.DESCRIPTOR, later.DESCRIPTOR) not in self._fits:
+            check_later(message.DESCRIPTOR, later.DESCRIPTOR)
+            self._fits.add((message.DESCRIPTOR, later.DESCRIPTOR))
+        found = later()
+        try:
+            found.ParseFromString(payload)
+        except (DecodeError, RecursionError):
+            raise UndecodableError("its bytes do not fit the schema of the result") from None
+        found.DiscardUnknownFields()
         return found
 
     def message_of(self, path: bytes) -> Any:
@@ -163,9 +180,9 @@ class ProtobufDecoder:
         }
 
     def _shape(self, kind: Any) -> list[tuple[Any, bool, Callable[[Any], object] | None]]:
-        found = self._shapes.get(kind.full_name)
+        found = self._shapes.get(kind)
         if found is None:
-            found = self._shapes[kind.full_name] = [
+            found = self._shapes[kind] = [
                 (each, each.has_presence, None if each.message_type is not None else self._scalar(each))
                 for each in kind.fields
             ]

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from kafkalog.codec.arguments import needed
@@ -23,6 +24,8 @@ MAIN = "kafkalog.main.proto"
 _LARGEST_TEXT = 4 * 1024 * 1024
 _LARGEST_DESCRIPTORS = 64 * 1024 * 1024
 _SECONDS = 20
+_MOST_KEPT = 64
+"""compiled schemas"""
 _MEMORY = 2 * 1024 * 1024 * 1024
 _FILE = re.compile(r"(?!/)(?:[\w.-]+/){0,20}[\w.-]{1,100}\Z", re.ASCII)
 _PROGRAM = f"""
@@ -41,8 +44,25 @@ sys.exit(protoc.main(["protoc", "-I.", f"-I{{site}}/grpc_tools/_proto", *argumen
 def compiled(files: Mapping[str, str], main: str = MAIN) -> bytes:
     """The `FileDescriptorSet` of a schema and all that it imports; `files`: name -> text, `main` among them.
 
-    Raises `UndecodableError` for a schema that does not compile, and `UsageError` where the compiler is missing.
+    Each schema is compiled once in a process, whichever partitions use it.  Raises `UndecodableError` for a schema that
+    does not compile, and `UsageError` where the compiler is missing.
     """
+    found = _once(tuple(sorted(files.items())), main)
+    if isinstance(found, str):
+        raise UndecodableError(found)
+    return found
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _once(files: tuple[tuple[str, str], ...], main: str) -> bytes | str:
+    """The compiled schema, or why it does not compile."""
+    try:
+        return _compile(dict(files), main)
+    except UndecodableError as error:
+        return str(error)
+
+
+def _compile(files: Mapping[str, str], main: str) -> bytes:
     with needed("decoding Protobuf", "values"):
         import grpc_tools
     site = str(Path(grpc_tools.__file__).parents[1])

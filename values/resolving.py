@@ -1,178 +1,311 @@
-"""Values of an older or newer Avro schema as those of the one that a result has: Avro's rules for a reader's schema.
+"""Avro's schema resolution: values of one schema as those of another, as Java's `Resolver` decides.
 
-What Arrow does by itself is left to it: fields that the reader does not have are passed over, numbers become wider.
-In one point Avro is stricter: a field that the writer did not have and that has no default is null here.
+Decided once for a pair of schemas, and as there lazily: two types that do not fit are an error of the values that have
+them, not of the others.  In two points values differ from Java's, see docs/values.md: a field that the writer did not
+have and that has no default is null, and numbers whose logical types count in different units are not mixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
-from kafkalog.values.avro_schema import PRIMITIVES, full_name, is_optional, member
+import numpy as np
+
+from kafkalog.values.avro import exact_decimal
+from kafkalog.values.avro_defaults import NO_DEFAULT, default_of
+from kafkalog.values.avro_names import Aliases, Names, Type, aliases_of, named
+from kafkalog.values.avro_schema import is_optional, logical_of, members
 from kafkalog.values.payloads import UndecodableError
 
 __all__ = ["resolver"]
 
 Resolve = Callable[[Any], Any]
-Names = Mapping[str, tuple[Any, str]]
 _WIDER = {
-    "int": {"int", "long", "float", "double"}, "long": {"long", "float", "double"}, "float": {"float", "double"},
-    "string": {"string", "bytes"}, "bytes": {"bytes", "string"},
+    "int": ("long", "float", "double"), "long": ("float", "double"), "float": ("double",),
+    "string": ("bytes",), "bytes": ("string",),
 }  # fmt: skip
+_MOST_PAIRS = 1_000_000
+"""of types that are compared"""
+_NAMED = ("record", "enum", "fixed")
+_REFUSED = "it was written with a schema that the one of the result cannot take"
 
 
-class _UnresolvableError(UndecodableError):
-    """The reader's schema cannot take what the writer's has."""
+def resolver(writer: Any, writers: Names, reader: Any, readers: Names) -> Resolve:
+    """What makes a value of the writer's schema, as `AvroDecoder` gives it raw, one of the reader's for Arrow.
 
-
-def resolver(writer: Any, writers: Names, reader: Any, readers: Names) -> Resolve | None:
-    """What makes a value of the writer's schema one of the reader's; None where nothing has to be done.
-
-    `writers` and `readers`: full name -> definition and namespace.  Raises `UndecodableError` where Avro has no way.
+    `writers` and `readers`: full name -> definition and namespace.  The function raises `UndecodableError` for a value
+    that Avro has no way for.
     """
     try:
-        return _Pair(writers, readers).resolve(writer, "", reader, "")
-    except RecursionError:
-        raise _unresolvable() from None
+        pair = _Pair(aliases_of(named(reader, "", readers), readers), writers, readers)
+        return pair.resolve(named(writer, "", writers), named(reader, "", readers))
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        raise UndecodableError(_REFUSED) from None
 
 
-def _unresolvable() -> _UnresolvableError:
-    return _UnresolvableError("it was written with a schema that the one of the result cannot take")
+class _Refusal:
+    """What stands for a pair that does not fit: an error if there is such a value."""
+
+    def __call__(self, value: Any) -> Any:
+        raise UndecodableError(_REFUSED)
+
+
+_REFUSAL = _Refusal()
 
 
 class _Pair:
-    def __init__(self, writers: Names, readers: Names) -> None:
-        self._writers, self._readers = writers, readers
+    def __init__(self, aliases: Aliases, writers: Names, readers: Names) -> None:
+        self.aliases, self.writers, self.readers = aliases, writers, readers
+        self._records: dict[tuple[int, int], list[Resolve]] = {}
+        """made, or being made: a record within itself finds itself here"""
+        self._left = _MOST_PAIRS
+        self._equivalent: dict[tuple[int, int], bool] = {}
 
-    def resolve(self, writer: Any, within: str, reader: Any, reading: str) -> Resolve | None:
-        """What makes values of one schema those of another, each in its namespace."""
-        writer, within = _plain(writer, within, self._writers)
-        reader, reading = _plain(reader, reading, self._readers)
-        if isinstance(writer, list) and not is_optional(writer):
-            return self._several(writer, within, reader, reading)
-        writer = _bare(writer)
-        if isinstance(reader, list) and not is_optional(reader):
-            if writer == "null":
-                return None
-            for number, branch in enumerate(reader):
-                try:
-                    inner = self.resolve(writer, within, branch, reading)
-                except _UnresolvableError:
-                    continue
-                return _wrapped(member(number), inner)
-            raise _unresolvable()
-        return self._one(*_plain(writer, within, self._writers), *_plain(_bare(reader), reading, self._readers))
+    def _inner(self, outer: Type, schema: Any, *, is_reader: bool) -> Type:
+        return named(schema, outer.namespace, self.readers if is_reader else self.writers)
 
-    def _several(self, writer: list[Any], within: str, reader: Any, reading: str) -> Resolve | None:
-        if not isinstance(reader, list) or is_optional(reader) or len(writer) > len(reader):
-            raise _unresolvable()
-        inner = {
-            member(number): self.resolve(each, within, other, reading)
-            for number, (each, other) in enumerate(zip(writer, reader, strict=False))
-        }
-        changes = {name: change for name, change in inner.items() if change is not None}
-        return _fields(changes, {}) if changes else None
+    def resolve(self, writer: Type, reader: Type) -> Resolve:
+        """What makes a value of one type one of the other; `_REFUSAL` if nothing does."""
+        self._left -= 1
+        if self._left < 0:
+            raise UndecodableError("its schema and the one of the result are too large to be compared")
+        if writer.kind == "union":
+            return self._of_union(writer, reader)
+        if writer.kind == reader.kind:
+            return self._of_same_kind(writer, reader)
+        if reader.kind == "union":
+            return self._into_union(writer, reader)
+        if reader.kind not in _WIDER.get(writer.kind, ()) or not _same_units(writer, reader):
+            return _REFUSAL
+        return _after(_PROMOTED[writer.kind, reader.kind], _finished(reader))
 
-    def _one(self, writer: Any, within: str, reader: Any, reading: str) -> Resolve | None:
-        kind, other = _kind(writer), _kind(reader)
-        if kind == "null":
-            return None
-        if kind in PRIMITIVES or kind in ("enum", "fixed") or other in PRIMITIVES:
-            if other != kind and other not in _WIDER.get(kind, ()):
-                raise _unresolvable()
-            if kind in PRIMITIVES and _logical(writer) != _logical(reader):
-                raise _unresolvable()
-            return None if kind != "enum" else _enum(writer, reader)
-        if kind != other:
-            raise _unresolvable()
-        if kind == "array":
-            change = self.resolve(writer["items"], within, reader["items"], reading)
-            return None if change is None else _items(change)
-        if kind == "map":
-            change = self.resolve(writer["values"], within, reader["values"], reading)
-            return None if change is None else _values(change)
-        return self._record(writer, within, reader, reading)
+    def _of_same_kind(self, writer: Type, reader: Type) -> Resolve:
+        if writer.kind == "record":
+            return self._record(writer, reader)
+        if writer.kind in ("array", "map"):
+            name = "items" if writer.kind == "array" else "values"
+            inner = self.resolve(
+                self._inner(writer, writer.schema[name], is_reader=False),
+                self._inner(reader, reader.schema[name], is_reader=True),
+            )
+            return _items(inner) if writer.kind == "array" else _values(inner)
+        if writer.kind in _NAMED and self.aliases.name(writer) != reader.name:
+            return _REFUSAL
+        if writer.kind == "enum":
+            return _enum(reader)
+        if writer.kind == "fixed" and writer.schema["size"] != reader.schema["size"]:
+            return _REFUSAL
+        return _finished(reader) if _same_units(writer, reader) else _REFUSAL
 
-    def _record(self, writer: Any, within: str, reader: Any, reading: str) -> Resolve | None:
-        within = full_name(writer["name"], str(writer.get("namespace") or within)).rpartition(".")[0]
-        reading = full_name(reader["name"], str(reader.get("namespace") or reading)).rpartition(".")[0]
-        theirs = {each["name"]: each["type"] for each in writer["fields"]}
-        changes: dict[str, Resolve] = {}
+    def _record(self, writer: Type, reader: Type) -> Resolve:
+        key = id(writer.schema), id(reader.schema)
+        if key in self._records:
+            slot = self._records[key]
+            return lambda value: slot[0](value)
+        slot = self._records[key] = [_REFUSAL]
+        slot[0] = self._made_of_fields(writer, reader)
+        return slot[0]
+
+    def _made_of_fields(self, writer: Type, reader: Type) -> Resolve:
+        theirs = self._fields_of(writer)
+        changes: list[tuple[str, str, Resolve]] = []
         defaults: dict[str, Any] = {}
-        for each in reader["fields"]:
-            name = each["name"]
+        for each in reader.schema["fields"]:
+            name, type = each["name"], self._inner(reader, each["type"], is_reader=True)
             if name in theirs:
-                change = self.resolve(theirs[name], within, each["type"], reading)
-                if change is not None:
-                    changes[name] = change
-            elif each.get("default") is not None:
-                defaults[name] = each["default"]
-        return _fields(changes, defaults) if changes or defaults else None
+                written = theirs[name]
+                inner = self._inner(writer, written["type"], is_reader=False)
+                changes.append((name, written["name"], self.resolve(inner, type)))
+                continue
+            value = default_of(each, type, self.readers)
+            defaults[name] = None if value is NO_DEFAULT else self._read_alone(type)(value)
 
+        def resolve(value: Any) -> Any:
+            return {**defaults, **{name: change(value[theirs]) for name, theirs, change in changes}}
 
-def _plain(schema: Any, namespace: str, names: Names) -> tuple[Any, str]:
-    """A schema with its name looked up, and without `{"type": …}` around a whole one."""
-    for _ in range(100):
-        if isinstance(schema, str) and schema not in PRIMITIVES:
-            found = names.get(full_name(schema, namespace)) or names.get(schema)
-            if found is None:
-                raise _unresolvable()
-            schema, namespace = found
-        elif isinstance(schema, dict) and (not isinstance(schema["type"], str) or _is_reference(schema["type"])):
-            schema = schema["type"]
+        return resolve
+
+    def _fields_of(self, writer: Type) -> dict[str, Any]:
+        """The writer's fields by the names that they have with the reader's aliases."""
+        aliases = self.aliases.fields.get(self.aliases.name(writer), {})
+        return {aliases.get(each["name"], each["name"]): each for each in writer.schema["fields"]}
+
+    def _read_alone(self, reader: Type) -> Resolve:
+        """What makes a raw value of the reader's own schema one for Arrow."""
+        return _Pair(Aliases({}, {}), self.readers, self.readers).resolve(reader, reader)
+
+    def _of_union(self, writer: Type, reader: Type) -> Resolve:
+        branches = [self._inner(writer, each, is_reader=False) for each in writer.schema]
+        if self._are_equivalent(writer, reader):
+            others = [self._inner(reader, each, is_reader=True) for each in reader.schema]
+            ways = [self._into_branch(each, others, number, reader) for number, each in enumerate(branches)]
         else:
-            return schema, namespace
-    raise _unresolvable()
+            ways = [self.resolve(each, reader) for each in branches]
+        null = next((way for each, way in zip(branches, ways, strict=True) if each.kind == "null"), _REFUSAL)
+        by_name = {name: way for name, way in zip(members(writer.schema), ways, strict=True) if name is not None}
+        if is_optional(writer.schema):
+            (one,) = by_name.values() or [_REFUSAL]
+            return lambda value: null(None) if value is None else one(value)
+
+        def resolve(value: Any) -> Any:
+            if value is None:
+                return null(None)
+            ((name, inner),) = value.items()
+            return by_name[name](inner)
+
+        return resolve
+
+    def _into_union(self, writer: Type, reader: Type) -> Resolve:
+        branches = [self._inner(reader, each, is_reader=True) for each in reader.schema]
+        number = self._first_match(writer, branches)
+        return _REFUSAL if number is None else self._into_branch(writer, branches, number, reader)
+
+    def _into_branch(self, writer: Type, branches: Sequence[Type], number: int, union: Type) -> Resolve:
+        inner, name = self.resolve(writer, branches[number]), members(union.schema)[number]
+        if name is None or is_optional(union.schema) or inner is _REFUSAL:
+            return inner
+        return lambda value: {name: inner(value)}
+
+    def _first_match(self, writer: Type, branches: Sequence[Type]) -> int | None:
+        """`ReaderUnion.firstMatchingBranch`: the same type and name, a record of that form, a wider type."""
+        structure: int | None = None
+        name = self.aliases.name(writer)
+        for number, branch in enumerate(branches):
+            if branch.kind != writer.kind:
+                continue
+            if writer.kind not in _NAMED or branch.name == name:
+                return number
+            if writer.kind == "record" and self._has_form(writer, branch) and (
+                structure is None or _short(branch.name) == _short(name)
+            ):  # fmt: skip
+                structure = number
+        if structure is not None:
+            return structure
+        wider = _WIDER.get(writer.kind, ())
+        return next((number for number, branch in enumerate(branches) if branch.kind in wider), None)
+
+    def _has_form(self, writer: Type, reader: Type) -> bool:
+        """Whether a record can be read as another one, by its fields alone."""
+        theirs = self._fields_of(writer)
+        for each in reader.schema["fields"]:
+            if each["name"] not in theirs:
+                if "default" not in each:
+                    return False
+                continue
+            inner = self._inner(writer, theirs[each["name"]]["type"], is_reader=False)
+            if self.resolve(inner, self._inner(reader, each["type"], is_reader=True)) is _REFUSAL:
+                return False
+        return True
+
+    def _are_equivalent(self, writer: Type, reader: Type) -> bool:
+        """`WriterUnion.unionEquiv`: branch for branch the same, so that each is read as the one in its place."""
+        if writer.kind != reader.kind:
+            return False
+        if writer.kind in _NAMED and _short(self.aliases.name(writer)) != _short(reader.name):
+            return False
+        if writer.kind == "enum":
+            return bool(writer.schema["symbols"] == reader.schema["symbols"])
+        if writer.kind == "fixed":
+            return bool(writer.schema["size"] == reader.schema["size"])
+        if writer.kind == "record":
+            return self._are_equivalent_records(writer, reader)
+        if writer.kind == "union":
+            pairs = list(zip(writer.schema, reader.schema, strict=False))
+            if len(writer.schema) != len(reader.schema):
+                return False
+        else:
+            name = {"array": "items", "map": "values"}.get(writer.kind)
+            pairs = [] if name is None else [(writer.schema[name], reader.schema[name])]
+        return all(
+            self._are_equivalent(self._inner(writer, one, is_reader=False), self._inner(reader, other, is_reader=True))
+            for one, other in pairs
+        )
+
+    def _are_equivalent_records(self, writer: Type, reader: Type) -> bool:
+        key = id(writer.schema), id(reader.schema)
+        if key not in self._equivalent:
+            self._equivalent[key] = True
+            theirs, ours = self._fields_of(writer), reader.schema["fields"]
+            self._equivalent[key] = list(theirs) == [each["name"] for each in ours] and all(
+                self._are_equivalent(
+                    self._inner(writer, theirs[each["name"]]["type"], is_reader=False),
+                    self._inner(reader, each["type"], is_reader=True),
+                )
+                for each in ours
+            )
+        return self._equivalent[key]
 
 
-def _is_reference(kind: str) -> bool:
-    return kind not in PRIMITIVES and kind not in ("record", "error", "enum", "fixed", "array", "map")
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
-def _bare(schema: Any) -> Any:
-    """The type beside null, of an optional one."""
-    return next((each for each in schema if each != "null"), "null") if isinstance(schema, list) else schema
+def _same_units(writer: Type, reader: Type) -> bool:
+    """Whether no two logical types meet that count in different units, so that a number would be another amount."""
+    one, other = _unit(writer), _unit(reader)
+    return one is None or other is None or one == other
 
 
-def _kind(schema: Any) -> str:
-    kind = schema if isinstance(schema, str) else schema["type"]
-    return "record" if kind == "error" else str(kind)
+def _unit(type: Type) -> object:
+    found = logical_of(type.kind, type.schema) if isinstance(type.schema, dict) else None
+    return None if found is None or found["logicalType"].endswith("uuid") else (
+        found["logicalType"], found.get("kafkalogScale")
+    )  # fmt: skip
 
 
-def _logical(schema: Any) -> object:
-    return None if isinstance(schema, str) else (schema.get("logicalType"), schema.get("scale"))
+def _same(value: Any) -> Any:
+    return value
 
 
-def _enum(writer: Any, reader: Any) -> Resolve | None:
-    if set(writer["symbols"]) <= set(reader["symbols"]):
-        return None
-    if "default" not in reader:
-        raise _unresolvable()
-    known, default = frozenset(reader["symbols"]), reader["default"]
-    return lambda found: found if found is None or found in known else default
+def _after(first: Resolve, then: Resolve) -> Resolve:
+    return first if then is _same else lambda value: then(first(value))
 
 
-def _wrapped(name: str, inner: Resolve | None) -> Resolve:
-    return lambda found: None if found is None else {name: found if inner is None else inner(found)}
+def _enum(reader: Type) -> Resolve:
+    symbols, default = frozenset(reader.schema["symbols"]), reader.schema.get("default")
 
-
-def _items(change: Resolve) -> Resolve:
-    return lambda found: None if found is None else [change(each) for each in found]
-
-
-def _values(change: Resolve) -> Resolve:
-    return lambda found: None if found is None else {name: change(each) for name, each in found.items()}
-
-
-def _fields(changes: Mapping[str, Resolve], defaults: Mapping[str, Any]) -> Resolve:
-    def resolve(found: dict[str, Any] | None) -> dict[str, Any] | None:
-        if found is None:
-            return None
-        made = {**defaults, **found}
-        for name, change in changes.items():
-            if name in made:
-                made[name] = change(made[name])
-        return made
+    def resolve(symbol: str) -> str:
+        if symbol in symbols:
+            return symbol
+        if default not in symbols:
+            raise UndecodableError("it has a symbol of an enum that the schema of the result does not have")
+        return str(default)
 
     return resolve
+
+
+def _items(inner: Resolve) -> Resolve:
+    return _same if inner is _same else lambda value: [inner(each) for each in value]
+
+
+def _values(inner: Resolve) -> Resolve:
+    return _same if inner is _same else lambda value: {name: inner(each) for name, each in value.items()}
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise UndecodableError("bytes that the schema of the result takes for text are not UTF-8") from None
+
+
+def _single(value: int) -> float:
+    return float(np.int64(value).astype(np.float32))
+
+
+_PROMOTED: Mapping[tuple[str, str], Resolve] = {
+    ("int", "long"): _same, ("int", "float"): _single, ("long", "float"): _single, ("int", "double"): float,
+    ("long", "double"): float, ("float", "double"): _same, ("string", "bytes"): str.encode, ("bytes", "string"): _text,
+}  # fmt: skip
+
+
+def _finished(reader: Type) -> Resolve:
+    """What makes a raw value what Arrow takes: a decimal, a UUID."""
+    found = logical_of(reader.kind, reader.schema) if isinstance(reader.schema, dict) else None
+    name = "" if found is None else found["logicalType"]
+    if found is not None and name.endswith("decimal"):
+        scale = found["kafkalogScale"]
+        return lambda value: exact_decimal(value, scale)
+    return (lambda value: str(UUID(bytes=value))) if name.endswith("uuid") else _same

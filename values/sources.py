@@ -23,6 +23,7 @@ from kafkalog.log import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
 from kafkalog.log.disk.files import is_directory, read_small, scan_directory
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry
 from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog, loaded_json
 
@@ -96,7 +97,7 @@ def _log_of(partitions: Sequence[Partition], until: Until) -> SchemaLog:
 
 
 def _replay(partition: Partition, log: SchemaLog, until: Until) -> None:
-    records = partition.records()
+    records = partition.records(on_damage=STOP)
     for record in records:
         if until.excludes(record.offset, record.timestamp):
             break

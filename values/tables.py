@@ -6,17 +6,24 @@ Whoever reads applies the filter to the rows; what is here only reads less.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.thresholds import together
+from kafkalog.codec.wording import counted
 from kafkalog.log import open_all
+from kafkalog.log.directories.directory import Wants, every
+from kafkalog.log.directories.follow import Follower
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection
+from kafkalog.log.disk.object_store import StorageOptions
+from kafkalog.log.disk.remote import is_uri
 from kafkalog.log.reading.consumer_view import READ_UNCOMMITTED
+from kafkalog.log.walk.on_damage import check_on_damage
 from kafkalog.log.writing.choosing_partitions import Partitioner
 from kafkalog.values.key_places import KeyPlaces
 from kafkalog.values.registry import Schema, SchemaRegistry
@@ -36,6 +43,11 @@ _BESIDE = {part: {part, f"{part}_schema", f"{part}_bytes", "finding"} for part i
 _SAID = {name for names in _BESIDE.values() for name in names} - set(_PARTS)
 
 
+def _wants(chosen: Selection) -> Wants:
+    """In an object store each partition takes requests: others are not looked into, but for schemas and metadata."""
+    return lambda name: name.topic in OWN_TOPICS or chosen.takes(name.topic, name.partition)
+
+
 class KafkaTable:
     """The records of some topics.
 
@@ -43,7 +55,7 @@ class KafkaTable:
     as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
 
     * `paths`: log directories, partitions or segments; `topics`: names or patterns [all but Kafka's own]
-    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `findings`: as
+    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `on_damage`, `findings`: as
       `Partition.to_arrow` has them; with `values="auto"` all partitions have to have the same types
     * `start_timestamp`, `end_timestamp`: as `Partition.to_arrow` has them, which bounds what is read at both ends
     * `partitioner`: each key lies in the partition that this one sends it to among `partition_count`, as
@@ -52,6 +64,8 @@ class KafkaTable:
       a topic whose number of partitions has grown, or that has several producers with partitioners of their own
     * `partition_count`: of each topic [what the cluster's metadata in `paths` says]
     * `replica`: which directory to read if a topic-partition is in two of them
+    * `storage`: how paths that are URIs are reached, by the names of Spark's options without `storage.`, as `endpoint`
+      [what the environment says]
     """
 
     def __init__(
@@ -64,15 +78,20 @@ class KafkaTable:
         key_schema: str | int | Schema | None = None,
         values_schema: str | int | Schema | None = None,
         isolation_level: str = READ_UNCOMMITTED,
+        on_damage: str | None = None,
         findings: list[Finding] | None = None,
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
         partitioner: Partitioner | None = None,
         partition_count: int | None = None,
         replica: str | None = None,
+        storage: Mapping[str, str] | None = None,
     ) -> None:
+        if storage is not None:
+            StorageOptions(tuple(map(str, paths)), tuple(storage.items()))
         names = [topics] if isinstance(topics, str) else list(topics or ())
-        inventory, chosen = open_all(*paths), Selection.of(names)
+        chosen = Selection.of(names)
+        inventory = open_all(*paths, wants=_wants(chosen) if any(is_uri(str(path)) for path in paths) else every)
         chosen.check(inventory.names)
         self.partitions: tuple[Partition, ...] = tuple(
             each for each in inventory.readable(replica, chosen)
@@ -84,7 +103,8 @@ class KafkaTable:
             schemas = find_schemas([*map(str, paths)], replica)
         self._findings = findings
         self._always: dict[str, Any] = {
-            "isolation_level": isolation_level, "start_timestamp": start_timestamp, "end_timestamp": end_timestamp,
+            "isolation_level": isolation_level, "on_damage": on_damage and check_on_damage(on_damage),
+            "start_timestamp": start_timestamp, "end_timestamp": end_timestamp,
         }  # fmt: skip
         self._options: dict[str, Any] = {"values": values}
         self._named: dict[str | None, dict[str, Any]] = {}
@@ -96,6 +116,19 @@ class KafkaTable:
         )  # fmt: skip
         self._columns = None if columns is None else tuple(columns)
         self.schema = self._one_schema()
+
+    def __repr__(self) -> str:
+        """Topics with their numbers of partitions, offsets by the first and last segment's names, and columns."""
+        topics = Counter(str(each.topic or each.path) for each in self.partitions)
+        shown = ", ".join(f"{topic} ({counted(number, 'partition')})" for topic, number in sorted(topics.items())[:10])
+        more = f" and {len(topics) - 10} more" if len(topics) > 10 else ""
+        rows = sum(self._rows_of(each) for each in self.partitions)
+        return f"KafkaTable({shown}{more}; about {counted(rows, 'row')}; columns {', '.join(self.schema.names)})"
+
+    @staticmethod
+    def _rows_of(partition: Partition) -> int:
+        """Offsets from the log start to the end, as many as there are records if none were compacted away."""
+        return max(Follower().look(partition).end_offset - partition.log_start_offset, 0)
 
     def _column_schemas(self, schemas: SchemaRegistry | None, *named: Any) -> dict[str | None, dict[str, Any]]:
         """For each topic what its keys and values are read as; what has no topic has one of its own."""

@@ -19,6 +19,7 @@ from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import Header
 from kafkalog.codec.wording import counted
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.decoding import ValueDecoder, schema_of
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema, SchemaRegistry
@@ -120,7 +121,7 @@ def named_schema(registry: SchemaRegistry, named: NamedSchema) -> Schema:
 def first_frames(partition: Partition, part: str, most: int = _LOOKED_AT) -> list[Framed]:
     """The frames of the first keys or values that have one."""
     found = []
-    for record in islice(partition.records(), most):
+    for record in islice(partition.records(on_damage=STOP), most):
         data = record.key if part == "key" else record.value
         try:
             frame = None if data is None else framed(data, record.headers, part)

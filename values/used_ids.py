@@ -8,6 +8,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.registry import SchemaRegistry
 
 __all__ = ["UsedId", "find_unknown_ids", "used_ids"]
@@ -31,7 +32,7 @@ class UsedId:
 def used_ids(partition: Partition, findings: list[Finding]) -> Iterator[UsedId]:
     """The ids in Confluent's wire format, in the order in which they come; `findings` takes what the reader finds."""
     found: dict[tuple[str, int], UsedId] = {}
-    records = partition.records()
+    records = partition.records(on_damage=STOP)
     for record in records:
         for part, data in (("key", record.key), ("value", record.value)):
             if data is None or len(data) < _FRAME or data[0]:

@@ -43,6 +43,7 @@ from kafkalog.log.directories.partition import Partition, open_partition
 from kafkalog.log.disk.files import PathLike, exists, read_small, scan_directory
 from kafkalog.log.disk.pointer import findings_of_half_done
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
+from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
 
@@ -178,7 +179,9 @@ class QuorumLog:
     def records_between(self, start: int, end: int, limits: Limits = DEFAULT_LIMITS) -> Counter[str]:
         """How many records of each kind are at offsets from `start` up to `end`."""
         found: Counter[str] = Counter()
-        for batch in open_partition(self.directory, limits=limits).batches(start_offset=start, limits=limits):
+        for batch in open_partition(self.directory, limits=limits).batches(
+            start_offset=start, on_damage=STOP, limits=limits
+        ):
             for record in decode_batch(batch, limits=limits).records:
                 if record.offset >= end:
                     return found
@@ -361,7 +364,7 @@ def _walk(found: QuorumLog, partition: Partition, limits: Limits) -> None:
         found.epoch, found.end = newest.epoch, newest.end
     found.start = partition.log_start_offset
     in_snapshot = 0 if newest is None else newest.end
-    reader = partition.batches(limits=limits)
+    reader = partition.batches(on_damage=STOP, limits=limits)
     is_known = False
     for batch in reader:
         if not isinstance(batch.header, BatchHeader):

@@ -21,6 +21,7 @@ from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH, NO_PRODUCER_ID, NO_T
 from kafkalog.codec.names import CLEANER_OFFSET_CHECKPOINT
 from kafkalog.log.directories.missing_segments import missing_segments
 from kafkalog.log.directories.partition import Partition
+from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["Entry", "Marker", "entries"]
 
@@ -50,7 +51,7 @@ class Marker:
 def entries(partition: Partition, findings: list[Finding], limits: Limits) -> Iterator[Entry | Marker]:
     """Records and markers in offset order; what is wrong goes to `findings`.  Raises `StorageError` only."""
     topic = partition.topic or ""
-    reader = partition.records(include_control=True, limits=limits)
+    reader = partition.records(include_control=True, on_damage=STOP, limits=limits)
     reached, between = partition.log_start_offset, list[tuple[int, int]]()
     for batch, records in reader.by_batch():
         header = batch.header

@@ -22,6 +22,7 @@ from kafkalog.log.reading.opened_below import start_of_state
 from kafkalog.log.reading.transactions import marker_of
 from kafkalog.log.storage.java import InvalidTxnStateError
 from kafkalog.log.storage.producers.state import AppendOrigin, ProducerAppendInfo, ProducerStateEntry
+from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["LastMarker", "PartitionProducers", "Producer", "read_producers"]
 
@@ -108,14 +109,14 @@ class _Tracker:
     def _producer(self, state: ProducerStateEntry) -> Producer:
         start = state.current_txn_first_offset
         return Producer(
-            state.producer_id,
-            state.producer_epoch,
-            state.last_batch.last_sequence,
-            state.last_timestamp,
-            state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
-            start,
-            None if start is None else self._started_at.get(state.producer_id),
-            self._markers.get(state.producer_id),
+            producer_id=state.producer_id,
+            producer_epoch=state.producer_epoch,
+            last_sequence=state.last_batch.last_sequence,
+            last_timestamp=state.last_timestamp,
+            coordinator_epoch=state.coordinator_epoch if state.coordinator_epoch >= 0 else None,
+            transaction_start=start,
+            transaction_started_at=None if start is None else self._started_at.get(state.producer_id),
+            last_marker=self._markers.get(state.producer_id),
         )
 
 
@@ -144,7 +145,7 @@ def _from_snapshots(
 def _read(partition: Partition, limits: Limits) -> PartitionProducers:
     tracker = _Tracker(limits)
     end, latest = partition.log_start_offset, -1
-    reader = partition.batches(limits=limits)
+    reader = partition.batches(on_damage=STOP, limits=limits)
     begins = start_of_state(partition) or 0
     for batch in reader:
         if batch.last_offset < begins:

@@ -250,9 +250,16 @@ def open_transactions(
                     elsewhere = [*producers, *others()]
                 decision = _decision((topic, number), producer, known, coordinator, elsewhere)
             age = max(now - producer.last_timestamp, 0) if producer.last_timestamp >= 0 else None
-            name = known.transactional_id if known is not None else None
-            state = None if known is None else known.state
-            opened = OpenTransaction(topic, number, producer, name, hanging, age, decision, state)
+            opened = OpenTransaction(
+                topic=topic,
+                partition=number,
+                producer=producer,
+                transactional_id=None if known is None else known.transactional_id,
+                hanging=hanging,
+                age_ms=age,
+                decision=decision,
+                coordinator_state=None if known is None else known.state,
+            )
             found.append(opened)
             if hanging:
                 code = FindingCode.TRANSACTION_HANGING

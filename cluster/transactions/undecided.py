@@ -13,6 +13,7 @@ from functools import cached_property
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.transactions.transactions import TransactionalId, TransactionState
+from kafkalog.codec.findings import Finding
 from kafkalog.codec.index_files import ABORTED_TRANSACTION_VERSION
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.model import NO_END, AbortedTransaction, BatchHeader
@@ -20,6 +21,7 @@ from kafkalog.codec.records import decode_batch
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.reading.readable import OffsetAndTimestamp
 from kafkalog.log.reading.transactions import AbortedFilter, Transactions
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.log.walk.segment import Segment
 
 __all__ = ["DecidedPartition", "OpenProducer", "Waiting"]
@@ -100,17 +102,24 @@ class DecidedPartition:
         """Offset that the next record would get."""
         return self.listed.log_end_offset(limits=limits)
 
-    def offset_for_timestamp(self, timestamp: int, *, limits: Limits = DEFAULT_LIMITS) -> OffsetAndTimestamp | None:
+    def offset_for_timestamp(
+        self, timestamp: int, *, findings: list[Finding] | None = None, through_damage: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> OffsetAndTimestamp | None:  # fmt: skip
         """The first record with at least this timestamp (ms); None if there is none."""
-        return self.listed.offset_for_timestamp(timestamp, limits=limits)
+        return self.listed.offset_for_timestamp(
+            timestamp, findings=findings, through_damage=through_damage, limits=limits
+        )
 
     @property
     def size(self) -> int:
         """Bytes of its log files."""
         return self.listed.size
 
-    def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
+    def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Aborted transactions, those among them that are decided here, and the ones that stay open."""
+        if through_damage:
+            return self._decide(self.listed.transactions(through_damage=True, limits=limits))
         if self._decided is None:
             self._decided = self._decide(self.listed.transactions(limits=limits))
         return self._decided
@@ -148,7 +157,7 @@ class DecidedPartition:
             return None
         aborted = AbortedFilter(found.aborted)
         records, own = 0, dict.fromkeys(found.open_first_offsets, 0)
-        for batch in self.listed.batches(start_offset=begin):
+        for batch in self.listed.batches(start_offset=begin, on_damage=STOP):
             header = batch.header
             if isinstance(header, BatchHeader) and header.base_offset >= end:
                 break

@@ -11,7 +11,7 @@ import threading
 
 import zstandard
 
-from kafkalog.codec.compression._errors import bad_stream, check_size, too_large
+from kafkalog.codec.compression._errors import bad_stream, check_size, too_large, window_too_large
 from kafkalog.codec.compression._pieces import Pieces
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
@@ -78,7 +78,7 @@ def _frame_end(data: bytes | memoryview, start: int, limits: Limits) -> tuple[in
     except zstandard.ZstdError as error:
         raise bad_stream("zstd", error) from None
     if parameters.window_size > limits.zstd_window_bytes:
-        raise too_large("zstd window", limits)
+        raise window_too_large(parameters.window_size, limits)
     block_max = min(MAX_BLOCK, max(parameters.window_size, 1024))
     bound = 0
     while True:

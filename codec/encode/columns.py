@@ -38,10 +38,20 @@ DEFAULT_BATCH_BYTES = 16 * KIB
 """A producer's `batch.size`."""
 
 _HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+_RAW_HEADERS = pa.list_(pa.struct([pa.field("key", pa.binary()), pa.field("value", pa.binary())]))
 _COLUMNS = {
     "key": pa.binary(), "value": pa.binary(), "timestamp": pa.int64(), "headers": _HEADERS, "offset": pa.int64(),
 }  # fmt: skip
 _MILLISECONDS = pa.timestamp("ms")
+
+
+def _has_raw_names(headers: pa.Array) -> bool:
+    """Whether the names of headers are bytes, which need not be text."""
+    type = headers.type
+    inner = type.value_type if pa.types.is_list(type) else None
+    return inner is not None and pa.types.is_struct(inner) and inner.get_field_index("key") >= 0 and (
+        pa.types.is_binary(inner.field("key").type)
+    )  # fmt: skip
 
 
 def _as_milliseconds(column: pa.Array) -> pa.Array:
@@ -73,7 +83,7 @@ def record_columns(records: pa.RecordBatch) -> pa.RecordBatch:
         try:
             if name == "timestamp":
                 column = pc.fill_null(_as_milliseconds(column), NO_TIMESTAMP)
-            found[name] = column.cast(kind)
+            found[name] = column.cast(_RAW_HEADERS if name == "headers" and _has_raw_names(column) else kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UsageError(f"column {name} cannot be read as {kind}: {str(error).splitlines()[0]}") from None
     if "headers" in found:
@@ -146,6 +156,10 @@ def _check(offsets: pa.Array, times: pa.Array) -> None:
         raise UsageError(f"timestamp {smallest} is negative")
 
 
+def _name(key: str | bytes) -> str:
+    return key if isinstance(key, str) else key.decode("utf-8", "surrogateescape")
+
+
 def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_bytes: int) -> Iterator[Sequence[Record]]:
     """The records of each batch."""
     names = columns.schema.names
@@ -156,7 +170,7 @@ def _split(columns: pa.RecordBatch, offsets: pa.Array, times: pa.Array, batch_by
     size = BATCH.size
     rows = zip(keys, columns["value"].to_pylist(), lists, offsets.to_pylist(), times.to_pylist(), strict=True)
     for key, value, pairs, offset, time in rows:
-        headers = tuple(Header(pair["key"], pair["value"]) for pair in pairs or ())
+        headers = tuple(Header(_name(pair["key"]), pair["value"]) for pair in pairs or ())
         record = Record(offset, time, TimestampType.CREATE_TIME, key, value, headers)
         more = _size(record, batch[0] if batch else record)
         if batch and (size + more > batch_bytes or offset - batch[0].offset > 2**31 - 1):

@@ -58,10 +58,13 @@ from kafkalog.log.disk.files import (
     unreadable,
     what_it_is,
 )
+from kafkalog.log.disk.looked_at import list_ahead
 from kafkalog.log.disk.pointer import findings_of_half_done
 
 __all__ = [
     "LogDir",
+    "Wants",
+    "every",
     "existing_log_directory",
     "is_log_dir",
     "is_partition_dir",
@@ -79,7 +82,17 @@ OFFSET_CHECKPOINTS = (
     REPLICATION_OFFSET_CHECKPOINT,
     CLEANER_OFFSET_CHECKPOINT,
 )
+_SMALL_FILES = frozenset({LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA})
 _TOLERATED = frozenset({*READ_BY_A_BROKER, LOCK_FILE, QUARANTINE_POINTER, BOOTSTRAP_CHECKPOINT, REMOTE_INDEX_CACHE})
+
+Wants = Callable[[PartitionName], bool]
+"""whether a partition directory is to be looked into"""
+
+
+def every(name: PartitionName) -> bool:
+    """Accept each name of a partition."""
+    return True
+
 
 Offsets = Mapping[tuple[str, int], int]
 _T = TypeVar("_T")
@@ -187,8 +200,9 @@ def _readable_partition(path: str) -> bool:
 
 
 class _Reader:
-    def __init__(self, path: str, limits: Limits, tolerant: bool) -> None:
+    def __init__(self, path: str, limits: Limits, tolerant: bool, wants: Wants = every) -> None:
         self.path = path
+        self.wants = wants
         self.limits = limits
         self.tolerant = tolerant
         self.findings: list[Finding] = []
@@ -239,7 +253,9 @@ class _Reader:
 
     def partitions(self, starts: Offsets) -> list[Partition]:
         found = []
-        for path, name in self.directories():
+        directories = [each for each in self.directories() if self.wants(each[1])]
+        list_ahead(self.path, [path for path, _ in directories], _SMALL_FILES)
+        for path, name in directories:
             start = starts.get((name.topic, name.partition)) if name.state is DirectoryState.LIVE else None
             try:
                 found.append(read_partition(path, name, start, limits=self.limits))
@@ -306,12 +322,15 @@ def log_dir_findings(path: str) -> list[Finding]:
     return [*findings_of_half_done(path), *reader.findings, *_duplicates(directories)]
 
 
-def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS) -> LogDir:
+def open_log_dir(
+    path: PathLike, *, tolerant: bool = False, limits: Limits = DEFAULT_LIMITS, wants: Wants = every
+) -> LogDir:
     """The log directory at `path`; raises `UsageError` if it is not one, `StorageError` if it cannot be read.
 
     With `tolerant` a partition or checkpoint that cannot be read is left out, with a finding.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
+    * `wants`: partitions for whose names it returns False are left out without a look
     """
     text = os.fspath(path)
     if not exists(text):
@@ -325,7 +344,7 @@ def open_log_dir(path: PathLike, *, tolerant: bool = False, limits: Limits = DEF
         if inside:
             raise UsageError(f"{text} holds several log directories ({', '.join(inside[:3])}), and is not one itself")
         raise UsageError(f"{text} is not a Kafka log directory: it holds no partition and no segment")
-    reader = _Reader(text, limits, tolerant)
+    reader = _Reader(text, limits, tolerant, wants)
     beside = reader.beside()
     found = reader.partitions(beside.log_starts)
     partitions = sorted(found, key=lambda each: (each.name or PartitionName("", 0), each.path))

@@ -10,7 +10,7 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import KafkaLogError
@@ -19,6 +19,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import META_PROPERTIES, DirectoryState, PartitionName
 from kafkalog.codec.text import MetaProperties, decode_meta_properties
 from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import MissingFileError, absolute, read_small
 
 __all__ = [
@@ -50,14 +51,33 @@ def meta_properties_of(root: str) -> MetaProperties | None:
         return None
 
 
-def identity_findings(log_dirs: Iterable[LogDir]) -> list[Finding]:
-    """What a broker with all of these as its `log.dirs` would refuse; each finding names a `meta.properties`."""
+def identity_findings(log_dirs: Sequence[LogDir]) -> list[Finding]:
+    """What a broker with all of these as its `log.dirs` would refuse, and topics with several ids.
+
+    Each finding names a `meta.properties` or a partition directory.
+    """
     known = [(each, each.meta_properties) for each in log_dirs if each.meta_properties is not None]
     found = [finding for each in known for finding in _syntax(*each)]
     found += _clusters(known)
     found += _nodes(known)
     found += _directory_ids(known)
+    found += [finding for each in log_dirs for finding in _topic_ids(each)]
     return found
+
+
+def _topic_ids(log_dir: LogDir) -> Iterator[Finding]:
+    """Partitions of one topic with several topic ids: all but one are of a topic that was deleted and made again."""
+    first: dict[str, Partition] = {}
+    for each in log_dir.partitions:
+        if each.name is None or each.state is not DirectoryState.LIVE or each.metadata is None:
+            continue
+        known = first.setdefault(each.name.topic, each).metadata
+        if known is not None and known.topic_id != each.metadata.topic_id:
+            detail = (
+                f"{each.name} has topic id {each.metadata.topic_id}, another partition here has {known.topic_id}: "
+                "a broker takes one of them for a topic that was deleted"
+            )
+            yield Finding(FindingCode.IDENTITY_MISMATCH, Severity.WARNING, None, None, detail, each.path)
 
 
 def are_copies_of_one(log_dirs: Sequence[LogDir]) -> bool:

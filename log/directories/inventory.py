@@ -15,11 +15,12 @@ from kafkalog.codec.errors import ReplicaError, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import LOST_AND_FOUND, DirectoryState, PartitionName, parse_partition_directory
-from kafkalog.log.directories.directory import LogDir, is_partition_dir, log_dirs_at, open_log_dir
+from kafkalog.log.directories.directory import LogDir, Wants, every, is_partition_dir, log_dirs_at, open_log_dir
 from kafkalog.log.directories.identities import are_copies_of_one, identity_findings
 from kafkalog.log.directories.partition import Partition, open_partition, open_segment
 from kafkalog.log.directories.selection import ALL, Selection, unreadable_names
 from kafkalog.log.disk.files import PathLike, absolute, exists, is_directory, real, scan_directory, unreadable
+from kafkalog.log.disk.looked_at import looking_once
 
 __all__ = ["LONGEST", "Inventory", "chosen_replica", "is_missing", "missing_directory", "open_all"]
 
@@ -176,8 +177,8 @@ def _distinct(paths: Iterable[PathLike]) -> list[str]:
 class _Opened:
     """What was found so far, path after path."""
 
-    def __init__(self, limits: Limits, tolerant: bool) -> None:
-        self._limits = limits
+    def __init__(self, limits: Limits, tolerant: bool, wants: Wants) -> None:
+        self._limits, self._wants = limits, wants
         self._tolerant = tolerant
         self.log_dirs: dict[str, LogDir] = {}
         self.standalone: list[Partition] = []
@@ -244,12 +245,15 @@ class _Opened:
         for directory in directories:
             key = real(directory)
             if key not in self.log_dirs:
-                self.log_dirs[key] = open_log_dir(directory, tolerant=self._tolerant, limits=self._limits)
+                self.log_dirs[key] = open_log_dir(
+                    directory, tolerant=self._tolerant, limits=self._limits, wants=self._wants
+                )
 
 
 def open_all(
-    *paths: PathLike, tolerant: bool = False, missing_too: bool = False, limits: Limits = DEFAULT_LIMITS
-) -> Inventory:
+    *paths: PathLike, tolerant: bool = False, missing_too: bool = False, limits: Limits = DEFAULT_LIMITS,
+    wants: Wants = every,
+) -> Inventory:  # fmt: skip
     """Everything at `paths`; a path without Kafka data is a `UsageError` that says what it is instead.
 
     With `missing_too`, beside log directories one that is not there, or empty, is a finding among `unreadable`.
@@ -257,17 +261,19 @@ def open_all(
     A file or directory that cannot be read is a `StorageError`; with `tolerant` it is left out, with a finding.
 
     * `limits`: what a batch or file may hold at most (`Limits`)
+    * `wants`: partitions in log directories for whose names it returns False are left out without a look
     """
     if not paths:
         raise UsageError("no path was given")
-    opened = _Opened(limits, tolerant)
-    opened.take(_distinct(paths), missing_too=missing_too)
-    return Inventory(
-        tuple(os.fspath(path) for path in paths),
-        tuple(opened.log_dirs.values()),
-        tuple(opened.apart()),
-        tuple(opened.unreadable),
-    )
+    opened = _Opened(limits, tolerant, wants)
+    with looking_once():
+        opened.take(_distinct(paths), missing_too=missing_too)
+        return Inventory(
+            tuple(os.fspath(path) for path in paths),
+            tuple(opened.log_dirs.values()),
+            tuple(opened.apart()),
+            tuple(opened.unreadable),
+        )
 
 
 def is_missing(path: str) -> bool:

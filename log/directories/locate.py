@@ -22,6 +22,7 @@ from kafkalog.log.directories.partition import Look, Partition, first_since
 from kafkalog.log.directories.side_files import read_side_file
 from kafkalog.log.disk.files import FileSource, MissingFileError, NotRegularFileError
 from kafkalog.log.reading.readable import OffsetAndTimestamp
+from kafkalog.log.walk.on_damage import SKIP, STOP
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.sliced import Sliced, run_slices
 
@@ -56,7 +57,7 @@ def locate(partition: Partition, offset: int, *, through_damage: bool = False) -
 
     Damage ends the walk, as it ends a consumer's, unless it is to go on behind.  Raises `StorageError`.
     """
-    reader = partition.batches(start_offset=offset, through_damage=through_damage)
+    reader = partition.batches(start_offset=offset, on_damage=SKIP if through_damage else STOP)
     for batch in reader:
         if batch.last_offset >= offset and reader.segment is not None:
             insides, finding = look_inside(batch)
@@ -104,7 +105,7 @@ def looking_for_newest(
     `look` looks for the record in a batch: the one whose header has the largest timestamp, if that is true.
     """
     start = partition.log_start_offset
-    reader = partition.batches(start_offset=start, through_damage=through_damage)
+    reader = partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP)
     newest_batch = None
     for batch in reader:
         yield
@@ -118,7 +119,7 @@ def looking_for_newest(
     if best is not None and best.timestamp == largest:
         return best, findings
     best = None
-    for batch in partition.batches(start_offset=start, through_damage=through_damage):
+    for batch in partition.batches(start_offset=start, on_damage=SKIP if through_damage else STOP):
         yield
         largest = batch.header.max_timestamp
         if largest > (NO_TIMESTAMP if best is None else best.timestamp):

@@ -34,6 +34,7 @@ from kafkalog.codec.text import (
     decode_offset_checkpoint,
 )
 from kafkalog.log.directories.partition_listing import PartitionListing, reason_of
+from kafkalog.log.directories.time_search import Look, first_since, looking_for_timestamp
 from kafkalog.log.disk.files import (
     FileSource,
     NotRegularFileError,
@@ -52,8 +53,9 @@ from kafkalog.log.reading.offsets import offsets_before
 from kafkalog.log.reading.readable import READ_UNCOMMITTED, OffsetAndTimestamp, Reset
 from kafkalog.log.walk.batch_filter import Codecs, ProducerIds, batch_filter
 from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.on_damage import RAISE, SKIP, STOP, check_on_damage
 from kafkalog.log.walk.segment import Segment, index_of
-from kafkalog.log.walk.sliced import Sliced, run_slices
+from kafkalog.log.walk.sliced import run_slices
 from kafkalog.log.walk.time_lookup import NewestTimestamps
 
 if TYPE_CHECKING:
@@ -66,9 +68,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Look", "OffsetAndTimestamp", "Partition", "first_since", "looking_for_timestamp", "open_partition", "open_segment",
 ]  # fmt: skip
-
-Look = Callable[[RecordBatch, int, int, Limits], OffsetAndTimestamp | None]
-"""Looks in a batch for the first record with at least a timestamp that is not below an offset."""
 
 
 @checked
@@ -95,6 +94,8 @@ class Partition:
     """of a view of deleted records in live segments: only what lies below this offset belongs to it"""
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     """what listing the directory found"""
+    limits: Limits = field(default=DEFAULT_LIMITS, repr=False, compare=False)
+    """what it was opened with, for all that is read of it without other limits"""
 
     @property
     def topic(self) -> str | None:
@@ -131,6 +132,10 @@ class Partition:
         start, begins = self.checkpointed_log_start_offset, self.segments[0].base_offset if self.segments else 0
         return start is not None and start < begins and any(each.start_offset <= start for each in self.leader_epochs)
 
+    def _own(self, limits: Limits) -> Limits:
+        """The limits that a caller gave, else those that the partition was opened with."""
+        return self.limits if limits is DEFAULT_LIMITS else limits
+
     def batches(
         self,
         *,
@@ -139,14 +144,19 @@ class Partition:
         codecs: Codecs = None,
         transactional: bool | None = None,
         control: bool | None = None,
-        through_damage: bool = False,
+        on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
     ) -> BatchReader:
-        """The batches of all segments, from the one that reaches `start_offset`; see `batch_filter` for conditions."""
+        """The batches of all segments, from the one that reaches `start_offset`; see `batch_filter` for conditions.
+
+        `on_damage` is as in `to_arrow`; `findings` of what is returned has what was wrong.  Batches are not opened, so
+        damage inside of one with a right checksum is not met.
+        """
         wanted = batch_filter(producer_ids, codecs, transactional, control)
         return BatchReader(
-            self.segments, start_offset=start_offset, through_damage=through_damage, batches=wanted, limits=limits
-        )
+            self.segments, start_offset=start_offset, through_damage=check_on_damage(on_damage) == SKIP,
+            raises=on_damage == RAISE, batches=wanted, limits=self._own(limits),
+        )  # fmt: skip
 
     def records(
         self,
@@ -159,12 +169,14 @@ class Partition:
         producer_ids: ProducerIds = None,
         codecs: Codecs = None,
         transactional: bool | None = None,
+        on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> RecordReader:
         """The records a consumer sees, from `start_offset` up to, not including, `end_offset`; see `RecordReader`.
 
-        `producer_ids`, `codecs` and `transactional` are as in `to_arrow`.
+        `producer_ids`, `codecs`, `transactional` and `on_damage` are as in `to_arrow`; `findings` of what is returned
+        has what was wrong.  `all` gives everything in the files and goes on behind damage, whatever `on_damage` says.
         """
         from kafkalog.log.reading.records import RecordReader  # most commands read no record
 
@@ -176,7 +188,8 @@ class Partition:
             include_control=include_control,
             all_records=all,
             batches=batch_filter(producer_ids, codecs, transactional),
-            limits=limits,
+            on_damage=on_damage,
+            limits=self._own(limits),
             on_bytes=on_bytes,
         )
 
@@ -194,6 +207,7 @@ class Partition:
         transactional: bool | None = None,
         batch_rows: int = 65_536,
         batch_bytes: int = 8 * MIB,
+        on_damage: str | None = None,
         findings: list[Finding] | None = None,
         threads: int = 1,
         layout: str = "copy",
@@ -207,10 +221,14 @@ class Partition:
 
         `columns` are names of `kafkalog.codec.columnar.schema.TYPES`, by default those of Spark's Kafka source with
         headers.  Starts are inclusive and ends exclusive; a timestamp (ms) means the first record with at least that
-        timestamp.  Damage raises `FormatError` while the batches are read; with a list for `findings` it is appended
-        there and ends the stream, as it ends a consumer's reading.  A batch that begins below the end of another ends
-        nothing, as a consumer gives no record twice; the list gets the first of them.  Where an open transaction ends
-        committed data, `open_transaction` in the metadata of the reader's schema says so.
+        timestamp.  A batch that begins below the end of another ends nothing, as a consumer gives no record twice.
+        Where an open transaction ends committed data, `open_transaction` in the metadata of the reader's schema says
+        so.
+
+        Damage raises `FormatError` while the batches are read, after the rows before it, with the finding as the
+        error's `finding`.  `on_damage="stop"` ends the rows there, as damage ends a consumer's reading; `"skip"` leaves
+        out the records that cannot be read and goes on with the next sound batch.  A list for `findings` gets what was
+        wrong, of repeated offsets the first, and makes `"stop"` the default; without one a warning says it.
 
         `producer_ids` (one or several), `codecs` (names or numbers of compressions) and `transactional` select batches
         by their headers: other batches are neither decompressed nor decoded, so damage inside them is not found.
@@ -241,14 +259,18 @@ class Partition:
             batches=batch_filter(producer_ids, codecs, transactional),
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
+            on_damage=on_damage,
             threads=threads,
             layout=layout,
-            limits=limits,
+            limits=self._own(limits),
         )
         return as_asked(self, read, columns, findings, (values, layout, schemas, key_schema, values_schema))
 
-    def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
-        """Aborted and open transactions, from a walk over the log up to where a consumer can read."""
+    def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
+        """Aborted and open transactions up to damage; or through it, when undecided ones do not count as open."""
+        limits = self._own(limits)
+        if through_damage:
+            return self._derive_transactions(limits, through_damage=True)
         if limits == DEFAULT_LIMITS:
             return self._transactions
         return self._derive_transactions(limits)
@@ -257,21 +279,22 @@ class Partition:
     def _transactions(self) -> Transactions:
         return self._derive_transactions(DEFAULT_LIMITS)
 
-    def _derive_transactions(self, limits: Limits) -> Transactions:
+    def _derive_transactions(self, limits: Limits, *, through_damage: bool = False) -> Transactions:
         from kafkalog.log.reading.opened_below import opened_below_start, start_of_state
         from kafkalog.log.reading.transactions import Transactions, TransactionTracker
 
         tracker = TransactionTracker(limits)
         tracker.begin(opened_below_start(self, limits))
         end = self.segments[0].base_offset if self.segments else 0
-        reader = self.batches(start_offset=start_of_state(self), limits=limits)
+        way = SKIP if through_damage else STOP
+        reader = self.batches(start_offset=start_of_state(self), on_damage=way, limits=limits)
         for found in tracker.follow(reader):
             end = max(end, found.header.next_offset if isinstance(found, RecordBatch) else found.next_offset)
         if self.segments and reader.stop is StopReason.END:
             end = max(end, self.segments[-1].base_offset)
         undecided = tuple(tracker.undecided)
         first_offsets = dict(tracker.open_first_offsets)
-        for each in undecided:  # a producer may have begun another one since
+        for each in () if through_damage else undecided:  # a producer may have begun another one since
             earlier = first_offsets.get(each.producer_id, each.first_offset)
             first_offsets[each.producer_id] = min(earlier, each.first_offset)
         return Transactions(
@@ -293,6 +316,7 @@ class Partition:
         """
         if not self.segments:
             return self.checkpointed_log_start_offset or 0
+        limits = self._own(limits)
         last = self.segments[-1]
         return self._ends.of(last.path, limits, lambda: self._end_of(last, limits))
 
@@ -326,7 +350,8 @@ class Partition:
         from kafkalog.log.reading.fetch import fetch  # converts and encodes: most who read do not
 
         return fetch(
-            self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset, limits=limits
+            self, offset, max_bytes, end_offset=end_offset, max_chunk_bytes=max_chunk_bytes, reset=reset,
+            limits=self._own(limits),
         )
 
     def offsets_before(self, timestamp: int, max_count: int) -> list[int]:
@@ -347,53 +372,13 @@ class Partition:
         `time_lookup`; otherwise the batch headers are read.  What a look-up learns about whole segments is kept for the
         next one.  Damage ends the search, unless it is to go on behind; it is appended to a list for `findings`.
         """
-        looking = looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=limits)
-        return run_slices(looking)
+        own = self._own(limits)
+        return run_slices(looking_for_timestamp(self, timestamp, findings, through_damage=through_damage, limits=own))
 
     @cached_property
-    def _newest(self) -> NewestTimestamps:
+    def newest(self) -> NewestTimestamps:
+        """What look-ups by time have learned of the segments."""
         return NewestTimestamps(self.segments, index_of(self.segments, self.log_start_offset))
-
-
-def looking_for_timestamp(
-    partition: Partition,
-    timestamp: int,
-    findings: list[Finding] | None = None,
-    *,
-    through_damage: bool = False,
-    limits: Limits = DEFAULT_LIMITS,
-    look: Look | None = None,
-) -> Sliced[OffsetAndTimestamp | None]:
-    """`Partition.offset_for_timestamp` in slices; `look` looks for the record in a batch that may hold it."""
-    look = look or first_since
-    start = partition.log_start_offset
-    first = index_of(partition.segments, start)
-    if limits == DEFAULT_LIMITS:
-        first = yield from partition._newest.first_with(timestamp)  # noqa: SLF001 - what its look-ups learn
-    walk = BatchReader(
-        partition.segments[first:], start_offset=start, start_timestamp=timestamp, through_damage=through_damage,
-        limits=limits, hold=False,
-    )  # fmt: skip
-    found = None
-    for batch in walk:
-        yield
-        # a v0 or v1 wrapper's own timestamp is the largest of its messages, as max_timestamp is in v2
-        if batch.header.max_timestamp >= timestamp and not batch.header.is_control:
-            found = look(batch, timestamp, start, limits)
-        if found is not None:
-            break
-    if findings is not None:
-        findings.extend(walk.findings)
-    return found
-
-
-def first_since(batch: RecordBatch, timestamp: int, start: int, limits: Limits) -> OffsetAndTimestamp | None:
-    """The first record of a batch with at least this timestamp that is not below `start`."""
-    epoch = batch.header.partition_leader_epoch if isinstance(batch.header, BatchHeader) else -1
-    for record in decode_batch(batch, limits=limits).records:
-        if record.timestamp >= timestamp and record.offset >= start:
-            return OffsetAndTimestamp(record.offset, record.timestamp, epoch)
-    return None
 
 
 def read_partition(
@@ -425,6 +410,7 @@ def read_partition(
         kraft_snapshots=tuple(listing.kraft_snapshots),
         unfinished=tuple(listing.unfinished),
         findings=tuple(listing.findings),
+        limits=limits,
     )
 
 

@@ -113,7 +113,7 @@ class PartitionListing:
     def put_swaps_in_place(self) -> None:
         """Have the segments that a start would have, where the end of a replacement was cut short.
 
-        A segment that the cleaner has written is complete under the suffix `.swap`: a start puts it in the place of
+        A segment that the cleaner has written is complete under the suffix `.swap`: a start puts it in place of
         those whose base offsets it covers (`LogLoader.load`), unless one of later is still `.cleaned`.
         """
         swaps = {base: files for base, files in self._swaps.items() if base < self._smallest_cleaned}

@@ -22,7 +22,7 @@ from kafkalog.log.disk.holders import TAKING, held_by_us, is_under_its_name, not
 from kafkalog.log.disk.pointer import LogCut, ends_of, logs_cut_by_runs, read_pointer, runs_of_other_versions
 from kafkalog.log.disk.process import OwnLock, OwnProcess
 
-__all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "refuse_half_done", "refuse_odd_lock"]
+__all__ = ["SEVERAL", "HeldDirectory", "hold", "is_held_here", "latest_cut", "refuse_half_done", "refuse_odd_lock"]
 
 _GUARD = threading.RLock()
 SEVERAL = "several partitions"
@@ -143,9 +143,8 @@ class HeldDirectory:
         return False
 
     @cached_property
-    def logs_cut(self) -> dict[str, LogCut]:
-        """See `logs_cut_by_runs`; no run begins while the directory is locked."""
-        return logs_cut_by_runs(self.path)
+    def _logs_cut(self) -> dict[str, LogCut]:
+        return logs_cut_by_runs(self.path)  # no run begins while the directory is locked
 
     def refused(self, partition: str) -> None:
         """A log was not opened, so nobody knows whether it is in order: its presence here vouches for nothing."""
@@ -171,6 +170,11 @@ class HeldDirectory:
         finally:
             note_given_back(self._descriptor)
             os.close(self._descriptor)
+
+
+def latest_cut(held: HeldDirectory, partition: str) -> LogCut | None:
+    """What a recovery has taken of the log of a partition directory; None if nothing."""
+    return held._logs_cut.get(partition)  # noqa: SLF001 - part of this module
 
 
 def hold(path: str, partition: str) -> HeldDirectory:

@@ -11,16 +11,18 @@ import glob
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from kafkalog.codec.arguments import how_to_install
 from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.limits import KIB
 from kafkalog.log.disk.files import MissingFileError, exists, scan_directory
-from kafkalog.log.disk.remote import RemoteEntry, is_uri, mount
+from kafkalog.log.disk.looked_at import LookedAt, in_threads, looked_at
+from kafkalog.log.disk.remote import Content, RemoteEntry, RemoteFile, is_uri, mount
+from kafkalog.log.disk.store_retries import RETRIES, RETRY_SECONDS, Retries, ShortReadError
 
-__all__ = ["STORAGE_OPTIONS", "StorageOptions", "matching"]
+__all__ = ["STORAGE_OPTIONS", "StorageOptions", "matching", "mount_default"]
 
 _PREFIX = "storage."
 _FOR_S3 = {
@@ -40,10 +42,17 @@ _KINDS: dict[str, tuple[str, Mapping[str, str]]] = {
     **dict.fromkeys(("gs", "gcs"), ("GcsFileSystem", _FOR_GCS)),
     **dict.fromkeys(("hdfs", "viewfs"), ("HadoopFileSystem", _FOR_HDFS)),
 }
-STORAGE_OPTIONS = tuple(dict.fromkeys(_PREFIX + name for _, names in _KINDS.values() for name in names))
+_OF_ALL = (RETRIES, RETRY_SECONDS)
+STORAGE_OPTIONS = tuple(
+    dict.fromkeys(_PREFIX + name for names in (*(names for _, names in _KINDS.values()), _OF_ALL) for name in names)
+)
+_SINGLY = 16
+"""directories that are listed one by one; more are learned of from one listing of all below, by thousands of objects"""
+_ENDPOINT = "AWS_ENDPOINT_URL"
 _READ_AHEAD = 256 * KIB
 """A request costs more than the bytes; small reads that follow one another are one request."""
 _LONGEST = 300
+_T = TypeVar("_T")
 
 
 class StorageOptions:
@@ -70,6 +79,14 @@ class StorageOptions:
         return f"StorageOptions({names})"
 
 
+def mount_default(path: str) -> None:
+    """Let a URI be read with what the environment says of its store; raises `UsageError` for a scheme of no store."""
+    if _is_file_uri(path):
+        raise UsageError(f"{path}: give the path without file:")
+    endpoint = os.environ.get(_ENDPOINT) if urlsplit(path).scheme.lower() in ("s3", "s3a", "s3n") else None
+    StorageOptions((path,), () if endpoint is None else (("endpoint", endpoint),))
+
+
 def _is_file_uri(path: str) -> bool:
     return path.lower().startswith("file:")
 
@@ -91,7 +108,8 @@ class _Store:
         self.root = _root(path)
         self._scheme = parts.scheme.lower()
         self._authority = parts.netloc
-        self._values = values
+        self._retries = Retries.of(values)
+        self._values = {name: value for name, value in values.items() if name not in _OF_ALL}
         self._connected: Any = None
         self._strip: Callable[[str], Any] | None = None
 
@@ -169,26 +187,77 @@ class _Store:
 
     # -- what `log.disk.remote.Storage` asks for ------------------------------------------------------------------
 
-    def open(self, path: str) -> _File:
+    def open(self, path: str) -> RemoteFile:
         """A file, for reading."""
         with self.telling("cannot open the file", path):
-            return _File(self, path, self._connection().open_input_file(self.inner(path)))
+            known = looked_at()
+            if known is not None and (content := known.content(path)) is not None:
+                return Content(content)
+            if known is not None and known.is_missing(path):
+                raise FileNotFoundError
+            return _File(self, path, self.asking(lambda: self._connection().open_input_file(self.inner(path))))
+
+    def asking(self, act: Callable[[], _T]) -> _T:
+        """What a request gives, which is tried again where that may help."""
+        return self._retries.call(act)
 
     def entries(self, path: str) -> list[RemoteEntry]:
         """What is directly below a directory."""
         import pyarrow.fs
 
+        known, place = looked_at(), path.rstrip("/")
+        if known is not None and place in known.listings:
+            return known.listings[place]
         with self.telling("cannot list the directory", path):
-            found = self._connection().get_file_info(pyarrow.fs.FileSelector(self.inner(path)))
-        return [_entry(info, path) for info in found]
+            selector = pyarrow.fs.FileSelector(self.inner(path))
+            infos = self.asking(lambda: self._connection().get_file_info(selector))
+        found = [_entry(info, path) for info in infos]
+        if known is not None:
+            known.listings[place] = found
+        return found
+
+    def list_ahead(self, root: str, directories: list[str], known: LookedAt) -> None:
+        """Learn what is in directories below `root`."""
+        wanted = [path for path in directories if path not in known.listings]
+        if len(wanted) <= _SINGLY:
+            in_threads(self.entries, wanted)
+            return
+        import pyarrow.fs
+
+        with self.telling("cannot list the directory", root):
+            selector = pyarrow.fs.FileSelector(self.inner(root), recursive=True)
+            infos = self.asking(lambda: self._connection().get_file_info(selector))
+        found: dict[str, list[RemoteEntry]] = {path: [] for path in wanted}
+        inner = self.inner(root)
+        for info in infos:
+            directory = f"{root.rstrip('/')}{info.path[len(inner) :].rpartition('/')[0]}"
+            if directory in found:
+                found[directory].append(_entry(info, directory))
+        known.listings.update(found)
 
     def entry(self, path: str) -> RemoteEntry | None:
         """What is there; object stores have a directory where something is below it."""
         import pyarrow.fs
 
+        known, place = looked_at(), path.rstrip("/")
+        if known is not None:
+            if (entry := known.entry(place)) is not None:
+                return entry
+            if known.is_missing(place):
+                return None
+            if known.listings.get(place) or place == self.root or self._is_directory(place):
+                return RemoteEntry(place.rpartition("/")[2], place, True, 0, 0)
         with self.telling("cannot look", path):
-            info = self._connection().get_file_info(self.inner(path))
+            info = self.asking(lambda: self._connection().get_file_info(self.inner(path)))
         return None if info.type is pyarrow.fs.FileType.NotFound else _entry(info, os.path.dirname(path.rstrip("/")))
+
+
+    def _is_directory(self, path: str) -> bool:
+        """Whether something is below a path, by its listing, which is wanted next."""
+        try:
+            return bool(self.entries(path))
+        except MissingFileError:
+            return False
 
 
 def _entry(info: Any, directory: str) -> RemoteEntry:
@@ -210,7 +279,7 @@ class _File:
         self._piece = b""
         self._start = 0
         with store.telling("cannot open the file", path):
-            self._size = int(file.size())
+            self._size = int(store.asking(file.size))
 
     @property
     def size(self) -> int:
@@ -226,9 +295,15 @@ class _File:
         if at < 0 or at + length > len(self._piece):
             wanted = min(max(length, _READ_AHEAD), self._size - position)
             with self._store.telling(f"cannot read at byte {position}", self._path):
-                self._piece = self._file.read_at(wanted, position)
+                self._piece = self._store.asking(lambda: self._whole(wanted, position))
             self._start, at = position, 0
         return self._piece if at == 0 and length == len(self._piece) else self._piece[at : at + length]
+
+    def _whole(self, length: int, position: int) -> bytes:
+        data: bytes = self._file.read_at(length, position)
+        if len(data) < length:
+            raise ShortReadError(f"the answer has {len(data)} bytes of {length}")
+        return data
 
     def close(self) -> None:
         """Close the file."""

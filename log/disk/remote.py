@@ -1,7 +1,7 @@
 """Log directories that are not mounted: where a path is a URI, somebody else lists and reads.
 
-Nothing here knows an object store.  Who does registers it for the beginning of a URI, `s3://bucket`; from then on the
-paths below it are listed and read like local ones.  Nothing is ever written there.
+Who knows an object store registers it for the beginning of a URI, `s3://bucket`; from then on the paths below it are
+listed and read like local ones.  Nothing is ever written there.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import re
 import stat
+from importlib import import_module
 from typing import Protocol
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import UsageError
 
-__all__ = ["RemoteEntry", "RemoteFile", "Storage", "is_mounted", "is_uri", "mount", "storage_of"]
+__all__ = ["Content", "RemoteEntry", "RemoteFile", "Storage", "is_mounted", "is_uri", "mount", "storage_of"]
 
+_STORES = "kafkalog.log.disk.object_store"
+"""asked for by its name when it is needed, as it imports this"""
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)")
 
 
@@ -76,6 +78,25 @@ class RemoteEntry:
         return os.stat_result(values, {"st_mtime_ns": self.modified_ns})
 
 
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A file whose bytes are here."""
+
+    data: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.data)
+
+    def read(self, position: int, length: int) -> bytes:
+        """`length` bytes from `position`; fewer only where the file ends."""
+        return self.data[position : position + length]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 _MOUNTED: dict[str, Storage] = {}
 
 
@@ -96,7 +117,11 @@ def is_mounted(path: str) -> bool:
 
 
 def storage_of(path: str) -> Storage | None:
-    """Who lists and reads a path; None for local ones, `UsageError` if nobody was registered."""
+    """Who lists and reads a path; None for local ones.
+
+    If nobody was registered for a URI, the object store is reached as the environment says; raises `UsageError` for
+    one that nothing here reads.
+    """
     found = _URI.match(path) if "://" in path else None
     if found is None:
         return None
@@ -104,5 +129,6 @@ def storage_of(path: str) -> Storage | None:
     if storage is None:
         if os.path.lexists(path):
             return None
-        raise UsageError(f"{path} is not a local path; object stores are read through Spark")
+        import_module(_STORES).mount_default(path)
+        storage = _MOUNTED[found[0]]
     return storage

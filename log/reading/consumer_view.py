@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kafkalog.classes import dataclass
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.kernels.loading import Kernel
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
@@ -58,7 +58,7 @@ __all__ = [
     "Telling",
     "check_isolation_level",
     "consumer_view",
-    "raised",
+    "nothing_to_read",
 ]
 
 _consecutive_batches = Kernel("select_batches", "consecutive_batches")
@@ -116,9 +116,13 @@ def consumer_view(
     *,
     isolation_level: str = READ_UNCOMMITTED,
     batches: BatchFilter | None = None,
+    through_damage: bool = False,
     limits: Limits = DEFAULT_LIMITS,
 ) -> ConsumerView:
     """What a consumer is given between two offsets; for `read_committed` the whole log is walked over.
+
+    With `through_damage` that walk goes on behind damage; a transaction whose end may lie in it is then held back as an
+    aborted one, and does not end the view.
 
     Raises `UsageError` for an unknown isolation level, `StorageError` where files cannot be read.
     """
@@ -127,11 +131,28 @@ def consumer_view(
     view = ConsumerView(start, NO_END if end_offset is None else end_offset, batches=batches)
     if isolation_level == READ_UNCOMMITTED:
         return view
-    found = partition.transactions(limits=limits)
+    found = partition.transactions(through_damage=through_damage, limits=limits)
+    if through_damage:
+        held_back = [*found.aborted, *found.undecided]
+        committed = view.committed(held_back, found.open_first_offsets.values(), found.findings)
+        return committed if committed.end_offset == view.end_offset else replace(
+            committed, open_transaction=found.why_it_ends()
+        )  # fmt: skip
     committed = view.committed(found.aborted, found.open_first_offsets.values(), found.findings, found.undecided)
     if committed.end_offset == view.end_offset or committed.undecided is not None:
         return committed
     return replace(committed, open_transaction=found.why_it_ends())
+
+
+def nothing_to_read(partition: ReadablePartition, limits: Limits) -> Finding | None:
+    """Why a consumer reads nothing of a log that is not empty: its log start offset is beyond its end; else None."""
+    if not any(segment.size for segment in partition.segments):
+        return None
+    start, end = partition.log_start_offset, partition.log_end_offset(limits=limits)
+    if end >= start:
+        return None
+    detail = f"the log start offset {start} lies above the log end offset {end}: a consumer reads nothing"
+    return Finding(FindingCode.LOG_END_BELOW_LOG_START, Severity.ERROR, None, end, detail, partition.path)
 
 
 class BatchSelection:
@@ -248,11 +269,6 @@ def _is_in_doubt(entry: RecordBatch, cursor: Cursor) -> bool:
     header = entry.header
     following, _ = cursor.behind(header, entry.position + entry.size)
     return following is not None and following <= header.last_offset
-
-
-def raised(finding: Finding) -> FormatError:
-    """The error that damage is told by where nobody takes findings."""
-    return FormatError(finding.detail, position=finding.position, source=finding.file, code=finding.code)
 
 
 def _warn(sentence: str) -> None:

@@ -22,8 +22,9 @@ from kafkalog.codec.model import BATCH, NO_PARTITION_LEADER_EPOCH, Record, Recor
 from kafkalog.codec.records import iter_records
 from kafkalog.codec.scanner import Scanner, scan
 from kafkalog.log.disk.files import open_regular
-from kafkalog.log.reading.consumer_view import Reset, raised
+from kafkalog.log.reading.consumer_view import Reset
 from kafkalog.log.reading.sending import send, send_file
+from kafkalog.log.walk.on_damage import raised
 from kafkalog.log.walk.segment import Segment
 
 __all__ = ["Chunk", "FetchableLog", "OffsetOutOfRangeError", "Origin", "fetch"]

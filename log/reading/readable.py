@@ -11,6 +11,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.walk.segment import Segment
 
 if TYPE_CHECKING:
+    from kafkalog.codec.findings import Finding
     from kafkalog.log.reading.transactions import Transactions
 
 __all__ = [
@@ -59,8 +60,11 @@ class ReadablePartition(Protocol):
     def log_end_offset(self, *, limits: Limits = DEFAULT_LIMITS) -> int:
         """Offset that the next record would get."""
 
-    def transactions(self, *, limits: Limits = DEFAULT_LIMITS) -> Transactions:
+    def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Aborted and open transactions."""
 
-    def offset_for_timestamp(self, timestamp: int, *, limits: Limits = DEFAULT_LIMITS) -> OffsetAndTimestamp | None:
+    def offset_for_timestamp(
+        self, timestamp: int, *, findings: list[Finding] | None = None, through_damage: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> OffsetAndTimestamp | None:  # fmt: skip
         """The first record with at least this timestamp (ms); None if there is none."""

@@ -1,6 +1,7 @@
 """The records of a partition as a consumer sees them (see `consumer_view`), from the files alone.
 
-What stops a consumer stops this reader: records before damage are yielded, the finding is kept.
+What stops a consumer stops this reader, unless it is told to go on: records before damage are yielded, the finding is
+kept, and raised if nobody has asked for another way.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
+from kafkalog.codec.findings import Finding, StopReason
 from kafkalog.codec.handed_back import HandedBack
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import Record, RecordBatch
@@ -19,10 +20,12 @@ from kafkalog.log.reading.consumer_view import (
     ConsumerView,
     check_isolation_level,
     consumer_view,
+    nothing_to_read,
 )
 from kafkalog.log.reading.readable import ReadablePartition
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.batches import BatchReader
+from kafkalog.log.walk.on_damage import RAISE, SKIP, check_on_damage, raised
 from kafkalog.log.walk.segment import Segment
 
 if TYPE_CHECKING:
@@ -71,6 +74,8 @@ class TakeRun(Protocol[T_co]):
 class RecordReader:
     """Iterates over records; afterwards `findings` and `stop` say whether those were all.
 
+    If damage ends the reading, `FormatError` with the finding is raised after the records before it; with
+    `on_damage="stop"` the reader just ends, and with `"skip"` it goes on with the next sound batch.
     `start_offset` is inclusive, `end_offset` exclusive.  `all_records` returns everything in the files: control
     records, records below the log start offset, aborted transactions, repeated offsets, and what comes after damage.
     Batches that `batches` does not accept are not opened.  The files are held open from here on, see `HeldFiles`.
@@ -86,10 +91,13 @@ class RecordReader:
         include_control: bool = False,
         all_records: bool = False,
         batches: BatchFilter | None = None,
+        on_damage: str = RAISE,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
     ) -> None:
         check_isolation_level(isolation_level)
+        self._skips = check_on_damage(on_damage) == SKIP and not all_records
+        self._raises = on_damage == RAISE and not all_records
         self._partition = partition
         self._limits = limits
         self._control = include_control
@@ -99,14 +107,16 @@ class RecordReader:
             self._view = ConsumerView(low, _HIGHEST if end_offset is None else end_offset, batches=batches)
         else:
             self._view = consumer_view(
-                partition, start_offset, end_offset, isolation_level=isolation_level, batches=batches, limits=limits
-            )
+                partition, start_offset, end_offset, isolation_level=isolation_level, batches=batches,
+                through_damage=self._skips, limits=limits,
+            )  # fmt: skip
         self._is_damaged = False
         self._ended_by: Finding | None = None
+        self._held_back: list[Finding] = []
         self._batches = BatchReader(
             partition.segments,
             start_offset=start_offset if all_records else self._view.start_offset,
-            through_damage=all_records,
+            through_damage=all_records or self._skips,
             limits=limits,
             on_bytes=on_bytes,
         )
@@ -129,7 +139,7 @@ class RecordReader:
     @property
     def ended_by(self) -> Finding | None:
         """For what reading ended before the log did, or what was asked for; None if it did not."""
-        if self._ended_by is None and self.damaged_at is not None:
+        if self._ended_by is None and self.damaged_at is not None and not self._skips:
             return self.findings[-1]
         return self._ended_by
 
@@ -178,9 +188,7 @@ class RecordReader:
         for found in self._batches if take is None else self._batches.by_run(after=after):
             met = True
             if isinstance(found, RecordBatch):
-                low = selection.low_of(found)
-                if low is not None:
-                    yield from self._one(found, low, selection.end_offset)
+                yield from self._judged(found, selection)
             elif take is not None:
                 yield from self._run(found, selection, take)
             if selection.is_over or self._is_damaged:
@@ -189,14 +197,29 @@ class RecordReader:
             self._nothing_met()
         if self._view.undecided is not None and not self._is_damaged and self.damaged_at is None:
             self._end_by(self._view.undecided)
+        if self._raises and self.ended_by is not None:
+            raise raised(self.ended_by)
+
+    def _judged(self, batch: RecordBatch, selection: BatchSelection) -> Iterator[OfBatch]:
+        """The wanted records of a batch; none of one that no consumer reads past, which the walk has reported."""
+        if self._skips and self._is_passed(batch):
+            return
+        low = selection.low_of(batch)
+        if low is not None:
+            yield from self._one(batch, low, selection.end_offset)
+        elif selection.held_back is not None and selection.held_back.finding not in self._held_back:
+            self._held_back.append(selection.held_back.finding)
+            self.findings.append(selection.held_back.finding)
+
+    def _is_passed(self, batch: RecordBatch) -> bool:
+        last = self._batches.passed[-1] if self._batches.passed else None
+        return last is not None and (last.segment, last.position) == (self._batches.segment, batch.position)
 
     def _run(self, run: BatchRun, selection: BatchSelection, take: TakeRun[T]) -> Iterator[T | OfBatch]:
         high = selection.end_offset
         for part in selection.parts(run):
             if isinstance(part, RecordBatch):
-                low = selection.low_of(part)
-                if low is not None:
-                    yield from self._one(part, low, high)
+                yield from self._judged(part, selection)
             else:
                 yield from self._part(*part, high, take)
             if self._is_damaged:
@@ -221,6 +244,9 @@ class RecordReader:
         if decoded.finding is not None:
             segment = self._batches.segment
             finding = decoded.finding if segment is None else decoded.finding.in_file(segment.path)
+            if self._skips:
+                self.findings.append(finding)
+                return
             self._batches.stop_at(finding, batch)
             self._is_damaged = True
 
@@ -232,15 +258,9 @@ class RecordReader:
 
     def _nothing_met(self) -> None:
         """Say so where a log start offset beyond the end hides everything that is in the files."""
-        partition = self._partition
-        start = partition.log_start_offset
-        if not any(segment.size for segment in partition.segments):
-            return
-        end = partition.log_end_offset(limits=self._limits)
-        if end < start:
-            detail = f"the log start offset {start} lies above the log end offset {end}: a consumer reads nothing"
-            code = FindingCode.LOG_END_BELOW_LOG_START
-            self._end_by(Finding(code, Severity.ERROR, None, end, detail, partition.path))
+        finding = nothing_to_read(self._partition, self._limits)
+        if finding is not None:
+            self._end_by(finding)
 
 
 def _between(records: tuple[Record, ...], low: int, high: int) -> Sequence[Record]:

@@ -282,7 +282,10 @@ class SliceReader:
             if isinstance(piece, Fault):
                 batch = piece.batch
                 end = batch.position + batch.size
-                yield self._damage(piece.finding, batch.position, end, batch.header.first_offset)
+                first = batch.header.first_offset
+                damage = self._damage(piece.finding, batch.position, end, first)
+                lost = first if piece.finding.offset is None else piece.finding.offset
+                yield replace(damage, next_offset=max(lost, self._slice.start_offset))
             else:
                 yield piece
             del piece

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -12,7 +13,7 @@ import pyarrow as pa
 from kafkalog.codec.columnar.assembler import ArrowAssembler, Bounds
 from kafkalog.codec.columnar.schema import COPY, record_schema
 from kafkalog.codec.errors import UsageError
-from kafkalog.codec.findings import Finding, FindingCode
+from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.framing import BATCH_MAGIC, MAGIC_POSITION
 from kafkalog.codec.limits import DEFAULT_LIMITS, KIB, MIB, Limits
 from kafkalog.codec.model import BATCH, NO_END, Codec
@@ -21,12 +22,21 @@ from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.record_shape import SMALLEST_RECORD
 from kafkalog.codec.thresholds import kernel_is_worth_it
 from kafkalog.log.disk.held_files import HeldFiles
-from kafkalog.log.reading.consumer_view import ConsumerView, Telling, check_isolation_level, consumer_view, raised
+from kafkalog.log.reading.consumer_view import (
+    TOLD,
+    ConsumerView,
+    Telling,
+    check_isolation_level,
+    consumer_view,
+    nothing_to_read,
+)
 from kafkalog.log.reading.in_order import InOrder
+from kafkalog.log.reading.lossy import Lossy
 from kafkalog.log.reading.readable import ReadablePartition
 from kafkalog.log.reading.slices import Damage, Slice, SliceReader
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.header_walk import Span
+from kafkalog.log.walk.on_damage import RAISE, SKIP, STOP, check_on_damage, raised, warn_of_loss
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.spans import likely_spans
 
@@ -65,6 +75,7 @@ def partition_to_arrow(
     batches: BatchFilter | None = None,
     batch_rows: int = _DEFAULT_ROWS,
     batch_bytes: int = 8 * MIB,
+    on_damage: str | None = None,
     findings: list[Finding] | None = None,
     threads: int = 1,
     layout: str = COPY,
@@ -75,9 +86,14 @@ def partition_to_arrow(
     if batch_rows < 1 or batch_bytes < 1 or threads < 1:
         raise UsageError("batch_rows, batch_bytes and threads must be positive")
     schema = told = record_schema(columns, layout)
-    low = _start(partition, start_offset, start_timestamp, limits)
+    on_damage = check_on_damage(on_damage or (RAISE if findings is None else STOP))
+    skips = on_damage == SKIP
+    passed: list[Finding] = []
+    low = _start(partition, start_offset, start_timestamp, passed, limits)
     high = _end(partition, end_offset, end_timestamp, limits)
-    view = consumer_view(partition, low, high, isolation_level=isolation_level, batches=batches, limits=limits)
+    view = consumer_view(
+        partition, low, high, isolation_level=isolation_level, batches=batches, through_damage=skips, limits=limits
+    )
     if view.open_transaction is not None:
         told = schema.with_metadata({OPEN_TRANSACTION: view.open_transaction})
     wanted = partition.segments[index_of(partition.segments, view.start_offset) :]
@@ -86,7 +102,7 @@ def partition_to_arrow(
 
     likely_rows = min(batch_bytes // SMALLEST_RECORD, work_bytes, _MOST_ROWS)
     rows = min(batch_rows, max(likely_rows, _DEFAULT_ROWS))  # room is made for all of them at once
-    in_threads = threads > 1 and kernel_is_worth_it(work_bytes)
+    in_threads = threads > 1 and not skips and kernel_is_worth_it(work_bytes)
     share = max(_SHARED_BYTES // threads, _LEAST_BYTES)
 
     def assembler() -> ArrowAssembler:
@@ -99,27 +115,48 @@ def partition_to_arrow(
             work_bytes=work_bytes,
         )
 
-    reading = _Reading(assembler, view, files, limits)
+    reading = _Reading(assembler, view, files, limits, tolerant=skips)
     if in_threads:
         every = min(_PART_BYTES, share)
         parts = _parts(_slices(wanted, view, files, limits), every, rows, files)
         pieces = reading.in_threads(parts, min(threads, work_bytes // every + 1), every)
     else:
         pieces = reading.one_by_one(part for _, part in _slices(wanted, view, files, limits))
-    return pa.RecordBatchReader.from_batches(told, _undamaged(_all_told(pieces, view), findings))
+    reported = _all_reported(partition, pieces, view, passed, limits)
+    sound = _undamaged(reported, Lossy(partition.path), on_damage, findings)
+    return pa.RecordBatchReader.from_batches(told, sound)
 
 
-def _all_told(pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView) -> Iterator[pa.RecordBatch | Damage]:
-    """The pieces, and at last why there are no more where that is because of damage elsewhere."""
-    yield from pieces
+def _all_reported(
+    partition: ReadablePartition, pieces: Iterable[pa.RecordBatch | Damage], view: ConsumerView,
+    passed: Iterable[Finding], limits: Limits,
+) -> Iterator[pa.RecordBatch | Damage]:  # fmt: skip
+    """The pieces, after damage in which the first of them may lie, and before why there are no more of them."""
+    for finding in passed:
+        yield _elsewhere(finding, view.start_offset)
+    is_empty = True
+    for piece in pieces:
+        is_empty = False
+        yield piece
+        del piece
     if view.undecided is not None:
-        yield Damage(view.undecided, view.undecided.position or 0, view.undecided.position or 0, view.end_offset)
+        yield _elsewhere(view.undecided, view.end_offset)
+    elif is_empty and (nothing := nothing_to_read(partition, limits)) is not None:
+        yield _elsewhere(nothing, view.start_offset)
 
 
-def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding] | None) -> Iterator[pa.RecordBatch]:
-    repeats, telling = False, Telling()
+def _elsewhere(finding: Finding, offset: int) -> Damage:
+    """Damage that is not met between the rows."""
+    return Damage(finding, finding.position or 0, finding.position or 0, offset)
+
+
+def _undamaged(
+    pieces: Iterable[pa.RecordBatch | Damage], lossy: Lossy, on_damage: str, findings: list[Finding] | None
+) -> Iterator[pa.RecordBatch]:
+    repeats, telling, held_back = False, Telling(), set[Finding]()
     for piece in pieces:
         if not isinstance(piece, Damage):
+            _report(lossy(piece), on_damage, findings)
             yield piece
             del piece  # the next one may be as large: only who reads holds this one
             continue
@@ -131,10 +168,29 @@ def _undamaged(pieces: Iterable[pa.RecordBatch | Damage], findings: list[Finding
                 findings.append(piece.finding)
             repeats = repeats or is_repeat
             continue
-        if findings is None:
+        if piece.finding in held_back:
+            continue
+        if piece.finding.code is FindingCode.TRANSACTION_UNDECIDED:  # of each of its batches
+            held_back.add(piece.finding)
+        if findings is not None:
+            findings.append(piece.finding)
+        elif on_damage != RAISE:
+            warn_of_loss(piece.finding, on_damage)
+        if on_damage == RAISE:
             raise raised(piece.finding)
-        findings.append(piece.finding)
-        return
+        if on_damage == STOP:
+            return
+
+
+def _report(lossy: Iterable[Finding], on_damage: str, findings: list[Finding] | None) -> None:
+    """Report what a batch does not have as the log has it; raise for a time that is null in it, unless told not to."""
+    for finding in lossy:
+        if findings is not None:
+            findings.append(finding)
+        if on_damage == RAISE and finding.severity is Severity.ERROR:
+            raise raised(finding)
+        if findings is None:
+            warnings.warn(str(finding), RuntimeWarning, stacklevel=2)
 
 
 def _slices(
@@ -225,7 +281,10 @@ class _Reading:
         view: ConsumerView,
         files: HeldFiles,
         limits: Limits,
+        *,
+        tolerant: bool = False,
     ) -> None:
+        self._tolerant = tolerant
         self._assembler = assembler
         self._view = view
         self._files = files
@@ -237,8 +296,9 @@ class _Reading:
     def _reader(self, part: Slice, assembler: ArrowAssembler) -> SliceReader:
         view = self._view
         return SliceReader(
-            part, assembler, aborted=view.aborted, batches=view.batches, limits=self._limits, files=self._files
-        )
+            part, assembler, aborted=view.aborted, tolerant=self._tolerant, batches=view.batches, limits=self._limits,
+            files=self._files,
+        )  # fmt: skip
 
     def _part(
         self, part: Slice, await_turn: Callable[[], None] | None = None, is_large: bool = False
@@ -270,7 +330,7 @@ class _Reading:
                 return
             reader = self._reader(replace(part, start_offset=start_offset), assembler)
             yield from reader
-            next_offset = reader.next_offset
+            next_offset = max(next_offset, reader.next_offset)
             self._files.passed(part.path)
 
     def in_threads(
@@ -358,17 +418,26 @@ def _held_bytes(piece: pa.RecordBatch | Damage | _End) -> int:
     return int(piece.get_total_buffer_size()) if isinstance(piece, pa.RecordBatch) else 0
 
 
-def _start(partition: ReadablePartition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
+def _start(
+    partition: ReadablePartition, offset: int | None, timestamp: int | None, passed: list[Finding], limits: Limits
+) -> int:
+    """The first wanted offset; `passed` gets the damage before it in which an earlier one may lie."""
     low = offset or 0
     if timestamp is not None:
-        found = partition.offset_for_timestamp(timestamp, limits=limits)
+        findings: list[Finding] = []
+        found = partition.offset_for_timestamp(timestamp, findings=findings, through_damage=True, limits=limits)
+        passed += [
+            each for each in findings
+            if each.severity is Severity.ERROR and each.code not in TOLD and (each.offset is None or each.offset >= low)
+        ]  # fmt: skip
         low = max(low, NO_END if found is None else found.offset)
     return low
 
 
 def _end(partition: ReadablePartition, offset: int | None, timestamp: int | None, limits: Limits) -> int:
+    """The offset after the last wanted one; damage before it is met by who reads."""
     high = NO_END if offset is None else offset
     if timestamp is not None:
-        found = partition.offset_for_timestamp(timestamp, limits=limits)
+        found = partition.offset_for_timestamp(timestamp, through_damage=True, limits=limits)
         high = min(high, NO_END if found is None else found.offset)
     return high

@@ -23,6 +23,7 @@ from kafkalog.log.disk.held_files import HeldFiles
 from kafkalog.log.walk.batch_filter import BatchFilter
 from kafkalog.log.walk.cursor import ENDING, Cursor
 from kafkalog.log.walk.ending import EndOfWalk
+from kafkalog.log.walk.on_damage import raised
 from kafkalog.log.walk.segment import Segment, index_of
 from kafkalog.log.walk.time_lookup import position_for_timestamp
 
@@ -56,7 +57,7 @@ class BatchReader:
     ones, through the time index.  With `through_damage` the walk continues after damage, at the next batch that is
     proven to continue the log (see `Resync`).  Batches that `batches` does not accept are skipped.  `on_bytes` is
     called with the number of log bytes passed.  With `hold` the files are held open from here on, see `HeldFiles`.
-    Raises `StorageError` only.
+    Raises `StorageError`, and with `raises` `FormatError` where damage ends the walk.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class BatchReader:
         start_offset: int | None = None,
         start_timestamp: int | None = None,
         through_damage: bool = False,
+        raises: bool = False,
         batches: BatchFilter | None = None,
         limits: Limits = DEFAULT_LIMITS,
         on_bytes: Callable[[int], None] | None = None,
@@ -76,6 +78,7 @@ class BatchReader:
         self._start_offset = start_offset
         self._start_timestamp = start_timestamp
         self._through_damage = through_damage
+        self._raises = raises
         self._filter = batches
         self._limits = limits
         self._on_bytes = on_bytes
@@ -118,10 +121,12 @@ class BatchReader:
                 yield from self._one(segment, number, runs)
                 is_last = number + 1 == len(self._segments)
                 if self.stop is not StopReason.END and not is_last and not self._through_damage:
-                    return
+                    break
                 self._files.passed(segment.path)
         finally:
             self._files.close()
+        if self._raises and self.damaged_at is not None:
+            raise raised(self.findings[-1])
 
     def _one(self, segment: Segment, number: int, runs: bool) -> Iterator[BatchRun | RecordBatch]:
         start_offset = self._start_offset if number == 0 else None

@@ -33,7 +33,7 @@ from kafkalog.log.directories.directory import existing_log_directory
 from kafkalog.log.directories.partition import OffsetAndTimestamp, Partition, read_partition
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike, scan_directory, status_of
-from kafkalog.log.disk.lock import HeldDirectory, hold
+from kafkalog.log.disk.lock import HeldDirectory, hold, latest_cut
 from kafkalog.log.disk.pointer import LogCut
 from kafkalog.log.disk.process import OwnLock, OwnProcess
 from kafkalog.log.reading.consumer_view import Reset
@@ -59,7 +59,7 @@ from kafkalog.log.writing.loading import (
     seal,
 )
 from kafkalog.log.writing.session import leave
-from kafkalog.log.writing.topics import id_of_topic, partition_name
+from kafkalog.log.writing.topics import id_of_topic, partition_name, topic_id_beside
 
 __all__ = ["OpenedLog", "raise_as_format_error"]
 
@@ -119,10 +119,10 @@ class OpenedLog:
     ) -> Self:
         """Open the partition directory `path` (`<log directory>/<topic>-<partition>`), creating it if it is missing.
 
-        The log directory must exist.  `topic_id` is that of a new partition, by default a random one; an existing
-        partition must have this id.  `clock` returns milliseconds since 1970.  After a crash the log is read from its
-        recovery point on and the indexes are rebuilt; if it is damaged, even by a torn last batch, `FormatError` is
-        raised, and `kafkalog recover` repairs it.
+        The log directory must exist.  `topic_id` is that of a new partition, by default the one that the topic's other
+        partitions there have, or a random one; an existing partition must have this id.  `clock` returns milliseconds
+        since 1970.  After a crash the log is read from its recovery point on and the indexes are rebuilt; if it is
+        damaged, even by a torn last batch, `FormatError` is raised, and `kafkalog recover` repairs it.
         """
         directory = os.path.abspath(os.fspath(path))
         name = partition_name(directory)
@@ -167,6 +167,8 @@ class OpenedLog:
             raise
 
     def _create(self, topic_id: str | None) -> Loaded:
+        if topic_id is None:
+            topic_id = topic_id_beside(self._root, self.name.topic)
         identity = PartitionMetadata(0, id_of_topic(topic_id))
         present = [entry.name for entry in scan_directory(self.path)] if os.path.isdir(self.path) else []
         others = [name for name in present if not name.endswith((TEMPORARY, DELETED))]
@@ -235,7 +237,7 @@ class OpenedLog:
 
     def _latest_cut(self) -> LogCut | None:
         """What a recovery has taken of the log; None if nothing, or a leader epoch was written down since."""
-        cut = self._held.logs_cut.get(str(self.name))
+        cut = latest_cut(self._held, str(self.name))
         status = None if cut is None else status_of(self._checkpoint_of_epochs.path)
         return None if cut is None or (status is not None and status.st_mtime_ns > cut.time_ns) else cut
 

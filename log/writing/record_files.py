@@ -26,10 +26,12 @@ LONGEST_LINE = 256 * MIB
 """Bytes of one JSON line; a record of the largest size that Kafka takes fits in base64."""
 _LINES = 10_000
 _HELD_BYTES = 32 * MIB
+_HEADERS = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
+"""names as bytes: `dump --json` prints those that are not UTF-8 with surrogates, as Python reads them"""
 _SCHEMA = pa.schema(
     [
         ("topic", TYPES["topic"]), ("partition", TYPES["partition"]), ("offset", pa.int64()), ("timestamp", pa.int64()),
-        ("key", pa.binary()), ("value", pa.binary()), ("headers", TYPES["headers"]),
+        ("key", pa.binary()), ("value", pa.binary()), ("headers", _HEADERS),
     ]
 )  # fmt: skip
 _Bytes = Callable[[Any], bytes | None]
@@ -140,14 +142,10 @@ def _row(line: bytes, decode: _Bytes) -> dict[str, Any]:
     }
 
 
-def _header_key(key: Any) -> str:
+def _header_key(key: Any) -> bytes:
     if not isinstance(key, str):
         raise TypeError("a header without a name")
-    try:
-        key.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"a header name that is not UTF-8: {key!r}") from None
-    return key
+    return key.encode("utf-8", "surrogateescape")
 
 
 def _typed(found: dict[str, Any], name: str, kind: type, bits: int = 0) -> Any:

@@ -6,14 +6,17 @@ import os
 import uuid
 
 from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.names import (
+    PARTITION_METADATA,
     DirectoryState,
     PartitionName,
     parse_partition_directory,
 )
-from kafkalog.codec.text import decode_uuid, encode_uuid
+from kafkalog.codec.text import decode_partition_metadata, decode_uuid, encode_uuid
+from kafkalog.log.disk.files import MissingFileError, NotRegularFileError, read_small, scan_directory
 
-__all__ = ["check_topic", "id_of_topic", "partition_name"]
+__all__ = ["check_topic", "id_of_topic", "partition_name", "topic_id_beside"]
 
 _TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 _LONGEST_TOPIC = 249
@@ -34,6 +37,22 @@ def partition_name(path: str) -> PartitionName:
     if os.path.basename(path) != str(name):
         raise UsageError(f"{path} should end in {name}: a broker would not find it")
     return name
+
+
+def topic_id_beside(root: str, topic: str) -> str | None:
+    """The topic id of the first live partition of a topic in a log directory that has one; None if none has."""
+    found = []
+    for entry in scan_directory(root):
+        name = parse_partition_directory(entry.name)
+        if name is not None and name.topic == topic and name.state is DirectoryState.LIVE:
+            found.append((name.partition, entry.path))
+    for _, path in sorted(found):
+        file = os.path.join(path, PARTITION_METADATA)
+        try:
+            return decode_partition_metadata(read_small(file, DEFAULT_LIMITS.checkpoint_bytes), source=file).topic_id
+        except (MissingFileError, NotRegularFileError, FormatError):
+            continue
+    return None
 
 
 def id_of_topic(topic_id: str | None) -> str:

@@ -1,4 +1,8 @@
-"""Working on a copy of a log directory: made first, and gone again if nothing came of the work."""
+"""Working on a copy of a log directory: made first, and gone again if nothing came of the work.
+
+Only what this process has made goes: a file that somebody else puts there meanwhile stays, and so do the directories
+that hold it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from kafkalog.codec.advice import Ask, Sentence
@@ -15,17 +19,53 @@ from kafkalog.codec.names import LOCK_FILE
 from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.disk.files import NotRegularFileError, what_it_is
 from kafkalog.log.disk.lock import refuse_half_done
-from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE
-from kafkalog.recovery.act.fs import FileSystem
+from kafkalog.log.disk.pointer import POINTER, POINTER_BEFORE, half_done
+from kafkalog.recovery.act.fs import FileSystem, remembering
 from kafkalog.recovery.act.lock import refuse_if_locked
-from kafkalog.recovery.act.new_tree import new_tree
 from kafkalog.recovery.facts.places import PathLike, root_of
 
-__all__ = ["copy_for"]
+__all__ = ["copy_for", "new_tree"]
 
 _NOT_COPIED = frozenset({LOCK_FILE, POINTER, POINTER_BEFORE})
 
 Result = TypeVar("Result")
+
+
+@contextlib.contextmanager
+def new_tree(destination: str) -> Iterator[FileSystem]:
+    """Make the directory `destination`, and those above it, and give it to be filled.
+
+    If the block raises `RecoveryRefused`, `StorageError` or `KeyboardInterrupt`, every file and directory that a
+    `FileSystem` has made below it within the block is removed again, if it still is the one that was made.  A run of
+    recovery that was cut short there needs what is there: then nothing is removed.
+    """
+    missing = FileSystem.missing(destination)
+    fs = FileSystem.create(destination)
+    with remembering(fs.root) as made:
+        try:
+            yield fs
+        except (RecoveryRefused, StorageError, KeyboardInterrupt):
+            if not half_done(fs.root):
+                _remove(fs, made)
+                fs.remove_if_empty(missing)
+            raise
+        finally:
+            fs.close()
+
+
+def _remove(fs: FileSystem, made: dict[str, int]) -> None:
+    for path, inode in sorted(made.items(), reverse=True):
+        status = fs.status(path)
+        if status is None or status.st_ino != inode:
+            continue
+        if not stat.S_ISDIR(status.st_mode):
+            fs.remove(path)
+            continue
+        try:
+            fs.remove_directory(path)
+        except StorageError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
 
 
 def copy_for(path: PathLike, target: PathLike, work: Callable[[str, Mapping[str, StorageError]], Result]) -> Result:

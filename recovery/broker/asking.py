@@ -7,37 +7,38 @@ from collections.abc import Mapping, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
+from kafkalog.codec.names import DirectoryState, parse_partition_directory
+from kafkalog.log.directories.identities import meta_properties_of
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import NodeStart
 from kafkalog.recovery.broker.node.sentences import node_findings
 from kafkalog.recovery.broker.node_start import node_start
 
-__all__ = ["ANYTHING", "Asked", "findings_for", "start_with"]
+__all__ = ["ANYTHING", "StartQuestion", "findings_for", "others_of_node", "start_with"]
 
 _IN_NAMES = "Found directory"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StartQuestion:
     """What is known of a node beside its directories: the release that is asked about, and its properties."""
 
     release: str | None = None
     properties: Mapping[str, str] | None = None
 
 
-ANYTHING = Asked()
+ANYTHING = StartQuestion()
 """every release, and no properties"""
 
 
 def start_with(
-    root: str, roots: Sequence[str], result: BrokerResult, asked: Asked = ANYTHING, now_ms: int | None = None
+    root: str, roots: Sequence[str], result: BrokerResult, asked: StartQuestion = ANYTHING, now_ms: int | None = None
 ) -> NodeStart:
     """What the node does that `root` belongs to, among the log directories `roots` that are known of it.
 
     `result` is what loading the logs in `root` comes to; those of the other directories are not loaded here.
     """
-    real = os.path.realpath(root)
-    others = [each for each in roots if os.path.realpath(each) != real]
+    others = others_of_node(root, roots)
     is_of_logs = not result.is_before_logs or (result.message or "").startswith(_IN_NAMES)
     return node_start(
         [root, *others],
@@ -47,6 +48,32 @@ def start_with(
         loads_others=False,
         now_ms=now_ms,
     )
+
+
+def others_of_node(root: str, roots: Sequence[str]) -> list[str]:
+    """The other log directories that one node has together with `root`; copies of `root` itself are left out.
+
+    A copy, such as the same directory before and after something, has its directory id and some of its partitions.
+    """
+    real = os.path.realpath(root)
+    return [each for each in roots if os.path.realpath(each) != real and not _is_copy(root, each)]
+
+
+def _is_copy(root: str, other: str) -> bool:
+    own, theirs = meta_properties_of(root), meta_properties_of(other)
+    if own is None or theirs is None or own.directory_id is None or own.directory_id != theirs.directory_id:
+        return False
+    return bool(_live(root) & _live(other))
+
+
+def _live(root: str) -> frozenset[str]:
+    """Names of the live partition directories in a log directory; none if it cannot be listed."""
+    try:
+        names = os.listdir(root)
+    except OSError:
+        return frozenset()
+    parsed = ((name, parse_partition_directory(name)) for name in names)
+    return frozenset(name for name, found in parsed if found is not None and found.state is DirectoryState.LIVE)
 
 
 def findings_for(start: NodeStart, root: str, roots: Sequence[str]) -> list[Finding]:

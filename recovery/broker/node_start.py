@@ -18,13 +18,13 @@ from kafkalog.codec.errors import StorageError
 from kafkalog.codec.text import MetaProperties
 from kafkalog.recovery.broker.manager import BrokerResult
 from kafkalog.recovery.broker.node.answer import (
-    Consequence,
     ConsequenceKind,
     Fault,
     NodeAnswer,
     NodeStart,
     Part,
     Role,
+    StartConsequence,
     StartOutcome,
 )
 from kafkalog.recovery.broker.node.bootstrap import Bootstrap, bootstrap_of_start
@@ -257,7 +257,7 @@ class _Start:
         self.files = context.files
         self.role = role
         self.release = release
-        self.consequences: list[Consequence] = []
+        self.consequences: list[StartConsequence] = []
         self.faults: list[Fault] = []
         self.condition: str | None = None
 
@@ -281,7 +281,7 @@ class _Start:
         is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
         if self._leads and is_dropped:
             detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it is lost"
-            self.consequences.append(Consequence(ConsequenceKind.METADATA_GOES_BACK, detail, loaded.directory))
+            self.consequences.append(StartConsequence(ConsequenceKind.METADATA_GOES_BACK, detail, loaded.directory))
         if replay.is_empty and self._leads:
             replay = self._begun_anew(replay, bootstrap)
         if self.role is not Role.CONTROLLER:
@@ -289,7 +289,7 @@ class _Start:
             self._open(identity, None if is_partial else replay.image)
         return self._done()
 
-    def _note(self, consequences: Sequence[Consequence], faults: Sequence[Fault]) -> None:
+    def _note(self, consequences: Sequence[StartConsequence], faults: Sequence[Fault]) -> None:
         self.consequences += consequences
         self.faults += faults
 
@@ -318,7 +318,7 @@ class _Start:
     _leads = False
 
     def _election(self, identity: Identity, voters: Voters, state: StateFile) -> NodeAnswer | None:
-        """Whether it becomes leader, or what it waits for: an answer if that is for ever."""
+        """Whether it becomes leader, or what it waits for: an answer if that is forever."""
         node = self.files.node_id
         if voters.kraft_version or voters.dynamic:
             members = {number for number, _directory in voters.dynamic}
@@ -342,7 +342,7 @@ class _Start:
         if self.role is Role.BROKER:
             self.condition = "from this broker's own copy of the metadata, if its controllers have the same"
         elif not self._leads and members:
-            self.condition = f"if a majority of the voters {_listed(members)} is there; else it waits for ever"
+            self.condition = f"if a majority of the voters {_listed(members)} is there; else it waits forever"
         elif not members:
             return self._without_voters(state)
         return None
@@ -361,12 +361,12 @@ class _Start:
         if len(members) > 1:
             self.condition = f"if a majority of the other voters of {_listed(members)} is there; {detail}"
             return None
-        self.consequences.append(Consequence(ConsequenceKind.NOT_SERVING, f"{detail}; no leader is elected", path))
+        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, f"{detail}; no leader is elected", path))
         return self._done()
 
     def _without_voters(self, state: StateFile) -> NodeAnswer:
-        detail = "its files name no voters, so that no leader is elected and the node waits for ever"
-        self.consequences.append(Consequence(ConsequenceKind.NOT_SERVING, detail, state.path))
+        detail = "its files name no voters, so that no leader is elected and the node waits forever"
+        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, state.path))
         self.faults.append(Fault(Part.VOTERS, "missing", state.path, detail))
         return self._done()
 
@@ -435,7 +435,7 @@ class _Start:
             "the controller takes the metadata for empty and appends its bootstrap records over it: "
             f"{len(known.topics)} topics and {len(known.acls)} access control entries are gone"
         )
-        self.consequences.append(Consequence(ConsequenceKind.METADATA_OVERWRITTEN, detail))
+        self.consequences.append(StartConsequence(ConsequenceKind.METADATA_OVERWRITTEN, detail))
         anew = Replay(self.release, is_controller=True)
         anew.image = MetadataImage()
         for record in bootstrap.records:

@@ -7,7 +7,7 @@ import time
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
-from kafkalog.recovery.broker.asking import ANYTHING, Asked, findings_for, start_with
+from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion, findings_for, start_with
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
@@ -35,7 +35,7 @@ def broker_start(
     *,
     jobs: int = 1,
     facts: TopicFacts = NO_FACTS,
-    asked: Asked = ANYTHING,
+    asked: StartQuestion = ANYTHING,
 ) -> tuple[BrokerStart, list[Finding]]:
     """Whether a broker would start on the directory as it was `surveyed`, with default settings.
 

@@ -15,7 +15,7 @@ from kafkalog.log.directories.directory import LogDir
 from kafkalog.log.directories.inventory import Inventory
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import real, scan_directory
-from kafkalog.recovery.broker.asking import ANYTHING, Asked
+from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion
 from kafkalog.recovery.checks.beside import Beside
 from kafkalog.recovery.checks.lost_and_found import EndsAt, batches_outside
 from kafkalog.recovery.checks.lost_directories import read_only_finding
@@ -47,7 +47,7 @@ def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
 class AsListed:
     """A log directory as it was when it was listed, before its logs are read; `facts` are as in `listed_findings`."""
 
-    def __init__(self, log_dir: LogDir, facts: TopicFacts, asked: Asked = ANYTHING) -> None:
+    def __init__(self, log_dir: LogDir, facts: TopicFacts, asked: StartQuestion = ANYTHING) -> None:
         from kafkalog.recovery.checks import broker_start  # the whole model of the broker
 
         self._log_dir = log_dir

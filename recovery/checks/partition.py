@@ -38,6 +38,7 @@ from kafkalog.recovery.checks.cleaned_beginnings import untrue_beginnings
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.checks.listed_transactions import ListedTransactions
 from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.record_times import RecordTimes
 from kafkalog.recovery.checks.repeats import Repeats
 from kafkalog.recovery.checks.report import PartitionReport
 
@@ -113,6 +114,7 @@ class _PartitionVerifier:
         self._has_markers = False
         self._largest_epoch = -1
         self._missing = MissingOffsets()
+        self._times = RecordTimes()
         start = partition.segments[0].base_offset if partition.segments else partition.log_start_offset
         self.report = PartitionReport(partition.path, start, len(partition.segments))
         self.report.insides = Insides.READABLE if deep else Insides.NOT_EXAMINED
@@ -145,6 +147,7 @@ class _PartitionVerifier:
             self.report.records -= self._deleted_records
         self._behind_damage()
         self.report.findings += missing_from(self.partition, self._missing.found)
+        self.report.findings += self._times.findings()
         self._transaction_indexes()
         can_be_read = all(found.code is not FindingCode.CHECKPOINT_INVALID for found in self.partition.findings)
         if self._largest_epoch >= 0 and not self.partition.leader_epochs and self._is_live and can_be_read:
@@ -224,6 +227,7 @@ class _PartitionVerifier:
         if self.on_read is not None:
             self.on_read(batch.size)
         self._missing.batches(first_offset_of(batch, self.limits), batch.last_offset)
+        self._times.note(batch.header.max_timestamp, batch.last_offset, file)
         expected, verdict = cursor.next_offset, cursor.judge(batch)
         is_displaced = verdict is Verdict.DISPLACED
         if verdict is Verdict.REPEATS:
@@ -271,6 +275,7 @@ class _PartitionVerifier:
         self._missing.run(run)
         self._of_each(checks, lambda check: check.run(run, last_offset))
         last_offsets = run.last_offsets
+        self._times.note_run(run["max_timestamp"], last_offsets, file)
         deleted = int((last_offsets < self.partition.log_start_offset).sum())
         if deleted:
             self._deleted = self._deleted or (file, int(last_offsets[0]))

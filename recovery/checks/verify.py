@@ -17,7 +17,7 @@ from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import listed_once, real, unreadable
-from kafkalog.recovery.broker.asking import ANYTHING, Asked
+from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion
 from kafkalog.recovery.checks.beside import Beside, verify_beside
 from kafkalog.recovery.checks.beside_running import is_in_use, look_again, settled_findings
 from kafkalog.recovery.checks.log_directory import AsListed, beside_of, in_no_log_directory, listed_findings
@@ -40,7 +40,7 @@ def verify(
     limits: Limits = DEFAULT_LIMITS,
     jobs: int = 1,
     on_read: Callable[[int], None] | None = None,
-    asked: Asked = ANYTHING,
+    asked: StartQuestion = ANYTHING,
 ) -> VerifyReport:
     """Check log directories, partition directories or segments; changes nothing.
 
@@ -92,7 +92,7 @@ def _look(
     limits: Limits,
     jobs: int,
     on_read: Callable[[int], None] | None,
-    asked: Asked,
+    asked: StartQuestion,
     only: frozenset[str] | None,
 ) -> VerifyReport:
     """Check once, as `verify` does; of the partitions only those whose directories are in `only`, if it is given."""

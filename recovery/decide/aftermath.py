@@ -17,14 +17,14 @@ from kafkalog.recovery.decide.ways import Measured
 from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.topic_facts import TopicFacts
 
-__all__ = ["Consequence", "consequences"]
+__all__ = ["LossConsequence", "consequences"]
 
 _NAMED = 3
 """Groups that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True)
-class Consequence:
+class LossConsequence:
     """What follows for others from what one partition loses."""
 
     kind: str
@@ -45,7 +45,7 @@ def consequences(
     measured: Mapping[str, Measured],
     topics: TopicFacts,
     coordinators: Coordinators,
-) -> Iterator[Consequence]:
+) -> Iterator[LossConsequence]:
     """What follows from a plan that leaves the tree `after`, partition by partition, for those that lose something."""
     for result in results:
         found = measured.get(result.name)
@@ -61,10 +61,10 @@ def consequences(
                 f"{name.topic} is compacted: of a key whose newest record is among what is lost, readers get the "
                 "record before it, and a key that was deleted may come back"
             )
-            yield Consequence("older_values_return", result.name, detail)
+            yield LossConsequence("older_values_return", result.name, detail)
 
 
-def _of_groups(result: PartitionResult, name: PartitionName, coordinators: Coordinators) -> Iterator[Consequence]:
+def _of_groups(result: PartitionResult, name: PartitionName, coordinators: Coordinators) -> Iterator[LossConsequence]:
     commits = coordinators.commits.get((name.topic, name.partition), ())
     end = result.log_end_offset
     beyond = sorted((commit for commit in commits if commit.offset > end), key=lambda commit: -commit.offset)
@@ -77,12 +77,12 @@ def _of_groups(result: PartitionResult, name: PartitionName, coordinators: Coord
         f"{result.name} ({names}{more}): it resets by auto.offset.reset, or skips the records that get these offsets "
         "next"
     )
-    yield Consequence("groups_beyond_end", result.name, detail)
+    yield LossConsequence("groups_beyond_end", result.name, detail)
 
 
 def _of_transactions(
     after: Tree, result: PartitionResult, name: PartitionName, coordinators: Coordinators
-) -> Iterator[Consequence]:
+) -> Iterator[LossConsequence]:
     """Transactions that are open at the log's end afterwards although their coordinator has ended them."""
     path = f"{result.name}/{segment_file(result.log_end_offset, FileKind.PRODUCER_SNAPSHOT)}"
     opened = _open_at_end(after, path)
@@ -101,7 +101,7 @@ def _of_transactions(
             f"the end marker of a transaction of producer {producer_id}{whose}, which was {ended}, is among what is "
             f"lost: consumers of committed data stop at offset {first_offset} of {result.name} (kafkalog transactions)"
         )
-        yield Consequence("marker_lost", result.name, detail)
+        yield LossConsequence("marker_lost", result.name, detail)
 
 
 _ENDED = {2: "committed", 4: "committed", 3: "aborted", 5: "aborted"}

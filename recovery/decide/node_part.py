@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, FileKind
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.disk.files import unreadable
-from kafkalog.recovery.broker.asking import Asked, findings_for, start_with
+from kafkalog.recovery.broker.asking import StartQuestion, findings_for, others_of_node, start_with
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.broker.node.answer import NodeStart, Part
 from kafkalog.recovery.broker.node.bootstrap import BOOTSTRAP_CHECKPOINT
@@ -31,7 +31,7 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
     """
     if plan.survey.is_partial or plan.broker.outcome is None:
         return plan
-    asked = Asked(rules.release, rules.server)
+    asked = StartQuestion(rules.release, rules.server)
     start = start_with(plan.root, rules.facts.roots, kafka, asked, rules.at)
     broker = replace(plan.broker, node=start, strays=start.strays)
     if broker.outcome != Outcome.LOADED:
@@ -76,17 +76,24 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
         found = verify_beside(open_partition(path), None, deep=False).findings
     except StorageError as error:
         found = [unreadable(error, path)]
+    except UsageError:  # there is no segment, which the model of the start judges
+        return []
     worse = [each for each in found if each.severity is not Severity.INFO]
     return [each.in_file(os.path.relpath(each.file or path, root)) for each in worse]
 
 
-def start_now(root: str, rules: Rules) -> NodeStart:
+def start_now(root: str, rules: Rules) -> NodeStart | None:
     """What the node does when it is started on the directory as it is on disk now, after a recovery of its logs.
 
-    The logs, which the recovery has proven, are not loaded again.
+    The logs, which the recovery has proven, are not loaded again.  None if a file that a start reads cannot be read.
     """
-    real = os.path.realpath(root)
-    others = [each for each in rules.facts.roots if os.path.realpath(each) != real]
-    return node_start(
-        [root, *others], properties=rules.server or None, release=rules.release, loads_others=False, now_ms=rules.at
-    )
+    try:
+        return node_start(
+            [root, *others_of_node(root, rules.facts.roots)],
+            properties=rules.server or None,
+            release=rules.release,
+            loads_others=False,
+            now_ms=rules.at,
+        )
+    except StorageError:
+        return None

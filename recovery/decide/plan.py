@@ -37,7 +37,7 @@ from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends,
 from kafkalog.recovery.checks.missing_partitions import missing_partitions
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, ActionKind, RecoveryAction, difference, marker_first
-from kafkalog.recovery.decide.aftermath import Consequence, consequences
+from kafkalog.recovery.decide.aftermath import LossConsequence, consequences
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.closed_in_order import told_by_checks
 from kafkalog.recovery.decide.deleted_data import note_of_deleted
@@ -127,7 +127,7 @@ class Plan:
     """one sentence, where what was deleted is still there and held by nothing else"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""
-    consequences: Sequence[Consequence] = ()
+    consequences: Sequence[LossConsequence] = ()
     """what follows for others from what is lost"""
     begins: Mapping[str, int] = field(default_factory=dict)
     """partition directory -> the offset at which a tiered log begins there, empty, after its remote part"""
@@ -301,7 +301,7 @@ def plan_of(
     return plan
 
 
-def _consequences(outcomes: Outcomes, topics: TopicFacts) -> tuple[Consequence, ...]:
+def _consequences(outcomes: Outcomes, topics: TopicFacts) -> tuple[LossConsequence, ...]:
     result = outcomes.kafka if outcomes.own is None else outcomes.own
     measured = outcomes.choice.own_by_partition
     return tuple(consequences(result.tree, result.partitions, measured, topics, outcomes.coordinators))

@@ -7,7 +7,7 @@ from kafkalog.codec.compression.partial import decompress_before_damage
 from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.framing import BATCH_CRC_START, BATCH_MAGIC, MAGIC_POSITION, entry_size
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.model import BATCH, Record, RecordBatch
+from kafkalog.codec.model import BATCH, Codec, Record, RecordBatch
 from kafkalog.codec.plain import PLAIN
 from kafkalog.codec.records import records_of
 
@@ -15,11 +15,17 @@ __all__ = ["RecordsBeforeDamage", "records_before_damage"]
 
 _NONE = "no record can be told"
 _NEAR = "the last of them may be damaged too: a stream breaks where its damage cannot be overlooked any more"
+_WRONG_CHECKSUM = "the checksum does not fit, and nothing tells which of its bytes are right"
+_UNPROVEN = "unproven: the checksum does not fit, and any of them may be what is damaged"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsBeforeDamage:
-    """The records of one batch, all if it is sound; `batch` has the bytes that are there."""
+    """The records of one batch, all if it is sound; `batch` has the bytes that are there.
+
+    Of a batch whose checksum is wrong, records are given only if it is not compressed: a decompressor makes of damaged
+    bytes what was never written.
+    """
 
     batch: RecordBatch | None
     """None where there is no whole header of magic 2"""
@@ -40,13 +46,13 @@ def records_before_damage(data: bytes, position: int, limits: Limits) -> Records
     if size < BATCH.size or not 0 <= count <= limits.records_per_batch:
         return RecordsBeforeDamage(batch, (), False, f"{_NONE}: {size} bytes with {count} records are no batch")
     is_whole = size <= len(data)
-    if is_whole and crc32c(memoryview(data)[BATCH_CRC_START:size]) != header.crc:
-        why = "the checksum does not fit, and nothing tells which of its bytes are right"
-        return RecordsBeforeDamage(batch, (), False, f"{_NONE}: {why}")
+    is_proven = is_whole and crc32c(memoryview(data)[BATCH_CRC_START:size]) == header.crc
+    if is_whole and not is_proven and header.codec != Codec.NONE:
+        return RecordsBeforeDamage(batch, (), False, f"{_NONE}: {_WRONG_CHECKSUM}")
     payload = decompress_before_damage(header.codec, bytes(batch.data[BATCH.size :]), limits)
     raw, problem = PLAIN.records(payload, count, limits)
     records = tuple(records_of(header, raw))
-    if problem is None and is_whole:
+    if problem is None and is_proven:
         return RecordsBeforeDamage(batch, records, True, f"all {count} records of the batch")
-    why = _NEAR if is_whole else "the batch is torn, so that no checksum vouches for them"
+    why = _NEAR if is_proven else _UNPROVEN if is_whole else "the batch is torn, so that no checksum vouches for them"
     return RecordsBeforeDamage(batch, records, False, f"{len(records)} of {count} records of a damaged batch; {why}")

@@ -18,9 +18,9 @@ from kafkalog.log.directories.directory import new_directory
 from kafkalog.log.storage.content import ContentSource
 from kafkalog.recovery.act.fs import PIECE, FileSystem, Owner
 from kafkalog.recovery.act.lock import refuse_if_locked
-from kafkalog.recovery.act.new_tree import new_tree
 from kafkalog.recovery.act.runner import CompletedRuns
 from kafkalog.recovery.act.transaction import Keeping, Transaction, transaction
+from kafkalog.recovery.act.working_copy import new_tree
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.quorum.metadata_tree import content_elsewhere
 from kafkalog.recovery.quorum.plan import make_plan

@@ -321,7 +321,7 @@ class _Partition:
         """Write a topic id that is missing or unreadable, if the cluster, another partition or the operator knows it.
 
         A missing one is written for live partitions of a broker with KRaft, which would make them stray; under
-        ZooKeeper it is no fault.
+        ZooKeeper it may be missing.
         """
         path = self.path(PARTITION_METADATA)
         try:

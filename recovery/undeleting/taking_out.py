@@ -27,7 +27,7 @@ from kafkalog.log.disk.files import PathLike
 from kafkalog.log.storage.content import Content, ContentSource, Slice, join
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.act.fs import PIECE, FileSystem
-from kafkalog.recovery.act.new_tree import new_tree
+from kafkalog.recovery.act.working_copy import new_tree
 from kafkalog.recovery.damage.census import census
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.places import log_directories

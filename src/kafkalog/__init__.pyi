@@ -96,6 +96,7 @@ from kafkalog.log.walk.batches import BatchReader as BatchReader
 from kafkalog.log.walk.behind_damage import BehindDamage as BehindDamage
 from kafkalog.log.walk.segment import Segment as Segment
 from kafkalog.log.walk.summary import SegmentSummary as SegmentSummary
+from kafkalog.log.walk.time_lookup import NewestTimestamps as NewestTimestamps
 from kafkalog.log.writing.compacting import CompactionCounts as CompactionCounts
 from kafkalog.log.writing.config import LogConfig as LogConfig
 from kafkalog.log.writing.incoming import NewRecord as NewRecord
@@ -130,6 +131,16 @@ from kafkalog.recovery.act.purging import purge as purge
 from kafkalog.recovery.act.runner import CompletedRuns as CompletedRuns
 from kafkalog.recovery.act.unfinished_business import Standing as Standing
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun as UnfinishedRun
+from kafkalog.recovery.broker.asking import StartQuestion as StartQuestion
+from kafkalog.recovery.broker.node.answer import ConsequenceKind as ConsequenceKind
+from kafkalog.recovery.broker.node.answer import Fault as Fault
+from kafkalog.recovery.broker.node.answer import NodeAnswer as NodeAnswer
+from kafkalog.recovery.broker.node.answer import NodeStart as NodeStart
+from kafkalog.recovery.broker.node.answer import Part as Part
+from kafkalog.recovery.broker.node.answer import Role as Role
+from kafkalog.recovery.broker.node.answer import StartConsequence as StartConsequence
+from kafkalog.recovery.broker.node.answer import StartOutcome as StartOutcome
+from kafkalog.recovery.broker.node.releases import Release as Release
 from kafkalog.recovery.checks.remote import verify_remote as verify_remote
 from kafkalog.recovery.checks.report import BrokerStart as BrokerStart
 from kafkalog.recovery.checks.report import DirectoryReport as DirectoryReport
@@ -157,6 +168,7 @@ from kafkalog.recovery.copies.preview import merge_preview as merge_preview
 from kafkalog.recovery.damage.bit_repair import Proof as Proof
 from kafkalog.recovery.decide.actions import ActionKind as ActionKind
 from kafkalog.recovery.decide.actions import RecoveryAction as RecoveryAction
+from kafkalog.recovery.decide.aftermath import LossConsequence as LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice as RecoveryChoice
 from kafkalog.recovery.decide.partition_plan import PartitionPlan as PartitionPlan
 from kafkalog.recovery.decide.plan import BrokerForecast as BrokerForecast
@@ -208,10 +220,10 @@ from kafkalog.recovery.triage.outcome import PartitionTriage as PartitionTriage
 from kafkalog.recovery.triage.outcome import StartAdvice as StartAdvice
 from kafkalog.recovery.triage.run import Triage as Triage
 from kafkalog.recovery.triage.run import triage as triage
+from kafkalog.recovery.undeleting.listing import deleted as deleted
 from kafkalog.recovery.undeleting.remains import Remains as Remains
 from kafkalog.recovery.undeleting.remains import RemainsKind as RemainsKind
 from kafkalog.recovery.undeleting.remains import RemainsSegment as RemainsSegment
-from kafkalog.recovery.undeleting.listing import deleted as deleted
 from kafkalog.recovery.undeleting.results import PutBack as PutBack
 from kafkalog.recovery.undeleting.results import UndeleteResult as UndeleteResult
 from kafkalog.recovery.undeleting.results import Undeletion as Undeletion

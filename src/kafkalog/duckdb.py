@@ -17,9 +17,6 @@ from kafkalog.values.tables import KafkaTable
 
 __all__ = ["dataset"]
 
-_CHEAP = ("topic", "partition", "offset")
-
-
 class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
     """What DuckDB asks of a dataset: its schema, and a scanner of some columns and rows."""
 
@@ -28,10 +25,8 @@ class _Dataset(ds.Dataset):  # type: ignore[misc]  # pyarrow has no types
 
     @property
     def schema(self) -> pa.Schema:
-        """All columns; DuckDB counts rows by the first one, so that is one which costs nothing."""
-        schema = self._table.schema
-        first = [each for each in _CHEAP if each in schema.names]
-        return pa.schema([schema.field(each) for each in dict.fromkeys([*first, *schema.names])])
+        """All columns, in the order of every reader."""
+        return self._table.schema
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **options: Any) -> ds.Scanner:
         """Rows that pass the filter, which DuckDB does not apply again."""

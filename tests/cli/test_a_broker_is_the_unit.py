@@ -56,7 +56,7 @@ def volumes(tmp_path: Path) -> list[Path]:
     first, second = own_copy(source, tmp_path / "disks" / "a"), own_copy(source, tmp_path / "disks" / "b")
     keep(first, lambda name: name != "__cluster_metadata-0")
     keep(second, lambda name: name == "__cluster_metadata-0")
-    meta = second / "meta.properties"
+    meta = first / "meta.properties"  # the voter set has the id of the other one
     own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
     meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
     return [first, second]

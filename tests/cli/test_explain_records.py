@@ -19,7 +19,7 @@ codecs = pytest.mark.parametrize("codec", list(Codec), ids=lambda each: each.lab
 
 def log_of(tmp_path: Path, data: bytes) -> Path:
     directory = tmp_path / "made-0"
-    directory.mkdir()
+    directory.mkdir(parents=True)
     log = directory / f"{0:020d}.log"
     log.write_bytes(data)
     return log
@@ -57,7 +57,7 @@ def test_of_a_batch_that_stops_consumers(codec: Codec, tmp_path: Path) -> None:
     assert len(text.lines) == 1 + len(lines)
     assert text.lines[0].startswith(f"{log}, damaged, batch of magic 2 at byte {len(simple(3))}, ")
     if codec is not Codec.NONE:  # of which consumers get those before the fault anyway
-        readable = {each.offset for each in open_partition(log.parent).records()}
+        readable = {each.offset for each in open_partition(log.parent).records(on_damage="stop")}
         assert readable.isdisjoint(range(3, 3 + COUNT)), "no reader gives them"
 
 
@@ -73,13 +73,36 @@ def test_of_a_torn_batch(codec: Codec, tmp_path: Path) -> None:
         assert len(lines) == COUNT - 1
 
 
-def test_of_a_header_that_is_cut_and_of_a_checksum_that_does_not_fit(tmp_path: Path) -> None:
-    sound, hurt = simple(3), bytearray(simple(3, 3))
-    hurt[-3:] = b"\xa5\xa5\xa5"
-    remark, lines = records_of(log_of(tmp_path, sound + bytes(hurt)))
-    assert (remark, lines) == (
+def test_of_a_wrong_checksum_what_decodes_is_unproven(tmp_path: Path) -> None:
+    hurt = bytearray(batch(b"".join(RECORDS), COUNT, base_offset=3))
+    place = bytes(hurt).index(b"7" * 30)
+    hurt[place] = ord("x")
+    remark, lines = records_of(log_of(tmp_path, simple(3) + bytes(hurt)))
+    assert remark == (
+        f"{COUNT} of {COUNT} records of a damaged batch; unproven: the checksum does not fit, and any of them may be "
+        "what is damaged"
+    )
+    values = [f"{number}" * 30 for number in range(COUNT)]
+    values[7] = "x" + "7" * 29
+    assert [each["value"] for each in lines] == values
+    assert all(each["is_of_damaged_batch"] for each in lines)
+    hurt[bytes(hurt).index(b"key-7") - 1] = 0x7F  # the length of a key, which is then longer than its record
+    remark, lines = records_of(log_of(tmp_path / "again", simple(3) + bytes(hurt)))
+    assert len(lines) == 7
+    assert remark.startswith(f"{len(lines)} of {COUNT} records of a damaged batch; unproven: ")
+
+
+@pytest.mark.parametrize("codec", [each for each in Codec if each is not Codec.NONE], ids=lambda each: each.label)
+def test_of_a_wrong_checksum_over_compressed_records_nothing_is_told(codec: Codec, tmp_path: Path) -> None:
+    hurt = bytearray(batch(compress(codec, b"".join(RECORDS)), COUNT, base_offset=3, attributes=codec))
+    hurt[-3:] = bytes(each ^ 0xA5 for each in hurt[-3:])
+    assert records_of(log_of(tmp_path, simple(3) + bytes(hurt))) == (
         "no record can be told: the checksum does not fit, and nothing tells which of its bytes are right", [],
     )  # fmt: skip
+
+
+def test_of_a_header_that_is_cut(tmp_path: Path) -> None:
+    sound = simple(3)
     (tmp_path / "other").mkdir()
     remark, lines = records_of(log_of(tmp_path / "other", sound + simple(3, 3)[:60]))
     assert (remark, lines) == ("no record can be told: no whole header of a batch of magic 2 is there", [])

@@ -78,7 +78,7 @@ def test_settings_that_name_none(text: str, sentence: str, tmp_path: Path) -> No
     assert sentence.replace("\\\\", "\\") in finished.err
 
 
-@pytest.mark.parametrize("command", ["ls", "verify", "offsets", "groups", "transactions", "runs", "undo", "undelete",
+@pytest.mark.parametrize("command", ["ls", "offsets", "groups", "transactions", "runs", "undo", "undelete",
                                      "metadata", "elections", "compare", "staging"])  # fmt: skip
 def test_settings_beside_a_path_have_no_meaning_here(command: str, tmp_path: Path) -> None:
     (broker,) = brokers("4.1.1/groups")

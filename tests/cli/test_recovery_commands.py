@@ -316,7 +316,10 @@ def test_settings_of_the_broker(torn: Path, tmp_path: Path) -> None:
     given = ("--server-properties", str(properties), "--at", "1700000100000")
     first = kafkalog("plan", "--json", torn, *given)
     second = kafkalog("plan", "--json", torn, *SETTINGS)
-    assert json.loads(first.out) == json.loads(second.out)
+    plans = [json.loads(each.out) for each in (first, second)]
+    for each in plans:
+        each["broker"].pop("node")  # which the node's own properties tell more of
+    assert plans[0] == plans[1]
     assert kafkalog("plan", torn, "--server-properties", tmp_path / "missing").code == 64
 
 

@@ -55,14 +55,12 @@ def markdown(*paths: Path) -> str:
 def test_what_is_lost_is_told_with_partition_offsets_and_times_once(volumes: list[Path]) -> None:
     text = markdown(*volumes)
     one, two = volumes
-    first, last = "between 2020-09-13 12:28:40Z and 2020-09-13 14:26:40Z", "after 2020-09-13 12:28:40Z"
-    later, end = "between 2020-09-13 14:28:40Z and 2020-09-13 16:26:40Z", "after 2020-09-13 14:28:40Z"
+    first = "between 2020-09-13 12:28:40Z and 2020-09-13 14:26:40Z"
+    later = "between 2020-09-13 14:28:40Z and 2020-09-13 16:26:40Z"
     rows = [
-        f"| orders-0 in {one} | permanently | offsets 3 to 5 | 3 | {first} |",
-        f"| orders-0 in {one} | by a simple start | offsets 3 to 14 | 12 | {last} |",
-        f"| bills-0 in {two} | permanently | offsets 9 to 11 | 3 | {later} |",
-        f"| bills-0 in {two} | by a simple start | offsets 9 to 14 | 6 | {end} |",
-    ]
+        f"| orders-0 in {one} | 3 (offsets 3 to 5) | 12 (offsets 3 to 14) | {first} | 1 |",
+        f"| bills-0 in {two} | 3 (offsets 9 to 11) | 6 (offsets 9 to 14) | {later} | 1 |",
+    ]  # of three records the damage begins with the last byte of the second
     assert [line for line in text.splitlines() if "-0 in " in line and line.startswith("| ")] == rows
     page = parsed(kafkalog("report", *volumes, "-o", "-").out)
     cells = [[cell.text for cell in row.all("td")] for row in table_named(page, "Lost records").all("tr")[1:]]
@@ -75,6 +73,15 @@ def test_what_is_lost_is_told_with_partition_offsets_and_times_once(volumes: lis
         assert sum(moment in line for line in damage) == 1, "the window of the finding is that of the table"
         assert sum(moment in found for found in kafkalog("verify", *volumes).err.splitlines()) == 1
     assert "| severity | code | place | offsets and times | what |" in text
+
+
+def test_a_time_that_no_sound_batch_tells_is_that_of_the_header(tmp_path: Path) -> None:
+    root = log_directory(tmp_path / "one", "orders", 4, 15)
+    written = "2020-09-13 16:26:40Z to 2020-09-13 16:28:40Z by its header"
+    assert f"| orders-0 | 3 (offsets 12 to 14) | 3 (offsets 12 to 14) | {written} | 1 |" in markdown(root)
+    screen = kafkalog("report", root, "-o", "-", "--format", "text").lines[:24]
+    assert screen[0] == f"damaged: {root}"
+    assert f"written {written}; 1 record readable by eye" in " ".join(line.strip() for line in screen)
 
 
 def test_records_are_counted_as_verify_counts_them(volumes: list[Path]) -> None:
@@ -112,7 +119,8 @@ def test_after_a_salvage_each_run_says_what_it_lost(volumes: list[Path]) -> None
         ]  # fmt: skip
         told = f"3 records, by run {run['run_id']} (salvage): {partition}: offsets {first} to {last}"
         assert f"- Lost before in {path}: {told}\n" in text
-        row = rf"\| {partition} in {path} \| by run {run['run_id']} \| offsets {first} to {last} \| 3 \| between "
+        lost = rf"3 \(offsets {first} to {last}\), by run {run['run_id']}"
+        row = rf"\| {partition} in {path} \| {lost} \|  \| between "
         assert re.search(row, text)
     assert ", 54 records; " in text
     kafkalog("undo", "--yes", volumes[0])

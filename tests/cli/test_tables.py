@@ -159,10 +159,11 @@ def test_many_sound_partitions_are_a_paragraph(tmp_path: Path) -> None:
     assert f"{MANY + 1} partitions of 1 topic in {MANY + 1} segments" in listed.out
     assert "all partitions are sound" in listed.out
     verified = command("verify", root)
-    assert (verified.code, len(verified.out.splitlines())) == (0, 3)
+    assert (verified.code, len(verified.out.splitlines())) == (0, 5)
     assert f"{(MANY + 1) * 5} records" in verified.out
-    for name in ("ls", "verify"):
-        assert len(command(name, "--all", root).out.splitlines()) == MANY + 4 + (name == "ls")
+    assert len(command("ls", "--all", root).out.splitlines()) == MANY + 5
+    rows = [line for line in command("verify", "--all", root).out.splitlines() if line.startswith("t-")]
+    assert len(rows) == MANY + 1
 
 
 def test_of_many_those_that_are_damaged_are_listed(tmp_path: Path) -> None:
@@ -184,8 +185,10 @@ def test_problems_only_are_sorted_by_what_they_cost(tmp_path: Path) -> None:
         path = root / f"t-{number}" / f"{0:020d}.log"
         with path.open("r+b") as file:
             file.truncate(path.stat().st_size - size)
-    every, problems = command("verify", root), command("verify", "--problems-only", root)
-    assert [line.split()[0] for line in every.out.splitlines()[2:6]] == ["t-0", "t-1", "t-2", "t-3"]
+    every, problems = command("verify", "--all", root), command("verify", "--problems-only", root)
+    assert problems.out == command("verify", root).out
+    rows = [line.split()[0] for line in every.out.splitlines() if line.startswith("t-")]
+    assert rows == ["t-0", "t-1", "t-2", "t-3"]
     listed = [line.split()[0] for line in problems.out.splitlines() if line.startswith("t-")]
     assert sorted(listed) == ["t-1", "t-3"]
     lost = {each["path"]: each["log_bytes"] - each["valid_bytes"]
@@ -205,6 +208,16 @@ def test_damage_comes_first_on_request(tmp_path: Path) -> None:
         line.split()[1] for line in command("ls", "--damage-first", root).out.splitlines() if line.startswith("t ")
     ]
     assert first == ["11", *map(str, range(11))]
+
+
+def test_damage_comes_first_over_all_directories(tmp_path: Path) -> None:
+    sound, hurt = many(tmp_path / "sound", 2), many(tmp_path / "hurt", 3)
+    with (hurt / "t-2" / f"{0:020d}.log").open("r+b") as file:
+        file.truncate(30)
+    lines = command("ls", "--damage-first", sound, hurt).out.splitlines()
+    assert lines[0] == "not sound, in all directories"
+    assert str(hurt) in lines[2]
+    assert [line.split()[1] for line in lines if line.startswith("t ")] == ["2", "0", "1", "0", "1"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Several clusters in one ZooKeeper are told apart, names are decoded, and cluster ids that are none are found."""
+"""Several clusters in one ZooKeeper: `--chroot` tells them apart; names are decoded; bad cluster ids are found."""
 
 from __future__ import annotations
 

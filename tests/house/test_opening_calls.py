@@ -20,6 +20,7 @@ ALLOWED = {
     "recovery/act/fs.py": "recovery's own, relative to the directory's descriptor",
     "recovery/act/lock.py": "the broker's lock, which is locked; of it a note of ours is read, of 64 bytes at most",
     "recovery/act/machine_id.py": "the name of the machine, which the kernel tells",
+    "recovery/act/permissions.py": "the attributes of what is to be changed, of which nothing is read",
     "log/disk/holders.py": "the broker's lock, which is examined and never read, and the kernel's list of locks",
     "src/kafkalog/machine_code/levels.py": "what the kernel tells of processors",
     "src/kafkalog/machine_code/stored.py": "the program's own compiled code; a regular file of whom it may trust",

@@ -69,14 +69,14 @@ def test_every_way_of_reading_leaves_out_the_same(case: BrokerCase) -> None:
     left_out = kept = 0
     for partition in open_all(*brokers(case.id)).readable(replica="longest"):
         for level in ("read_uncommitted", "read_committed"):
-            whole = list(partition.records(isolation_level=level).by_batch())
+            whole = list(partition.records(isolation_level=level, on_damage="stop").by_batch())
             everything = [record.offset for _, records in whole for record in records]
             for conditions in CONDITIONS:
                 expected = [
                     record.offset for found, records in whole if wanted(found.header, conditions) for record in records
                 ]
                 assert offsets(partition, isolation_level=level, **conditions) == expected
-                read = partition.records(isolation_level=level, **conditions)
+                read = partition.records(isolation_level=level, **conditions, on_damage="stop")
                 assert [record.offset for record in read] == expected
                 left_out += len(everything) - len(expected)
                 kept += len(expected)
@@ -120,7 +120,7 @@ def test_what_is_left_out_is_not_opened(tmp_path: Path) -> None:
     )
     for conditions in ({"producer_ids": 5, "codecs": "none", "transactional": True}, {"transactional": True}):
         assert offsets(partition, **conditions) == [3]
-        reader = partition.records(**conditions)
+        reader = partition.records(**conditions, on_damage="stop")
         assert [record.offset for record in reader] == [3]
         assert reader.findings == []
     with pytest.raises(FormatError):
@@ -152,7 +152,7 @@ def test_conditions_that_no_batch_can_meet_are_refused(tmp_path: Path) -> None:
     partition = partition_of(tmp_path, message(0))
     calls: list[Callable[[], object]] = [
         lambda: partition.to_arrow(producer_ids=[3, -1]),
-        lambda: partition.records(producer_ids=2**63),
+        lambda: partition.records(producer_ids=2**63, on_damage="stop"),
         lambda: partition.batches(codecs="zip"),
         lambda: partition.to_arrow(codecs=[9]),
     ]

@@ -25,7 +25,7 @@ FAMILIES = [name for name in recovery_families() if name not in ("bases", "crc_f
 
 def before_damage(partition: Partition) -> tuple[int, bool]:
     """Records that a consumer sees, and whether damage stops it; not where only the content of a batch does."""
-    reader = partition.records()
+    reader = partition.records(on_damage="stop")
     count = len({record.offset for record in reader})
     codes = {found.code for found in reader.findings}
     ended = {FindingCode.CRC_MISMATCH, FindingCode.BATCH_SIZE_INVALID}
@@ -141,7 +141,7 @@ def test_dump_all_shows_every_sound_record_behind_damage(
     assert len(batches) == 12 - len(places)
     by_run = [
         each.last_offset if hasattr(each, "last_offset") else int(each.last_offsets[-1])
-        for each in open_partition(directory).batches(through_damage=True).by_run()
+        for each in open_partition(directory).batches(on_damage="skip").by_run()
     ]
     assert by_run[-1] == kept[-1]
     stopped = command("dump", "--json", directory)

@@ -45,7 +45,7 @@ def base_of(batch: RecordBatch) -> int:
 def read(
     partition: Partition, *, all: bool = False
 ) -> tuple[list[int], list[tuple[FindingCode, Severity]], StopReason]:
-    reader = partition.records(all=all)
+    reader = partition.records(all=all, on_damage="stop")
     got = [record.offset for record in reader]
     assert reader.stop is not None
     return got, [(found.code, found.severity) for found in reader.findings], reader.stop
@@ -57,7 +57,7 @@ def test_a_flipped_bit_in_an_older_segment_stops_the_reader(directory: Path, off
     segment = partition.segments[1]
     batch = batch_of(segment, 2)
     damage(segment, batch.position + batch.size - 1, bytes([batch.data[-1] ^ 1]))
-    reader = partition.records()
+    reader = partition.records(on_damage="stop")
     assert [record.offset for record in reader] == [offset for offset in offsets if offset < base_of(batch)]
     (finding,) = reader.findings
     assert (finding.code, finding.severity) == (FindingCode.CRC_MISMATCH, Severity.ERROR)
@@ -141,7 +141,7 @@ def test_a_batch_that_is_there_twice_is_read_once(directory: Path, offsets: list
 def test_a_log_start_offset_beyond_the_end_hides_everything_and_says_so(directory: Path, offsets: list[int]) -> None:
     checkpoint = directory.parent / "log-start-offset-checkpoint"
     checkpoint.write_text(f"0\n1\n{TOPIC} {NUMBER} {offsets[-1] + 1000}\n")
-    reader = open_partition(directory).records()
+    reader = open_partition(directory).records(on_damage="stop")
     assert list(reader) == []
     assert [found.code for found in reader.findings] == [FindingCode.LOG_END_BELOW_LOG_START]
     assert [record.offset for record in open_partition(directory).records(all=True)] == offsets

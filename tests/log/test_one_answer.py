@@ -19,7 +19,7 @@ from kafkalog.codec import scan, thresholds
 from kafkalog.codec.columnar.batch_decoder import BatchDecoder
 from kafkalog.codec.columnar.pieces import Part
 from kafkalog.codec.columnar.schema import record_schema
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.log import open_partition
@@ -70,7 +70,7 @@ def test_a_transaction_whose_end_lies_behind_damage_is_undecided(commit: bool, d
     plain = [damage.batch(number, [damage.record(0)]) for number in range(10, 20)]
     batches = [*transaction(0, commit=commit), *transaction(5, commit=True), *plain]
     batches[damaged] = broken(batches[damaged])
-    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed")
+    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed", on_damage="stop")
     first = 0 if damaged == 4 else 5
     assert [each.offset for each in reader] == ([*range(4)] if damaged == 6 and commit else [])
     assert reader.ended_by is not None
@@ -82,7 +82,7 @@ def test_an_undecided_transaction_is_not_forgotten_for_an_open_one_of_the_same_p
     batches = [*transaction(0, commit=True), damage.batch(5, [damage.record(0)], DATA)]
     marker = batches[4][:-1] + b"\x10"  # headers that are not there
     batches[4] = damage.with_crc(marker)
-    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed")
+    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed", on_damage="stop")
     assert [each.offset for each in reader] == []
     assert reader.ended_by is not None
     assert (reader.ended_by.code, reader.ended_by.offset) == (FindingCode.TRANSACTION_UNDECIDED, 0)
@@ -90,7 +90,7 @@ def test_an_undecided_transaction_is_not_forgotten_for_an_open_one_of_the_same_p
 
 def test_one_that_is_open_without_damage_is_held_back_as_by_a_broker(tmp_path: Path) -> None:
     batches = [damage.batch(0, [damage.record(0)]), damage.batch(1, [damage.record(0)], DATA)]
-    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed")
+    reader = open_partition(partition_of(tmp_path, batches)).records(isolation_level="read_committed", on_damage="stop")
     assert [each.offset for each in reader] == [0]
     assert reader.findings == []
     assert reader.ended_by is None
@@ -107,7 +107,7 @@ def test_an_index_decides_a_damaged_marker_where_all_of_it_fits(
     batches[4] = broken(batches[4])
     batches += [damage.batch(number, [damage.record(0)]) for number in range(5, 9)]
     directory = partition_of(tmp_path, batches, listed)
-    reader = open_partition(directory).records(isolation_level="read_committed")
+    reader = open_partition(directory).records(isolation_level="read_committed", on_damage="stop")
     assert [each.offset for each in reader] == []
     assert reader.ended_by is not None
     wanted = FindingCode.CRC_MISMATCH if is_decided else FindingCode.TRANSACTION_UNDECIDED
@@ -118,7 +118,21 @@ MODES = {
     "`Partition.records()`": "stops", "`Partition.to_arrow(findings=[])`": "stops", "`Partition.to_arrow()`": "stops",
     "`Consumer` and `follow`": "stops", "`dump`": "stops", "`dump --all`": "goes on", "Spark, `FAILFAST`": "stops",
     "Spark, `PERMISSIVE`": "goes on", "Spark, `DROPMALFORMED`": "goes on", "`serve`": "",
+    '`Partition.records(on_damage="skip")`': "goes on", '`Partition.to_arrow(on_damage="skip")`': "goes on",
 }  # fmt: skip
+
+
+def skipping(mode: str, directory: Path, level: str) -> tuple[list[int], bool]:
+    findings: list[Finding] = []
+    if "to_arrow" in mode:
+        partition = open_partition(directory)
+        table = partition.to_arrow(["offset"], isolation_level=level, on_damage="skip", findings=findings).read_all()
+        offsets = table["offset"].to_pylist()
+    else:
+        reader = open_partition(directory).records(isolation_level=level, on_damage="skip")
+        offsets = [each.offset for each in reader]
+        findings = reader.findings
+    return offsets, any(each.severity is not Severity.INFO for each in findings)
 
 
 def given_by(mode: str, directory: Path) -> tuple[list[int], bool]:
@@ -133,6 +147,8 @@ def given_by(mode: str, directory: Path) -> tuple[list[int], bool]:
         done = command("dump", directory, "--all", "--json")
         return [each["offset"] for each in done.objects], done.code == 1 and bool(done.err)
     level, end = "read_committed", NO_END
+    if "skip" in mode:
+        return skipping(mode, directory, level)
     if mode in by:
         rows, told = by[mode](directory, level, 0, end, choose)
     else:
@@ -178,6 +194,44 @@ def test_each_reader_says_it_in_its_way(mode: str, kind: str, tmp_path: Path) ->
         assert offsets == (before if MODES[mode] == "stops" else rest)
 
 
+def code_of(error: FormatError) -> FindingCode:
+    assert error.finding is not None
+    return error.finding.code
+
+
+@pytest.mark.parametrize("kind", ["bytes", "magic", "displaced", "inside", "undecided"])
+def test_damage_raises_with_its_finding_unless_a_caller_says_otherwise(kind: str, tmp_path: Path) -> None:
+    """However it is read from Python: record by record, in columns, as a table of several partitions."""
+    batches, before, _rest = damaged_logs()[kind]
+    directory = partition_of(tmp_path, batches)
+    partition, level = open_partition(directory), "read_committed"
+    codes = set()
+    offsets: list[int] = []
+    with pytest.raises(FormatError) as raised:
+        offsets += (each.offset for each in partition.records(isolation_level=level))
+    codes.add(code_of(raised.value))
+    for reader in (
+        partition.to_arrow(["offset"], isolation_level=level),
+        kafkalog.KafkaTable(str(directory), columns=["offset"], isolation_level=level).reader(),
+    ):
+        found: list[int] = []
+        with pytest.raises((FormatError, pa.ArrowException)) as failed:
+            found.extend(each for batch in reader for each in batch["offset"].to_pylist())
+        assert found == before
+        if isinstance(failed.value, FormatError):
+            codes.add(code_of(failed.value))
+    stopped = partition.records(isolation_level=level, on_damage="stop")
+    assert [each.offset for each in stopped] == before
+    assert stopped.ended_by is not None
+    assert codes == {stopped.ended_by.code}
+    if kind not in ("inside", "undecided"):  # a walk opens no batch
+        with pytest.raises(FormatError) as raised:
+            list(partition.batches())
+        assert code_of(raised.value) in codes
+    with pytest.raises(UsageError, match="on_damage"):
+        partition.records(on_damage="ignore")
+
+
 @pytest.mark.parametrize("enough", [0, thresholds.ENOUGH_BYTES])
 @pytest.mark.parametrize("kind", ["count", "swapped"])
 @pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "`serve`"])
@@ -205,7 +259,7 @@ def test_what_a_consumer_reads_past_is_told_all_the_same(
         return
     assert offsets == kept
     code = FindingCode.OFFSET_DISPLACED if kind == "swapped" else FindingCode.RECORDS_COUNT_INVALID
-    reader = open_partition(directory).records()
+    reader = open_partition(directory).records(on_damage="stop")
     assert [each.offset for each in reader] == kept
     assert [each.code for each in reader.findings if each.severity is not Severity.INFO] == [code]
     if mode in ("`Consumer` and `follow`", "Spark, `FAILFAST`", "Spark, `PERMISSIVE`", "Spark, `DROPMALFORMED`"):
@@ -223,7 +277,7 @@ def test_a_raised_offset_where_compaction_left_gaps(every: int | None, tmp_path:
     at = [sum(map(len, batches[:number])) for number in range(len(batches))]
     entries = [(number, at[place]) for place, number in ((2, 2), (5, 7), (6, 9), (7, 10))]
     (directory / f"{0:020}.index").write_bytes(b"".join(struct.pack(">ii", *each) for each in entries))
-    reader = open_partition(directory).records()
+    reader = open_partition(directory).records(on_damage="stop")
     assert [each.offset for each in reader] == before
     options = {"path": str(directory)} | ({} if every is None else {"maxPartitionBytes": str(every)})
     source = LogReader(parse_options(options), Layout(("offset",), None))
@@ -239,7 +293,7 @@ def test_batches_that_come_too_late_are_told_and_not_given(
     monkeypatch.setattr(thresholds, "ENOUGH_BYTES", enough)
     plain = [damage.batch(number, [damage.record(0)]) for number in range(5)]
     directory = partition_of(tmp_path, [plain[0], plain[2], plain[1], *plain[3:]])
-    reader = open_partition(directory).records()
+    reader = open_partition(directory).records(on_damage="stop")
     assert [each.offset for each in reader] == [0, 2, 3, 4]
     listed: list[Finding] = []
     table = open_partition(directory).to_arrow(["offset"], findings=listed).read_all()
@@ -255,7 +309,7 @@ def test_a_batch_of_wrong_length_is_no_torn_tail_before_one_of_impossible_count(
     plain = [damage.batch(number, [damage.record(0)]) for number in range(4)]
     plain[2] = damage.put(plain[2], "batch_length", damage.get(plain[2], "batch_length") ^ 1 << 27)
     plain[3] = damage.with_crc(damage.put(plain[3], "records_count", 5))
-    reader = open_partition(partition_of(tmp_path, plain)).records()
+    reader = open_partition(partition_of(tmp_path, plain)).records(on_damage="stop")
     assert [each.offset for each in reader] == [0, 1]
     assert reader.ended_by is not None
     assert reader.ended_by.code is FindingCode.BATCH_SIZE_INVALID

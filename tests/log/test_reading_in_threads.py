@@ -199,7 +199,7 @@ def test_offsets_that_go_back_are_told_of_once_and_end_nothing(
     first = [some(base) for base in range(0, 50, 5)]
     again = [some(base) for base in range(20, 90, 5)]
     partition = log_of(tmp_path / "t-0", {0: [*first, *again], 90: [some(90)]})
-    by_one = partition.records()
+    by_one = partition.records(on_damage="stop")
     offsets = [each.offset for each in by_one]
     (told,) = (each for each in by_one.findings if each.code == FindingCode.OFFSET_NOT_INCREASING)
     assert offsets == [*range(95)]
@@ -227,7 +227,7 @@ def test_a_displaced_batch_is_damage_however_it_is_read(
     first = [some(base) for base in range(0, 50, 5)]
     partition = log_of(tmp_path / "t-0", {0: [*first, bytes(raised), *(some(base) for base in range(55, 90, 5))],
                                           90: [some(90)]})  # fmt: skip
-    by_one = partition.records()
+    by_one = partition.records(on_damage="stop")
     assert [each.offset for each in by_one] == [*range(50)]
     assert by_one.ended_by is not None
     code = FindingCode.OFFSET_ABOVE_SEGMENT if claimed == 2**40 else FindingCode.OFFSET_DISPLACED
@@ -267,13 +267,13 @@ def test_records_beyond_what_their_batch_claims_are_rows_however_they_are_read(
         [odd(103, [0, -2], -100), odd(104, [3, -80], -100)],
     ]):  # fmt: skip
         partition = log_of(tmp_path / str(number) / "t-0", {0: before + batches + behind})
-        expected = [record.key for record in partition.records()]
+        expected = [record.key for record in partition.records(on_damage="stop")]
         assert len(expected) == len(set(expected)) >= 177
         told: list[Finding] = []
         for threads in (1, 2, 3):
             found = partition.to_arrow(columns, threads=threads, findings=told).read_all()
             assert found["key"].to_pylist() == expected
-        later = [record.key for record in partition.records(start_offset=50)]
+        later = [record.key for record in partition.records(start_offset=50, on_damage="stop")]
         rest = partition.to_arrow(["key"], start_offset=50, threads=2, findings=told).read_all()
         assert rest["key"].to_pylist() == later
 
@@ -369,7 +369,7 @@ def test_what_a_file_loses_while_it_is_read_is_missed(
 
 def test_a_file_that_is_cut_while_it_is_read_does_not_end_in_zeros(tmp_path: Path) -> None:
     partition = log_of(tmp_path / "t-0", {0: [some(base) for base in range(0, 5000, 5)]})
-    reader = partition.records(limits=Limits(read_window_bytes=2000))
+    reader = partition.records(limits=Limits(read_window_bytes=2000), on_damage="stop")
     records = iter(reader)
     next(records)
     os.truncate(partition.segments[0].path, 1000)

@@ -63,14 +63,14 @@ def deletion(directory: Path) -> None:
 
 
 def by_records(partition: Partition) -> Iterator[list[int]]:
-    reader = partition.records()
+    reader = partition.records(on_damage="stop")
     for record in reader:
         yield [record.offset]
     assert reader.findings == []
 
 
 def by_committed_records(partition: Partition) -> Iterator[list[int]]:
-    return ([record.offset] for record in partition.records(isolation_level="read_committed"))
+    return ([record.offset] for record in partition.records(isolation_level="read_committed", on_damage="stop"))
 
 
 def by_batches(partition: Partition) -> Iterator[list[int]]:
@@ -115,7 +115,7 @@ def test_a_read_goes_on_behind_a_deletion(
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_read_begins_when_it_is_asked_for(threads: int, directory: Path) -> None:
     partition = open_partition(directory)
-    records = partition.records(isolation_level="read_committed")
+    records = partition.records(isolation_level="read_committed", on_damage="stop")
     batches = partition.batches()
     columns = partition.to_arrow(["offset"], threads=threads, isolation_level="read_committed")
     deletion(directory)
@@ -128,7 +128,7 @@ def test_a_partition_that_nobody_began_to_read_is_gone(directory: Path) -> None:
     partition = open_partition(directory)
     deletion(directory)
     with pytest.raises(MissingFileError, match="no such file"):
-        list(partition.records())
+        list(partition.records(on_damage="stop"))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -145,7 +145,7 @@ def test_a_log_deletes_what_its_own_reader_is_reading(
         for piece in pieces:
             found += piece
         assert found == ALL
-        assert list(log.partition().records()) == []
+        assert list(log.partition().records(on_damage="stop")) == []
 
 
 def test_a_log_is_read_while_it_rolls_and_deletes(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ partition = open_partition(directory)
 assert len(partition.segments) > 200
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 if way == "records":
-    pieces = ([record.offset] for record in partition.records())
+    pieces = ([record.offset] for record in partition.records(on_damage="stop"))
 elif way == "batches":
     pieces = (list(range(batch.header.base_offset, batch.last_offset + 1)) for batch in partition.batches())
 else:
@@ -244,11 +244,11 @@ def open_files() -> int:
 def test_nothing_is_held_when_a_read_is_over_or_forgotten(directory: Path) -> None:
     before = open_files()
     partition = open_partition(directory)
-    reader = partition.records()
+    reader = partition.records(on_damage="stop")
     assert open_files() == before + SEGMENTS + 1
     assert len(list(reader)) == len(ALL)
     assert open_files() == before
-    forgotten = partition.records()
+    forgotten = partition.records(on_damage="stop")
     next(iter(forgotten))
     unread = partition.to_arrow(["offset"])
     assert open_files() > before + SEGMENTS

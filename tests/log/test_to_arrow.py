@@ -55,7 +55,7 @@ def test_small_work_is_done_in_plain_python_with_the_same_result(monkeypatch: py
     plain = partition.to_arrow().read_all()
     monkeypatch.setattr(thresholds, "ENOUGH_BYTES", 0)
     assert plain.equals(partition.to_arrow().read_all())
-    assert plain.num_rows == sum(1 for _ in partition.records()) > 0
+    assert plain.num_rows == sum(1 for _ in partition.records(on_damage="stop")) > 0
 
 
 def test_views_stay_what_they_were_when_the_file_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_batches_as_large_as_can_be_asked_for(enough: int, layout: str, monkeypa
 
 def test_columns_and_ranges_of_offsets() -> None:
     partition = segments_partition()
-    offsets = [record.offset for record in partition.records()]
+    offsets = [record.offset for record in partition.records(on_damage="stop")]
     low, high = offsets[len(offsets) // 3], offsets[2 * len(offsets) // 3]
     table = partition.to_arrow(["offset", "value"], start_offset=low, end_offset=high).read_all()
     assert table.schema.names == ["offset", "value"]
@@ -117,7 +117,7 @@ def test_columns_and_ranges_of_offsets() -> None:
 
 def test_ranges_of_time_begin_and_end_where_a_consumers_lookup_would() -> None:
     partition = segments_partition()
-    records = list(partition.records())
+    records = list(partition.records(on_damage="stop"))
     times = sorted({record.timestamp for record in records})
     start, end = times[len(times) // 4], times[len(times) // 2]
     first = next(record.offset for record in records if record.timestamp >= start)
@@ -134,8 +134,8 @@ def test_damage_raises_or_is_a_finding_and_ends_the_stream(tmp_path: Path) -> No
     content = bytearray(Path(victim.path).read_bytes())
     content[len(content) // 2] ^= 4
     Path(victim.path).write_bytes(content)
-    before = [record.offset for record in partition.records()]
-    assert 0 < len(before) < sum(1 for _ in healthy.records())
+    before = [record.offset for record in partition.records(on_damage="stop")]
+    assert 0 < len(before) < sum(1 for _ in healthy.records(on_damage="stop"))
     with pytest.raises(FormatError) as raised:
         partition.to_arrow().read_all()
     assert raised.value.code == FindingCode.CRC_MISMATCH
@@ -151,4 +151,5 @@ def test_a_torn_tail_is_the_end_of_the_log(tmp_path: Path) -> None:
     last = Path(partition.segments[-1].path)
     last.write_bytes(last.read_bytes()[:-3])
     table = open_partition(partition.path).to_arrow(["offset"]).read_all()
-    assert table["offset"].to_pylist() == [record.offset for record in open_partition(partition.path).records()]
+    records = open_partition(partition.path).records(on_damage="stop")
+    assert table["offset"].to_pylist() == [record.offset for record in records]

@@ -19,9 +19,8 @@ from kafkalog.log.disk.holders import held_by_us
 from kafkalog.recovery.act import operations, preparing
 from kafkalog.recovery.act.fs import FileSystem
 from kafkalog.recovery.act.journal import JOURNAL, PREPARING
-from kafkalog.recovery.act.new_tree import new_tree
 from kafkalog.recovery.act.purging import purge
-from kafkalog.recovery.act.working_copy import copy_for
+from kafkalog.recovery.act.working_copy import copy_for, new_tree
 from testkit.made.batches import simple
 from testkit.running.command import kafkalog as command
 

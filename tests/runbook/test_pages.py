@@ -21,6 +21,7 @@ RESULTS = {
     "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued",
     "lost-controllers": "node-1", "moved-controllers": "node-2", "no-controller": "controller",
     "one-broker-left": "controller", "power-cut": "merged", "diverged": "broker-1", "lost-and-found": "repaired",
+    "staging-cluster": "staging",
 }  # fmt: skip
 """New directories, and controllers'; the other pages put `data` itself right, and take it back at their end."""
 BY_OTHER_MEANS = {"lost-directory": "data", "wrong-owner": "data", "offsets-before": "", "diverged": ""}

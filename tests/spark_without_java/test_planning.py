@@ -276,7 +276,8 @@ def test_paths_may_be_globs_and_file_uris() -> None:
     (broker,) = brokers("4.1.1/codecs")
     assert expand_paths([f"{broker.parent}/brok*-?"]) == [str(broker)]
     assert expand_paths([f"file://{broker}"]) == expand_paths([f"file:{broker}"]) == [str(broker)]
-    for wrong, words in (("s3://bucket/x", "not a local path"), ("/no/such", "does not exist"), ("/no/*x", "nothing")):
+    unknown = "nowhere: is not a scheme"
+    for wrong, words in (("nowhere://bucket/x", unknown), ("/no/such", "does not exist"), ("/no/*x", "nothing")):
         with pytest.raises(UsageError, match=words):
             expand_paths([wrong])
 

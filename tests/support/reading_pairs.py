@@ -293,7 +293,8 @@ def _of_table(batches: Iterator[pa.RecordBatch]) -> Iterator[Row]:
 
 
 def by_records(path: Path, level: str, start: int, end: int, choose: random.Random) -> Given:
-    reader = open_partition(path).records(start or None, None if end == NO_END else end, isolation_level=level)
+    stop = None if end == NO_END else end
+    reader = open_partition(path).records(start or None, stop, isolation_level=level, on_damage="stop")
     rows = [(each.offset, each.key, each.value) for each in reader]
     return rows, reader.ended_by is not None
 

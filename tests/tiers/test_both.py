@@ -40,7 +40,7 @@ def expected(name: str, isolation: str) -> dict[str, list[Row]]:
 
 
 def rows_of(partition: Partition, isolation: str) -> list[Row]:
-    reader = partition.records(isolation_level=isolation)
+    reader = partition.records(isolation_level=isolation, on_damage="stop")
     found = [(each.offset, each.timestamp, each.key, each.value, tuple((pair.key, pair.value) for pair in each.headers))
              for each in reader]  # fmt: skip
     assert [each for each in reader.findings if each.severity != "info"] == []
@@ -151,7 +151,7 @@ def test_look_ups_by_time_and_offset(name: str, volume: str, directory: str, tmp
         assert (found.offset, found.timestamp) == first[:2]
     assert partition.offset_for_timestamp(times[-1] + 1) is None
     for row in wanted[:: max(1, len(wanted) // 20)]:
-        assert next(iter(partition.records(row[0]))).offset == row[0]
+        assert next(iter(partition.records(row[0], on_damage="stop"))).offset == row[0]
     assert partition.log_start_offset == case.bounds[directory][0]
     assert partition.log_end_offset() == case.bounds[directory][1]
 
@@ -176,7 +176,7 @@ def test_an_object_that_is_missing_is_said(tmp_path: Path) -> None:
     gone.unlink()
     partition = both_tiers(tmp_path, "broker-1")["epochs-0"]
     with pytest.raises(kafkalog.StorageError, match="there is no such file"):
-        list(partition.records())
+        list(partition.records(on_damage="stop"))
     finished = command("dump", "-t", "epochs", tmp_path / "broker-1", "--remote", tmp_path / "remote")
     assert finished.code == 4
     assert gone.name[21:43] in finished.err
@@ -188,7 +188,7 @@ def test_an_object_of_another_size_is_not_read(tmp_path: Path) -> None:
     cut.write_bytes(cut.read_bytes()[:-100])
     partition = both_tiers(tmp_path, "broker-1")["epochs-0"]
     with pytest.raises(kafkalog.StorageError, match=r"and 37\d\d were copied"):
-        list(partition.records())
+        list(partition.records(on_damage="stop"))
 
 
 def test_damage_in_an_object_is_found_and_named(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_damage_in_an_object_is_found_and_named(tmp_path: Path) -> None:
     data = bytearray(hurt.read_bytes())
     data[len(data) // 2] ^= 1
     hurt.write_bytes(data)
-    reader = both_tiers(tmp_path, "broker-1")["epochs-0"].records()
+    reader = both_tiers(tmp_path, "broker-1")["epochs-0"].records(on_damage="stop")
     got = [each.offset for each in reader]
     assert got == list(range(len(got)))
     assert 47 <= len(got) < 90

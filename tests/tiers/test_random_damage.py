@@ -96,7 +96,8 @@ def with_events(root: Path, change: Callable[[list[FramedRecord]], list[FramedRe
     directory = volume_of(root) / f"{EVENTS}{number}"
     if not directory.exists():
         return
-    read = [decode_remote_log_metadata(each.value) for each in kafkalog.open_partition(directory).records()]
+    records = kafkalog.open_partition(directory).records(on_damage="stop")
+    read = [decode_remote_log_metadata(each.value) for each in records]
     shutil.rmtree(root / "scratch", ignore_errors=True)
     (root / "scratch").mkdir()
     with kafkalog.Log.open(root / "scratch" / directory.name) as log:
@@ -143,7 +144,7 @@ def rows_of(partition: Any) -> tuple[list[Row], list[str]]:
     """What is given, and what is said of the rest."""
     rows: list[Row] = []
     try:
-        reader = partition.records()
+        reader = partition.records(on_damage="stop")
         for each in reader:
             key = None if each.key is None else bytes(each.key).hex()
             value = None if each.value is None else bytes(each.value).hex()

@@ -12,7 +12,9 @@ from typing import Any
 from kafkalog.classes import dataclass
 from kafkalog.recovery.broker.node.releases import Release, named
 
-__all__ = ["Consequence", "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "Part", "Role", "StartOutcome"]
+__all__ = [
+    "ConsequenceKind", "Fault", "NodeAnswer", "NodeStart", "Part", "Role", "StartConsequence", "StartOutcome",
+]  # fmt: skip
 
 
 class StartOutcome(enum.StrEnum):
@@ -21,15 +23,15 @@ class StartOutcome(enum.StrEnum):
     FAILS = "fails"
     """it ends, or never opens its listener, with an exception"""
     OVERWRITES_METADATA = "overwrites_metadata"
-    """it starts, and its metadata begins anew or goes back: topics, ACLs and configurations are gone"""
+    """it starts, and its metadata begins from nothing or goes back: topics, ACLs and configurations are gone"""
     DELETES = "deletes_partitions"
-    """it starts, and removes partitions from its disks for good"""
+    """it starts, and removes partitions from its disks permanently"""
     STRAYS = "makes_strays"
     """it starts, and puts partitions out of service by renaming their directories `-stray`"""
     DIRECTORY_OFFLINE = "directory_offline"
     """it starts without one of its log directories"""
     NOT_SERVING = "starts_not_serving"
-    """it starts, and something does not serve: the node waits for ever, or a coordinator does not load"""
+    """it starts, and something does not serve: the node waits forever, or a coordinator does not load"""
     UNKNOWN = "unknown"
     """the model does not know"""
     STARTS = "starts"
@@ -103,7 +105,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Consequence:
+class StartConsequence:
     """One thing that a start does; `names` are partition directories, relative to their log directories."""
 
     kind: ConsequenceKind
@@ -127,7 +129,7 @@ class NodeAnswer:
     """the broker's own words, or the reason in ours if it says nothing"""
     file: str | None = None
     """the file that the failure is about"""
-    consequences: tuple[Consequence, ...] = ()
+    consequences: tuple[StartConsequence, ...] = ()
     condition: str | None = None
     """what the answer depends on that the directories do not say; None if they say everything"""
     faults: tuple[Fault, ...] = ()

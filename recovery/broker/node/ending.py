@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafkalog.codec.errors import PortableError
 from kafkalog.recovery.broker.node.answer import Fault, NodeAnswer, Part, StartOutcome
 
 __all__ = ["RUNTIME", "StartEndsError", "ends", "in_full", "without_cause"]
@@ -9,7 +10,7 @@ __all__ = ["RUNTIME", "StartEndsError", "ends", "in_full", "without_cause"]
 RUNTIME = "java.lang.RuntimeException"
 
 
-class StartEndsError(Exception):
+class StartEndsError(PortableError):
     """The node's start ends here; `answer` says how."""
 
     def __init__(self, answer: NodeAnswer) -> None:

@@ -13,7 +13,7 @@ import os
 from kafkalog.classes import dataclass
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
 from kafkalog.codec.text import MetaProperties
-from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, StartEndsError, ends
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
@@ -33,7 +33,7 @@ class Identity:
     """log directories that it goes on with"""
     directory_ids: tuple[tuple[str, str | None], ...]
     """(log directory, its id); None: the start makes a new one"""
-    consequences: tuple[Consequence, ...] = ()
+    consequences: tuple[StartConsequence, ...] = ()
     faults: tuple[Fault, ...] = ()
 
     def directory_id(self, root: str | None) -> str | None:
@@ -77,7 +77,7 @@ def _ensemble(files: NodeFiles, release: Release) -> Identity:
         if root not in errors:
             _refuse_incomplete(root, known.get(root))
     offline = tuple(
-        Consequence(ConsequenceKind.DIRECTORY_OFFLINE, f"{root} is left out: {why}", _file(root))
+        StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, f"{root} is left out: {why}", _file(root))
         for root, why in errors.items()
     )
     faults = [Fault(Part.META_PROPERTIES, "unreadable", _file(root), why) for root, why in errors.items()]

@@ -25,7 +25,7 @@ from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scanner import Scanner
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult
-from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.releases import Release
 
 __all__ = ["Unserved", "consequences_of_unserved", "unserved_partitions"]
@@ -102,7 +102,7 @@ def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[t
         yield last, "its checksum is wrong", True, False
 
 
-def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[Consequence], list[Fault]]:
+def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[StartConsequence], list[Fault]]:
     """What follows for one release from the records that coordinators cannot read."""
     found, faults = [], []
     for each in unserved:
@@ -111,7 +111,7 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
                 f"the batch at offset {each.offset} of {each.name} is read although its checksum is wrong: what the "
                 "coordinator makes of it is not known"
             )
-            found.append(Consequence(ConsequenceKind.UNFORESEEN, detail, each.path, (each.name,)))
+            found.append(StartConsequence(ConsequenceKind.UNFORESEEN, detail, each.path, (each.name,)))
             faults.append(Fault(Part.INTERNAL_TOPICS, "wrong_checksum", each.path, detail))
             continue
         if each.is_refused:
@@ -120,7 +120,7 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
                     f"the record at offset {each.offset} of {each.name} cannot be applied ({each.detail}): the "
                     "coordinator does not load the partition: its groups are not served"
                 )
-                found.append(Consequence(ConsequenceKind.NOT_SERVING, detail, each.path, (each.name,)))
+                found.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, each.path, (each.name,)))
                 faults.append(Fault(Part.INTERNAL_TOPICS, "mixed_group", each.path, detail))
             continue
         whole = each.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
@@ -131,6 +131,6 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
             f"the record at offset {each.offset} of {each.name} cannot be read ({each.detail}): the coordinator {what}"
         )
         kind = ConsequenceKind.NOT_SERVING if each.topic != TRANSACTION_STATE_TOPIC else ConsequenceKind.OTHER
-        found.append(Consequence(kind, detail, each.path, (each.name,)))
+        found.append(StartConsequence(kind, detail, each.path, (each.name,)))
         faults.append(Fault(Part.INTERNAL_TOPICS, "unreadable_record", each.path, detail))
     return found, faults

@@ -24,7 +24,7 @@ from kafkalog.codec.text import decode_leader_epochs
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory, topic_id_or_none
-from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
@@ -89,7 +89,7 @@ class LoadedMetadata:
     """the other snapshots that are there, oldest first"""
     tree: Tree | None
     """the log's files after loading; None if there is no log"""
-    consequences: tuple[Consequence, ...] = ()
+    consequences: tuple[StartConsequence, ...] = ()
     faults: tuple[Fault, ...] = ()
 
     contents: Contents = field(default_factory=Contents, compare=False, repr=False)
@@ -138,11 +138,13 @@ def load_metadata_log(files: NodeFiles, now_ms: int) -> LoadedMetadata:
     return _with_snapshots(loaded)
 
 
-def _cuts(directory: str, cut_at: int | None, is_emptied: bool) -> tuple[tuple[Consequence, ...], tuple[Fault, ...]]:
+def _cuts(
+    directory: str, cut_at: int | None, is_emptied: bool
+) -> tuple[tuple[StartConsequence, ...], tuple[Fault, ...]]:
     if cut_at is None and not is_emptied:
         return (), ()
     detail = f"the metadata log in {directory} is cut at its first damaged batch"
-    cut = Consequence(ConsequenceKind.METADATA_LOG_CUT, detail, directory)
+    cut = StartConsequence(ConsequenceKind.METADATA_LOG_CUT, detail, directory)
     return (cut,), (Fault(Part.METADATA_LOG, "cut", directory, detail),)
 
 
@@ -196,7 +198,7 @@ def _with_snapshots(loaded: LoadedMetadata) -> LoadedMetadata:
         f"the snapshot {os.path.basename(newest.path)} goes further than the metadata log, which ends at {loaded.end}: "
         "the log is dropped"
     )
-    dropped = Consequence(ConsequenceKind.METADATA_LOG_DROPPED, detail, newest.path)
+    dropped = StartConsequence(ConsequenceKind.METADATA_LOG_DROPPED, detail, newest.path)
     return replace(
         loaded, start=newest.end, end=newest.end, epoch=None, tree=None, older=(),
         consequences=(*loaded.consequences, dropped), contents=Contents(),

@@ -27,7 +27,7 @@ from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome, load_log_directory, topic_id_or_none
-from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
@@ -126,12 +126,12 @@ def loaded_logs(files: NodeFiles, root: str, now_ms: int) -> BrokerResult:
 
 def open_partitions(
     files: NodeFiles, results: Mapping[str, BrokerResult], *, is_kraft: bool = True
-) -> tuple[list[Consequence], list[Fault]]:
+) -> tuple[list[StartConsequence], list[Fault]]:
     """What follows from loading the logs of each directory, given by `results`; what goes offline, with the faults.
 
     Raises `StartEndsError` where a log ends the start, or if all directories or the one of the metadata go offline.
     """
-    offline: list[Consequence] = []
+    offline: list[StartConsequence] = []
     faults: list[Fault] = []
     for root, result in results.items():
         message = in_full(result.message or "", root)
@@ -144,7 +144,7 @@ def open_partitions(
         if len(results) == 1 or (is_kraft and root == files.metadata_root):
             raise ends(Part.LOGS, "offline", root, _IO, without_cause(message), detail=message)
         detail = f"{root} goes offline: {message}"
-        offline.append(Consequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
+        offline.append(StartConsequence(ConsequenceKind.DIRECTORY_OFFLINE, detail, root))
         faults.append(Fault(Part.LOGS, "offline", root, detail))
     if offline and len(offline) == len(results):
         first = faults[0]
@@ -174,7 +174,7 @@ def partition_consequences(
     release: Release,
     explained: Explained,
     directory_ids: Mapping[str, str | None],
-) -> tuple[list[Consequence], list[Fault]]:
+) -> tuple[list[StartConsequence], list[Fault]]:
     """What becomes of partition directories by the metadata; raises `StartEndsError` where that ends the start.
 
     If nothing is known of the metadata, `image` is None, and only partitions without a topic id are strays.
@@ -231,7 +231,7 @@ def _strays(
     explained: Explained,
     *,
     has_nameless: bool,
-) -> tuple[list[Consequence], list[Fault]]:
+) -> tuple[list[StartConsequence], list[Fault]]:
     deletes = not release.at_least("3.7.0")
     if deletes and has_nameless:  # `findStrayPartitions` throws, and nothing is removed
         return [], []
@@ -242,16 +242,16 @@ def _strays(
     if expected:
         detail = f"the start {verb} what the metadata shows as deleted or moved"
         names = tuple(each.name for each in expected)
-        found.append(Consequence(ConsequenceKind.EXPECTED_STRAY, detail, names=names))
+        found.append(StartConsequence(ConsequenceKind.EXPECTED_STRAY, detail, names=names))
     without = [each for each in lost if each.topic_id is None]
     unknown = [each for each in lost if each not in without]
     kind = ConsequenceKind.DELETED if deletes else ConsequenceKind.STRAY
     if without:
         detail = f"the start {verb} partitions whose {PARTITION_METADATA} is missing"
-        found.append(Consequence(kind, detail, names=tuple(each.name for each in without)))
+        found.append(StartConsequence(kind, detail, names=tuple(each.name for each in without)))
     if unknown:
         detail = f"the start {verb} partitions that the metadata does not place on broker {node_id}"
-        found.append(Consequence(kind, detail, names=tuple(each.name for each in unknown)))
+        found.append(StartConsequence(kind, detail, names=tuple(each.name for each in unknown)))
     for each in without:
         path = os.path.join(each.path, PARTITION_METADATA)
         faults.append(Fault(Part.PARTITION_METADATA, "missing", path, f"{each.name} has no readable topic id"))
@@ -272,7 +272,7 @@ def lacks_directories(image: MetadataImage, node_id: int, known: set[str | None]
 
 def _made_again(
     image: MetadataImage, node_id: int, placed: set[tuple[str, int]], known: set[str | None]
-) -> list[Consequence]:
+) -> list[StartConsequence]:
     """Partitions that are in none of the directories, if these are all that the broker has."""
     if lacks_directories(image, node_id, known):
         return []
@@ -285,7 +285,7 @@ def _made_again(
     if not names:
         return []
     detail = "partitions that the metadata places here are made again, empty"
-    return [Consequence(ConsequenceKind.EMPTY_AGAIN, detail, names=tuple(names))]
+    return [StartConsequence(ConsequenceKind.EMPTY_AGAIN, detail, names=tuple(names))]
 
 
 def _without_leader(
@@ -294,10 +294,10 @@ def _without_leader(
     node_id: int,
     release: Release,
     known: set[str | None],
-) -> list[Consequence]:
+) -> list[StartConsequence]:
     """Partitions that the metadata assigns to a directory id that none of the broker's directories has any more.
 
-    No controller elects such a replica until the broker assigns it anew; up to 3.9 it does not, later not always.
+    No controller elects such a replica until the broker assigns it again; up to 3.9 it does not, later not always.
     """
     registered = image.brokers.get(node_id)
     has_ids = image.features.get("metadata.version", 0) >= _WITH_ASSIGNMENTS and release.at_least("3.7.0")
@@ -317,7 +317,7 @@ def _without_leader(
         f"partitions are assigned to a directory id that no log directory has any more, and {may} no leader: "
         f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
     )
-    return [Consequence(kind, detail, names=tuple(names))]
+    return [StartConsequence(kind, detail, names=tuple(names))]
 
 
 def _promoted(
@@ -326,7 +326,7 @@ def _promoted(
     image: MetadataImage,
     node_id: int,
     directory_ids: Mapping[str, str | None],
-) -> list[Consequence]:
+) -> list[StartConsequence]:
     """`LogManager.recoverAbandonedFutureLogs`: a future copy where the metadata places the partition."""
     found = []
     for each in directories:
@@ -337,7 +337,7 @@ def _promoted(
             continue
         if _directory_of(replica, node_id) != directory_ids.get(each.root):
             detail = f"the move to {each.path} goes on"
-            found.append(Consequence(ConsequenceKind.FUTURE_RESUMED, detail, each.path))
+            found.append(StartConsequence(ConsequenceKind.FUTURE_RESUMED, detail, each.path))
             continue
         current = [
             other for other in directories
@@ -350,7 +350,7 @@ def _promoted(
         names = tuple(other.name for other in current)
         is_longer = any(other.end > each.end for other in current)
         kind = ConsequenceKind.DELETED if is_longer else ConsequenceKind.FUTURE_PROMOTED
-        found.append(Consequence(kind, detail, each.path, names))
+        found.append(StartConsequence(kind, detail, each.path, names))
     return found
 
 

@@ -16,7 +16,7 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.model import ControlType
 from kafkalog.codec.names import QUORUM_STATE
 from kafkalog.log.disk.files import FileSource
-from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, Fault, Part
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, StartConsequence
 from kafkalog.recovery.broker.node.ending import RUNTIME, ends
 from kafkalog.recovery.broker.node.metadata_log import LoadedMetadata
 from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError
@@ -52,7 +52,7 @@ class StateFile:
     leader: int = -1
     voted: int = -1
     voters: tuple[int, ...] = ()
-    consequences: tuple[Consequence, ...] = ()
+    consequences: tuple[StartConsequence, ...] = ()
     faults: tuple[Fault, ...] = ()
 
 
@@ -99,7 +99,7 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
     """Read `quorum-state` as a start does; raises `StartEndsError` where that ends the start."""
     path = os.path.join(loaded.directory, QUORUM_STATE)
     if not os.path.exists(path):
-        forgotten = Consequence(
+        forgotten = StartConsequence(
             ConsequenceKind.EPOCH_FORGOTTEN,
             "quorum-state is missing: the node has forgotten whom it voted for and in which epoch",
             path,
@@ -122,7 +122,7 @@ def state_of_start(loaded: LoadedMetadata, release: Release) -> StateFile:
     exception, message, kind = problem
     if release.at_least("3.8") or exception != _UNCHECKED:
         raise ends(Part.QUORUM_STATE, kind, path, exception, message)
-    forgotten = Consequence(
+    forgotten = StartConsequence(
         ConsequenceKind.EPOCH_FORGOTTEN, "quorum-state cannot be read and is thrown away: the vote is forgotten", path
     )
     return StateFile(

@@ -12,7 +12,7 @@ from typing import Any
 from kafkalog.classes import dataclass
 from kafkalog.cluster.records.framed_records import FramedRecord, decode_control, decode_metadata
 from kafkalog.codec.control import parse_control_key
-from kafkalog.codec.errors import FormatError
+from kafkalog.codec.errors import FormatError, PortableError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS
 from kafkalog.codec.model import BatchHeader, ControlType
@@ -35,7 +35,7 @@ _HEADER = 61
 _BATCH_MAGIC = 2
 
 
-class ReaderError(Exception):
+class ReaderError(PortableError):
     """What a reader of the metadata throws: an exception's class and message."""
 
     def __init__(self, exception: str, message: str) -> None:
@@ -46,7 +46,7 @@ class ReaderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MetaBatch:
-    """One batch with its records, understood as far as they are."""
+    """One batch with its records; one that is not understood is kept as bytes."""
 
     base_offset: int
     next_offset: int

@@ -46,7 +46,7 @@ class Release:
 def release_of(text: str) -> Release:
     """Parse a release such as `4.1` or `3.7.1`; `UsageError` if it is none."""
     if _NUMBERS.fullmatch(text.strip()) is None or len(text) > 20:
-        raise UsageError(f"{text[:40]!r} is no release of Kafka; give one such as 4.1 or 3.7.1")
+        raise UsageError(f"{text[:40]!r} is not a release of Kafka; give one such as 4.1 or 3.7.1")
     return Release(tuple(int(part) for part in text.strip().split(".")))
 
 

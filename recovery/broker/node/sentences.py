@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.broker.node.answer import Consequence, ConsequenceKind, NodeAnswer, NodeStart, StartOutcome
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeAnswer, NodeStart, StartConsequence, StartOutcome
 
 __all__ = ["node_findings", "node_sentences", "sentence_of_answer", "sentences_of_plan"]
 
@@ -35,7 +35,7 @@ def node_sentences(start: NodeStart) -> list[str]:
 
 
 def sentences_of_plan(start: NodeStart, how: str) -> list[str]:
-    """As `node_sentences`, with what is said of the logs after each start that changes nothing else."""
+    """The sentences of `node_sentences`; `how` is added where a start changes nothing but the logs."""
     return [
         f"Kafka {releases} {sentence_of_answer(answer, how if not answer.consequences else '')}"
         for releases, answer in start.grouped
@@ -60,7 +60,7 @@ def sentence_of_answer(answer: NodeAnswer, how: str = "") -> str:
     return f"would start on it, and {'; and '.join(told)}{condition}"
 
 
-def _consequence(consequence: Consequence) -> str:
+def _consequence(consequence: StartConsequence) -> str:
     names = consequence.names
     if consequence.kind in (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN):
         return f"{consequence.detail}: {_listed(names)}"

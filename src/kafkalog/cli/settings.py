@@ -23,7 +23,15 @@ from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.words.commands import Given
 
-__all__ = ["CLUSTER_METADATA", "command_words", "given_words", "options_of", "parse_settings", "planning_options"]
+__all__ = [
+    "CLUSTER_METADATA",
+    "EVERY",
+    "command_words",
+    "given_words",
+    "options_of",
+    "parse_settings",
+    "planning_options",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -33,6 +41,9 @@ CLUSTER_METADATA = click.option(
     is_flag=True,
     help="Include KRaft's metadata log. Truncating it can drop committed metadata: prefer another controller.",
 )
+
+
+EVERY = click.option("--all", "every", is_flag=True, help="List every partition that changes, and the ways of each.")
 
 
 def planning_options(function: Function) -> Function:

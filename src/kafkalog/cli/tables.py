@@ -20,8 +20,9 @@ from kafkalog.classes import dataclass
 from kafkalog.cli.output import LineWriter
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.times import moment_text, span_text
+from kafkalog.words.wrapping import WIDTH
 
-__all__ = ["MANY", "Column", "Kind", "print_table", "size_text"]
+__all__ = ["MANY", "Column", "Kind", "print_table", "size_text", "text_width"]
 
 MANY = 200
 """More partitions than these are told in a paragraph, and only those that are not sound are listed."""
@@ -85,10 +86,12 @@ def print_table(
     columns: Sequence[str | Column],
     rows: Iterable[Sequence[object]],
     totals: Sequence[object] | None = None,
+    *,
+    fits: bool = False,
 ) -> None:
     """A table with its title; `totals` is a last row, shown where there are several others.
 
-    A table without rows is one line that says so.
+    A table without rows is one line that says so.  With `fits` it is no wider than `text_width`, in a pipe too.
     """
     wanted = [Column(each) if isinstance(each, str) else each for each in columns]
     values = [list(row) for row in rows]
@@ -109,7 +112,7 @@ def print_table(
         wanted, right = [wanted[i] for i in shown], [right[i] for i in shown]
         cells = [[row[i] for i in shown] for row in cells]
         writer.write(title)
-        for line in _drawn(wanted, right, cells, _width()):
+        for line in _drawn(wanted, right, cells, text_width() if fits else _width()):
             writer.write(line)
 
 
@@ -130,6 +133,11 @@ def _width() -> int | None:
 
         return get_terminal_size().columns
     return None
+
+
+def text_width() -> int:
+    """Columns of a line of sentences: those of the terminal or what COLUMNS says, else 80."""
+    return _width() or WIDTH
 
 
 def _text(value: object, kind: Kind) -> str:

@@ -14,6 +14,7 @@ from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
 from kafkalog.inspect.annotated import bytes_around
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.facts import Damage, Directory, Planned, ReportFacts
+from kafkalog.inspect.lost_batches import is_of_batch
 from kafkalog.inspect.walked import walk_over
 from kafkalog.log.directories.identities import are_copies_of_one
 from kafkalog.log.directories.inventory import Inventory, open_all
@@ -242,6 +243,7 @@ def _kept(path: str, made: Plan) -> Planned:
         identity_in=made.identity_in,
         asked_for=made.asked_for,
         changing=made.changing,
+        damages=[each for each in made.findings if is_of_batch(each)],
         consequences=made.consequences,
     )
 

@@ -14,7 +14,7 @@ from kafkalog.inspect.timeline import Series
 from kafkalog.recovery.act.history import RunInfo
 from kafkalog.recovery.act.unfinished_business import Standing
 from kafkalog.recovery.copies.comparison import Comparison
-from kafkalog.recovery.decide.aftermath import Consequence
+from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.plan import BrokerForecast
 
@@ -115,7 +115,9 @@ class Planned:
     """partition directories, where the plan is for some alone"""
     changing: tuple[str, ...] = ()
     """partition directories in which the plan would change something"""
-    consequences: Sequence[Consequence] = ()
+    damages: Sequence[Finding] = ()
+    """places in logs that are damaged; their files are relative to `root`"""
+    consequences: Sequence[LossConsequence] = ()
     """what follows for others from what the plan loses"""
     identity_in: tuple[str, ...] = ()
     """all log directories of the broker, where this one has lost its `meta.properties` and another says whose it is"""

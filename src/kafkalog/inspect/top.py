@@ -21,6 +21,7 @@ from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import MIB
 from kafkalog.log import Partition
 from kafkalog.log.reading.to_arrow import OPEN_TRANSACTION
+from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["By", "Group", "TopGroups", "top"]
 
@@ -129,7 +130,9 @@ def top(
         place = partition.topic, partition.partition
         disk_sizes[place] = disk_sizes.get(place, 0) + partition.size
         wanted = ["key", "value", "timestamp", *(["producerId"] if "producer" in names else [])]
-        with partition.to_arrow(wanted, isolation_level=isolation_level, findings=findings, threads=threads) as reader:
+        with partition.to_arrow(
+            wanted, isolation_level=isolation_level, on_damage=STOP, findings=findings, threads=threads
+        ) as reader:
             why = (reader.schema.metadata or {}).get(OPEN_TRANSACTION.encode())
             if why is not None:
                 open_transactions.append(f"{partition.name or partition.path}: {why.decode()}")

@@ -71,6 +71,14 @@ _ADVICE = {
     FindingCode.MAX_TIMESTAMP_MISMATCH: (
         "Lookups by time and retention use the header; the records themselves are whole. Usually a producer's fault."
     ),
+    FindingCode.HEADER_KEY_NOT_TEXT: "`dump` and Python's `records` have the bytes of the name; tables do not.",
+    FindingCode.TIMESTAMP_OUT_OF_RANGE: (
+        "A producer's fault: it wrote the time in too small a unit. `dump` and Python's `records` have the number."
+    ),
+    FindingCode.TIMESTAMP_UNIT: (
+        "A producer's fault. Retention by time may delete such segments at once, or never: mend the producer, and set "
+        "message.timestamp.type, or message.timestamp.after.max.ms."
+    ),
     FindingCode.INDEX_MISSING: _INDEX,
     FindingCode.INDEX_SIZE_INVALID: _INDEX,
     FindingCode.INDEX_NOT_INCREASING: _INDEX,
@@ -132,8 +140,8 @@ _ADVICE = {
     ),
     FindingCode.RUN_UNFINISHED: "Complete the run or undo it before anything else, and before a broker starts.",
     FindingCode.START_LOSES: (
-        "Do not start the node: partitions would leave service, or its metadata would begin anew. Mend the file that "
-        "the sentence names first; another voter's copy of the metadata, or an older snapshot, may have what is lost."
+        "Do not start the node: partitions would leave service, or its metadata would begin from nothing. Mend the "
+        "file that the sentence names; another voter's metadata, or an older snapshot, may have what is lost."
     ),
     FindingCode.BROKER_REFUSES: "The broker would not serve this directory as it is; the ways below say what would.",
 }

@@ -13,10 +13,12 @@ from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Unread
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import PartitionFacts, Planned, ReportFacts
+from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
 from kafkalog.recovery.act.history import RunInfo, RunState
 from kafkalog.recovery.decide.choice import ranges_text
 from kafkalog.recovery.decide.losses import lost_text
 from kafkalog.recovery.decide.ways import LostRange, Measured, RecoveryWay, total
+from kafkalog.words.order import natural_order
 
 __all__ = [
     "MOST_ROWS",
@@ -33,18 +35,30 @@ __all__ = [
 
 MOST_ROWS = 60
 """Rows of the table of losses."""
+_LOOKED_AT = 8
+"""Damaged places of a partition whose batches are looked at again."""
 _STANDS = (RunState.FINISHED, RunState.CUT_SHORT, RunState.HALF_PURGED)
 
 
 @dataclass(frozen=True, slots=True)
 class LossRow:
-    """One line of the table: offsets of a partition that are lost, by what, and when they were written."""
+    """One line of the table: what a partition loses permanently and by a simple start, and when that was written."""
 
     partition: str
-    how: str
-    offsets: str
-    records: str
+    permanently: str
+    by_start: str
+    """empty if nothing would start, or for what an earlier run has lost"""
     written: str
+    by_eye: str = ""
+    """records of the lost batches that decode although nothing proves them; empty if there are none"""
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        words = [("permanently", self.permanently), ("by a simple start", self.by_start), ("written", self.written)]
+        told = [f"{name} {text}" for name, text in words if text]
+        eye = f"; {self.by_eye} readable by eye, unproven" if self.by_eye else ""
+        return f"{self.partition}: {', '.join(told)}{eye}"
 
 
 def recommended_of(planned: Planned) -> RecoveryWay | None:
@@ -108,7 +122,9 @@ def _for_good(planned: Planned) -> dict[str, Measured]:
     if best is None:
         return {}
     how = None if best.how is None else best.how.order
-    return {
+    alike = {name: each for name, each in planned.choice.own_by_partition.items()
+             if name not in planned.choice.by_partition}  # fmt: skip
+    return alike | {
         name: way.measured
         for name, ways in planned.choice.by_partition.items()
         for way in ways
@@ -117,31 +133,70 @@ def _for_good(planned: Planned) -> dict[str, Measured]:
 
 
 def loss_rows(facts: ReportFacts) -> list[LossRow]:
-    """The table, at most `MOST_ROWS` and one row more, which says that there are others."""
+    """The table, at most `MOST_ROWS` and one row more, which says that there are others; each loss has one row."""
     rows = list(_rows(facts))
     left = len(rows) - MOST_ROWS
-    more = LossRow(f"and {counted(left, 'more row')}", "", "", "", "")
-    return rows if left <= 0 else [*rows[:MOST_ROWS], more]
+    return rows if left <= 0 else [*rows[:MOST_ROWS], LossRow(f"and {counted(left, 'more row')}", "", "", "")]
 
 
 def _rows(facts: ReportFacts) -> Iterator[LossRow]:
     several = len(facts.planned) > 1
-    by_start = total_by_start(facts)
+    starts = total_by_start(facts) is not None
     for planned in facts.planned:
         where = f" in {planned.path}" if several else ""
-        yield from _of(_for_good(planned), "permanently", where, planned.root, facts)
-        if by_start is not None:
-            yield from _of(planned.choice.kafka_by_partition, "by a simple start", where, planned.root, facts)
+        for_good, by_start = _for_good(planned), planned.choice.kafka_by_partition if starts else {}
+        for name in sorted({*for_good, *by_start}, key=natural_order):
+            lost, at_start = for_good.get(name), by_start.get(name)
+            if _is_any(lost) or _is_any(at_start):
+                ranges = [each for found in (lost, at_start) if found is not None and _is_any(found)
+                          for each in found.lost[:3]]  # fmt: skip
+                batches = list(_batches(name, planned))
+                times = _times(ranges, planned.root, facts, batches)
+                by_eye = str(sum(each.by_eye for each in batches) or "")
+                yield LossRow(name + where, _amount(lost), _amount(at_start), times, by_eye)
     for root, run in runs_that_lost(facts):
-        yield from _of(_of_run(run), f"by run {run.run_id}", f" in {root}" if several else "", root, facts)
+        for name, lost in _of_run(run).items():
+            if _is_any(lost):
+                words = f"{_amount(lost)}, by run {run.run_id}"
+                where = f" in {root}" if several else ""
+                yield LossRow(name + where, words, "", _times(lost.lost[:3], root, facts, ()))
 
 
-def _of(lost: dict[str, Measured], how: str, where: str, root: str, facts: ReportFacts) -> Iterator[LossRow]:
-    for name, found in lost.items():
-        if found.records_lost == 0 and found.is_exact:
-            continue
-        times = "; ".join(dict.fromkeys(filter(None, (_time_of(each, root, facts) for each in found.lost[:3]))))
-        yield LossRow(name + where, how, ranges_text(found.lost) or "unknown", lost_text(found, "{:,}".format), times)
+def _is_any(lost: Measured | None) -> bool:
+    """Whether anything is lost, or may be."""
+    return lost is not None and (lost.records_lost != 0 or not lost.is_exact)
+
+
+def _amount(lost: Measured | None) -> str:
+    """`3 (offsets 3 to 5)`, `none`; empty if nothing is known."""
+    if lost is None:
+        return ""
+    if not _is_any(lost):
+        return "none"
+    offsets = ranges_text(lost.lost)
+    return f"{lost_text(lost, '{:,}'.format)}{f' ({offsets})' if offsets else ''}"
+
+
+def _batches(name: str, planned: Planned) -> Iterator[LostBatch]:
+    """What the damaged places of a partition tell, the first of them."""
+    found = dict.fromkeys(
+        (os.path.join(planned.root, each.file), each.position)
+        for each in (*planned.damages, *planned.choice.damaged)
+        if is_of_batch(each) and each.file is not None and os.path.basename(os.path.dirname(each.file)) == name
+    )
+    for path, position in list(found)[:_LOOKED_AT]:
+        if position is not None:
+            yield lost_batch_at(path, position)
+
+
+def _times(ranges: Sequence[LostRange], root: str, facts: ReportFacts, batches: Sequence[LostBatch]) -> str:
+    """When lost ranges were written: by the sound batches on both sides, else as the header of the batch claims."""
+    for each in ranges:
+        around = _time_of(each, root, facts)
+        claimed = when_written(each, batches)
+        if around or claimed:
+            return around if around.startswith("between") or not claimed else claimed
+    return ""
 
 
 def _time_of(lost: LostRange, root: str, facts: ReportFacts) -> str:

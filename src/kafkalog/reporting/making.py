@@ -15,6 +15,7 @@ from kafkalog.inspect.facts import ReportFacts
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.reporting.markdown import markdown_of
 from kafkalog.reporting.page import page_of
+from kafkalog.reporting.text import text_of_report
 from kafkalog.reporting.verdict import ReportVerdict, verdict_of
 
 __all__ = ["Report", "make_report", "report"]
@@ -45,6 +46,10 @@ class Report:
     def markdown(self) -> str:
         """At most 80 lines for a chat channel: verdict, damage, ways, commands."""
         return markdown_of(self.facts)
+
+    def text(self) -> str:
+        """Plain text of lines of 80 columns: the verdict on the first 24 lines, then what is wrong."""
+        return text_of_report(self.facts)
 
 
 def report(

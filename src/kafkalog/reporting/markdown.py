@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple
 
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import Planned, ReportFacts
@@ -16,16 +15,19 @@ from kafkalog.reporting.section_comparison import standing_of
 from kafkalog.reporting.section_runs import undo_line
 from kafkalog.reporting.section_ways import forecast_text, kept_text, lost_text
 from kafkalog.reporting.summary import summary_of
+from kafkalog.reporting.text import screen_of
 from kafkalog.reporting.verdict import verdict_of
 from kafkalog.reporting.wording import records_counted, seconds_text, size_text
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
 from kafkalog.words.ways import label_of, needs_of, needs_text
+from kafkalog.words.wrapping import WIDTH
 
 __all__ = ["markdown_of"]
 
 _FINDINGS = 12
+_CONSEQUENCES = 3
 _DIRECTORIES = 3
 _COPIES = 8
 _RUNS = 3
@@ -70,6 +72,11 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
     yield ""
     yield f"**{_text(verdict.sentence)}** Exit code {int(verdict.code)}: {verdict.meaning}."
     yield ""
+    if facts.planned:
+        yield "```text"
+        yield from (line.replace("```", "'''") for line in screen_of(facts).lines(WIDTH))
+        yield "```"
+        yield ""
     yield from (f"- {_text(name)}: {_text(_cut(sentence))}" for name, sentence in summary_of(facts)[:_FOLDED])
     yield ""
     paths = ", ".join(_code(path) for path in facts.paths[:_FOLDED])
@@ -98,10 +105,13 @@ def _losses(facts: ReportFacts) -> Iterator[str]:
     yield ""
     yield "### Lost records"
     yield ""
-    yield "| topic-partition | lost | offsets | records | written |"
-    yield "|---|---|---|---:|---|"
+    has_eye = any(each.by_eye for each in rows)
+    eye = " readable by eye, unproven |" if has_eye else ""
+    yield f"| topic-partition | lost permanently | lost by a simple start | written |{eye}"
+    yield f"|---|---|---|---|{'---:|' if has_eye else ''}"
     for each in rows[:_LOSSES]:
-        yield f"| {' | '.join(_text(_cut(str(cell))) for cell in astuple(each))} |"
+        cells = [each.partition, each.permanently, each.by_start, each.written, *([each.by_eye] if has_eye else [])]
+        yield f"| {' | '.join(_text(_cut(cell)) for cell in cells)} |"
     if len(rows) > _LOSSES:
         yield ""
         yield f"{counted(len(rows) - _LOSSES, 'more row')}: the page has them."
@@ -165,9 +175,11 @@ def _ways(planned: Planned, arguments: Sequence[str]) -> Iterator[str]:
             yield (
                 f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"
             )
-    for consequence in planned.consequences[:_FINDINGS]:
+    if planned.consequences:
         yield ""
-        yield f"- {_text(_cut(consequence.detail))}"
+    yield from (f"- {_text(_cut(each.detail))}" for each in planned.consequences[:_CONSEQUENCES])
+    if len(planned.consequences) > _CONSEQUENCES:
+        yield f"- {len(planned.consequences) - _CONSEQUENCES} more: `kafkalog plan` names them"
     command = recommended_command(planned, arguments)
     if command is not None:
         yield ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
 
 from kafkalog.codec.wording import counted
 from kafkalog.inspect.facts import ReportFacts
@@ -69,9 +68,17 @@ def header_section(facts: ReportFacts, verdict: ReportVerdict) -> Markup:
 
 
 def _losses(facts: ReportFacts) -> Markup | None:
-    rows: list[list[Content]] = [[*astuple(each)] for each in loss_rows(facts)]
-    columns = ["topic-partition", "lost", "offsets", "records", "written"]
-    return table("Lost records", columns, rows, numeric=[3]) if rows else None
+    """A table whose cells wrap, so that all its columns are on the page."""
+    found = loss_rows(facts)
+    has_eye = any(each.by_eye for each in found)
+    columns = ["topic-partition", "lost permanently", "lost by a simple start", "written",
+               *(["readable by eye, unproven"] if has_eye else [])]  # fmt: skip
+    rows: list[list[Content]] = [
+        [code(each.partition), *(element("span", cell) for cell in (each.permanently, each.by_start, each.written)),
+         *([element("span", each.by_eye)] if has_eye else [])]
+        for each in found
+    ]  # fmt: skip
+    return table("Lost records", columns, rows) if rows else None
 
 
 def _number(text: str) -> Markup:

@@ -57,7 +57,7 @@ class LogEnds:
                 detail = (
                     f"group {key.group} has committed offset {each.offset} of {key.topic}-{key.partition}, whose log "
                     f"here ends at {end}: records are missing here, the offset is another cluster's (mirroring), or "
-                    "the topic was made anew"
+                    "the topic was made again"
                 )
                 code, path = FindingCode.OFFSET_BEYOND_LOG_END, self._at_hand[key.topic, key.partition][0].path
                 self._findings.append(Finding(code, Severity.WARNING, None, end, detail, path))

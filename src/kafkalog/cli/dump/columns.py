@@ -15,6 +15,7 @@ from kafkalog.codec.limits import MIB
 from kafkalog.codec.model import Record, RecordBatch
 from kafkalog.log import Partition, Segment
 from kafkalog.log.disk.process import processors
+from kafkalog.log.walk.on_damage import STOP
 from kafkalog.log.writing.columns_file import ColumnsFile
 
 __all__ = ["ColumnsSink", "columns_schema"]
@@ -81,6 +82,7 @@ class ColumnsSink:
             start_offset=bounds.start_offset,
             end_offset=bounds.end_offset,
             isolation_level=walk.isolation_level,
+            on_damage=STOP,
             findings=walk.findings,
             threads=processors(),
             **walk.of_batches._asdict(),

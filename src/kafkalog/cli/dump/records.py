@@ -23,6 +23,7 @@ from kafkalog.log.reading.batch_words import batch_words
 from kafkalog.log.reading.consumer_view import consumer_view
 from kafkalog.log.walk.batches import BatchReader
 from kafkalog.log.walk.behind_damage import tell_what_is_behind
+from kafkalog.log.walk.on_damage import SKIP, STOP
 from kafkalog.words.escapes import text_of
 
 __all__ = ["OfBatches", "Walk", "json_lines", "text_lines"]
@@ -63,6 +64,7 @@ class Walk:
             bounds.end_offset,
             isolation_level=self.isolation_level,
             all=self.everything,
+            on_damage=STOP,
             on_bytes=self.progress.advance,
             **self.of_batches._asdict(),
         )
@@ -97,7 +99,9 @@ class Walk:
         start = bounds.start_offset
         if not self.everything:
             start = consumer_view(partition, start).start_offset
-        reader = partition.batches(start_offset=start, through_damage=self.everything, **self.of_batches._asdict())
+        reader = partition.batches(
+            start_offset=start, on_damage=SKIP if self.everything else STOP, **self.of_batches._asdict()
+        )
         place = {"topic": partition.topic, "partition": partition.partition}
         heading: str | None = None
         for batch in reader:

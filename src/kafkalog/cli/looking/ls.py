@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -137,7 +138,9 @@ def _codecs(codecs: dict[str, int]) -> str:
     return " ".join(f"{name}:{count}" for name, count in codecs.items())
 
 
-def _print_partitions(title: str, summaries: list[PartitionHealth], *, each_of_many: bool) -> None:
+def _print_partitions(
+    title: str, summaries: list[PartitionHealth], *, each_of_many: bool, with_directory: bool = False
+) -> None:
     """A table of the partitions; of many sound ones a paragraph in its place."""
     if len(summaries) > MANY and not each_of_many:
         with LineWriter() as writer:
@@ -154,6 +157,7 @@ def _print_partitions(title: str, summaries: list[PartitionHealth], *, each_of_m
         "topic",
         "partition",
         Column("state", if_any=True),
+        Column("directory", if_any=True, wraps=True),
         Column("segments", drop=4),
         Column("start", drop=5),
         Column("local start", if_any=True),
@@ -174,6 +178,7 @@ def _print_partitions(title: str, summaries: list[PartitionHealth], *, each_of_m
                 each.partition.topic,
                 each.partition.partition,
                 each.partition.state.value,
+                os.path.dirname(each.partition.path) if with_directory else "",
                 len(each.segments) if each.is_listed else _UNKNOWN,
                 each.log_start_offset if each.is_listed else _UNKNOWN,
                 each.local_log_start_offset,
@@ -221,7 +226,7 @@ class _Sum(NamedTuple):
         health = f"{self.hurt} not ok" if self.hurt else "ok"
         health += f", {self.unlisted} not counted" if self.unlisted else ""
         times = (self.first_timestamp, self.last_timestamp)
-        return ["total", self.partitions, "", self.segments, "", "", "", "", "", *times, self.size, "", health]
+        return ["total", self.partitions, "", "", self.segments, "", "", "", "", "", *times, self.size, "", health]
 
 
 def _paragraph(summaries: Sequence[PartitionHealth]) -> list[str]:
@@ -303,7 +308,7 @@ def _in_order(summaries: Iterable[PartitionHealth], *, damage_first: bool) -> li
 @PATHS
 @selection_options
 @click.option("--segments", "with_segments", is_flag=True, help="Print a table of segments for every partition.")
-@click.option("--damage-first", is_flag=True, help="List partitions that are not sound first.")
+@click.option("--damage-first", is_flag=True, help="List partitions that are not sound first, those of all PATHs.")
 @click.option("--all", "each_of_many", is_flag=True, help=f"List every partition, even if there are more than {MANY}.")
 @JOBS
 @paths_in_properties
@@ -344,14 +349,21 @@ def command(
 
 def _print(listed: Sequence[DirectoryHealth], *, with_segments: bool, damage_first: bool, each_of_many: bool) -> None:
     standalone: list[PartitionHealth] = []
+    is_over_all = damage_first and len(listed) > 1
+    damaged = [one for each in listed for one in each.partitions if not one.is_sound] if is_over_all else []
+    if damaged:
+        title = "not sound, in all directories"
+        _print_partitions(title, damaged, each_of_many=True, with_directory=True)
     for each in listed:
         if each.log_dir is not None and each.standing is not None:
-            shown = _in_order(each.partitions, damage_first=damage_first)
+            rest = [one for one in each.partitions if one.is_sound or not is_over_all]
+            shown = _in_order(rest, damage_first=damage_first)
             _print_partitions(_title(each.log_dir, each.standing), shown, each_of_many=each_of_many)
         else:
             standalone += each.partitions
     if standalone:
-        shown = _in_order(standalone, damage_first=damage_first)
+        rest = [one for one in standalone if one.is_sound or not is_over_all]
+        shown = _in_order(rest, damage_first=damage_first)
         places = dict.fromkeys(each.partition.path for each in standalone)
         title = escape_controls(*places) if len(places) == 1 else "partitions and segments named by their paths"
         _print_partitions(title, shown, each_of_many=each_of_many)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -50,8 +51,8 @@ class _Bars(Watch):
 @click.option(
     "--format",
     "kind",
-    type=click.Choice(["html", "md"]),
-    help="An HTML page, or Markdown for a chat or ticket [md if FILE ends in .md, else html].",
+    type=click.Choice(["html", "md", "text"]),
+    help="An HTML page, Markdown for a ticket, or text for a terminal [by FILE: .md, .txt, else html].",
 )
 @click.option("--overwrite", is_flag=True, help="Replace FILE if it exists.")
 @selection_options
@@ -95,8 +96,9 @@ def command(
         words=tuple(command_words(given)),
     )
     made = make_report(paths, asked, _Bars())
-    is_text = kind == "md" or (kind is None and output.endswith(".md"))
-    place(output, made.markdown() if is_text else made.html(), overwrite=overwrite)
+    kind = kind or {".md": "md", ".txt": "text"}.get(os.path.splitext(output)[1], "html")
+    write = {"md": made.markdown, "text": made.text, "html": made.html}[kind]
+    place(output, write(), overwrite=overwrite)
     verdict = made.verdict
     if output != STANDARD_OUTPUT:
         click.echo(escape_controls(f"{output}: {verdict.sentence}"))

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterable
 
 import click
 
 from kafkalog.cli.looking.tiering_text import tiering_text
+from kafkalog.cli.looking.verify_screen import screen_of
 from kafkalog.cli.options.common import JOBS, JSON, RELEASE
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.remote import Remote, remote_options
 from kafkalog.cli.options.selection import selection_options
-from kafkalog.cli.output import LineWriter, behind_text, print_json, report_findings
+from kafkalog.cli.output import behind_text, print_json, report_findings
 from kafkalog.cli.progress import ByteProgress, total_bytes
-from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.cli.sentences import SentenceWriter, print_screen
+from kafkalog.cli.tables import Column, Kind, print_table, size_text
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Severity
 from kafkalog.codec.wording import counted
 from kafkalog.log.directories.commits import unfinished_commit
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.broker.asking import Asked
+from kafkalog.recovery.broker.asking import StartQuestion
 from kafkalog.recovery.checks.report import IN_USE, PartitionReport, VerifyReport
 from kafkalog.recovery.checks.verify import verify
 from kafkalog.words.escapes import escape_controls
@@ -30,8 +31,6 @@ from kafkalog.words.outcome import Outcome, outcome_of_findings
 
 __all__ = ["command"]
 
-_MOST_ON_A_TERMINAL = 20
-"""With more partitions than these only those with findings are listed there."""
 _COLUMNS: list[str | Column] = [
     "partition directory",
     Column("segments", drop=4),
@@ -67,35 +66,37 @@ def _in_order(reports: Iterable[PartitionReport]) -> list[PartitionReport]:
     return sorted(reports, key=lambda each: natural_order(each.path))
 
 
-def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -> None:
-    """A table of the partitions; of many sound ones a sum in its place."""
-    title = f"{'clean' if report.is_clean else 'not clean'}: {escape_controls(', '.join(report.paths))}"
+def _print(report: VerifyReport, *, shallow: bool, every: bool) -> None:
+    """The first screen, a sum of the partitions, and a table of those with findings; with `every`, of all."""
     found = report.partitions
     sums = [sum(each.segments for each in found), sum(each.batches for each in found),
             "" if shallow else sum(each.records for each in found), sum(each.log_bytes for each in found),
             sum(each.valid_bytes for each in found)]  # fmt: skip
     hurt = _in_order(each for each in found if _hurt(each))
+    print_screen(screen_of(report, hurt))
     places = {os.path.dirname(each.path) for each in found}
     below = os.path.join(*places, "") if len(places) == 1 else ""
-    most = MANY if not sys.stdout.isatty() else _MOST_ON_A_TERMINAL
-    if not (len(found) > most if problems_only is None else problems_only):
-        totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
-        found = _in_order(found)
-        print_table(title, _COLUMNS, [_row(each, shallow=shallow, below=below) for each in found], totals)
-        with LineWriter() as writer:
-            for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in found]):
-                writer.write(line)
-        return
     segments, batches, records, size, _ = sums
     of_records = "" if shallow else f", {records} records"
-    with LineWriter() as writer:
-        writer.write(title)
+    with SentenceWriter() as writer:
+        writer.write("")
         writer.write(f"{counted(len(found), 'partition')}: {segments} segments, {batches} batches{of_records}, "
                      f"{size_text(int(str(size)))}")  # fmt: skip
-        writer.write(f"{counted(len(hurt), 'partition')} with findings; --all lists each partition")
+        if not every:
+            writer.write(f"{counted(len(hurt), 'partition')} with findings; --all lists each partition")
+        for line in tiering_text([(each.path.removeprefix(below), each.local_start) for each in found]):
+            writer.write(line)
+    if every:
+        totals = [f"total: {len(found)}", *sums, "", "", f"in {len(hurt)}" if hurt else "ok"]
+        rows = [_row(each, shallow=shallow, below=below) for each in _in_order(found)]
+        click.echo()
+        print_table("all partitions", _COLUMNS, rows, totals, fits=True)
+        return
     hurt.sort(key=lambda each: each.valid_bytes - each.log_bytes)  # the most that is not sound first
     if hurt:
-        print_table("with findings", _COLUMNS, [_row(each, shallow=shallow, below=below) for each in hurt])
+        click.echo()
+        rows = [_row(each, shallow=shallow, below=below) for each in hurt]
+        print_table("with findings", _COLUMNS, rows, fits=True)
 
 
 @click.command(name="verify")
@@ -103,8 +104,7 @@ def _print(report: VerifyReport, *, shallow: bool, problems_only: bool | None) -
 @selection_options
 @click.option("--shallow", is_flag=True, help="Check batches by their checksum, without decoding records.")
 @click.option("--problems-only/--all", default=None,
-              help="List the partitions with findings, the most damaged first, or every one [problems only above "
-              f"{_MOST_ON_A_TERMINAL} on a terminal, else above {MANY}].")  # fmt: skip
+              help="List partitions with findings, the most damaged first, or every one [problems only].")  # fmt: skip
 @remote_options
 @JOBS
 @RELEASE
@@ -137,7 +137,7 @@ def command(
     if paths:
         with ByteProgress("verifying", lambda: total_bytes(paths)) as progress:
             report = verify(*paths, deep=not shallow, select=chosen, jobs=jobs, on_read=progress.advance,
-                            asked=Asked(release, settings_in(server_properties)))  # fmt: skip
+                            asked=StartQuestion(release, settings_in(server_properties)))  # fmt: skip
     if tier is not None:
         from kafkalog.recovery.checks.remote import verify_remote
 
@@ -148,7 +148,7 @@ def command(
         for directory in report.as_dicts():
             print_json(directory)
     else:
-        _print(report, shallow=shallow, problems_only=problems_only)
+        _print(report, shallow=shallow, every=problems_only is False)
     for each in report.directories if not as_json else ():
         if each.is_in_use:
             click.echo(escape_controls(f"{each.path}: {IN_USE}; only what stayed wrong is reported"))

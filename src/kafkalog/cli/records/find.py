@@ -146,6 +146,8 @@ def _state(line: Line) -> str:
     if line["insides"] == Insides.UNREADABLE:
         return "its batch cannot be read"
     if not line["is_there"]:
+        if line["insides"] == Insides.NOT_EXAMINED:
+            return "its batch was not opened: it is beyond a limit"
         return "no such record: the batch that comes next"
     return "control record" if line["is_control"] else ""
 

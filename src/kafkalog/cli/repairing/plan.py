@@ -10,11 +10,12 @@ import click
 
 from kafkalog.cli.options.common import JSON
 from kafkalog.cli.options.paths import PATHS
-from kafkalog.cli.output import LineWriter, print_json
+from kafkalog.cli.output import print_json
 from kafkalog.cli.progress import RecoveryProgress
-from kafkalog.cli.repairing.plan_text import print_plan
+from kafkalog.cli.repairing.plan_text import print_plans
 from kafkalog.cli.repairing.unplanned import Unplanned
-from kafkalog.cli.settings import given_words, options_of, planning_options
+from kafkalog.cli.sentences import SentenceWriter
+from kafkalog.cli.settings import EVERY, given_words, options_of, planning_options
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding
 from kafkalog.log.directories.inventory import is_missing, missing_directory
@@ -74,22 +75,34 @@ def _lost(failed: Mapping[str, KafkaLogError], usable: Sequence[str]) -> dict[st
     return dict(zip(found, with_what_was_there(found.values(), usable), strict=True))
 
 
-def show(paths: Sequence[str], options: RecoveryOptions, jobs: int, as_json: bool, words: Given = NOTHING_GIVEN) -> int:
-    """Make plans and print them; the exit code.
+def show(
+    paths: Sequence[str],
+    options: RecoveryOptions,
+    jobs: int,
+    as_json: bool,
+    words: Given = NOTHING_GIVEN,
+    *,
+    every: bool = False,
+) -> int:
+    """Make plans and print them, a verdict on all of them first; the exit code.
 
     That is 4 if something cannot be read, 3 if a directory is refused as a whole, 1 if something was found, would be
     changed or waits to be completed, else 0.  `words` are for the commands that are recommended.
     """
     outcome = Outcome.CLEAN
-    for made in make_all(paths, options, jobs):
-        stands = standing(made.root)
+    made_all = make_all(paths, options, jobs)
+    stands_of = {made.root: standing(made.root) for made in made_all}
+    if not as_json:
+        with SentenceWriter() as writer:
+            for root, stands in stands_of.items():
+                for sentence in stands.sentences(in_options):
+                    writer.write(escape_controls(f"{root}: {sentence}"))
+        problems = [made.sentence for made in made_all if isinstance(made, Unplanned)]
+        print_plans([made for made in made_all if isinstance(made, Plan)], words, every=every, problems=problems)
+    for made in made_all:
+        stands = stands_of[made.root]
         if as_json:
             print_json({**with_needs(made.as_dict()), "changed": False, "run_id": None, "standing": stands.as_dict()})
-        elif isinstance(made, Plan):
-            with LineWriter() as writer:
-                for sentence in stands.sentences(in_options):
-                    writer.write(escape_controls(f"{made.root}: {sentence}"))
-            print_plan(made, words)
         if isinstance(made, Unplanned):
             click.echo(escape_controls(f"kafkalog: {made.sentence}"), err=True)
         outcome = max(outcome, _outcome(made, stands))
@@ -112,13 +125,17 @@ def _outcome(made: Plan | Unplanned, stands: Standing) -> Outcome:
 @click.command(name="plan")
 @PATHS
 @planning_options
+@EVERY
 @JSON
-def command(paths: tuple[str, ...], as_json: bool, jobs: int, **given: Any) -> int:
+def command(paths: tuple[str, ...], as_json: bool, every: bool, jobs: int, **given: Any) -> int:
     """Show what `recover` would do and what the broker itself would do, without touching anything.
 
-    If anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one.  Names
-    what cannot be read and leaves it out.  Exit code 0 if nothing is found and there is nothing to do, 4 if something
+    Says first whether the broker starts, what is lost and since when, and what to type; then lists what is wrong.  If
+    anything is lost, lists every way to recover with what it keeps, loses and needs, and recommends one.  Names what
+    cannot be read and leaves it out.  Exit code 0 if nothing is found and there is nothing to do, 4 if something
     could not be read, 3 if a directory is refused as a whole, else 1.
     """
+    if as_json and every:
+        raise UsageError("--all is for the tables; --json lists everything")
     options = options_of(given)
-    return show(holding(paths, options.select), options, jobs, as_json, given_words(given))
+    return show(holding(paths, options.select), options, jobs, as_json, given_words(given), every=every)

@@ -5,53 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafkalog.cli.output import LineWriter
-from kafkalog.cli.repairing.ways_text import print_ways, sentence_of_damage_left
-from kafkalog.cli.tables import MANY, Column, Kind, print_table, size_text
+from kafkalog.cli.repairing.ways_text import DONE, is_done, print_ways, sentence_of_damage_left
+from kafkalog.cli.sentences import SentenceWriter, print_screen
+from kafkalog.cli.tables import Column, Kind, print_table, size_text, text_width
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.broker.node.releases import MODELED
-from kafkalog.recovery.broker.node.sentences import sentences_of_plan
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.decide.choice import ranges_text
+from kafkalog.recovery.decide.losses import sentence_of_lost
 from kafkalog.recovery.decide.moved_to_quarantine import PutAway, put_away
-from kafkalog.recovery.decide.plan import BrokerForecast, PartitionPlan, Plan
+from kafkalog.recovery.decide.plan import PartitionPlan, Plan
 from kafkalog.recovery.decide.ways import Measured, WayName
+from kafkalog.recovery.facts.metadata_copies import IN_PLACE_OF_A_WAY
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.words.advice import told
-from kafkalog.words.commands import NOTHING_GIVEN, Given, with_identity
+from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of, with_identity
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.insides import NOT_EXAMINED
 from kafkalog.words.node import mends
 from kafkalog.words.order import natural_order
+from kafkalog.words.outlook import Outlook, first_screen
+from kafkalog.words.ways import label_of
 
-__all__ = ["print_plan"]
+__all__ = ["print_plan", "print_plans"]
 
 _SHOWN = 20
 """Directories and files that move as a whole and are named."""
-
-
-def _forecast(forecast: BrokerForecast) -> list[str]:
-    """What Kafka would do, one sentence for each group of releases that do alike."""
-    renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
-               for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
-    is_of_node = forecast.node is not None and (forecast.outcome == "loaded" or forecast.is_of_node)
-    if forecast.node is not None and is_of_node:
-        return sentences_of_plan(forecast.node, _how(forecast))
-    match forecast.outcome:
-        case "loaded":
-            return [f"Kafka {MODELED} would start on it{_how(forecast)}", *renamed]
-        case None:
-            return [f"what Kafka would do is unknown: {forecast.message}"]
-        case "start_fails":
-            return [f"Kafka {MODELED} would NOT START on it: {forecast.exception}: {forecast.message}"]
-        case _:
-            return [f"Kafka {MODELED} would take it OFFLINE: {forecast.exception}: {forecast.message}"]
-
-
-def _how(forecast: BrokerForecast) -> str:
-    how = ", trusting the clean-shutdown marker" if forecast.clean_shutdown else ", after its own recovery"
-    lost = sum((forecast.valid_records_lost or {}).values())
-    return f"{how}, which would lose {lost} records that can still be read" if lost else how
 
 
 def _lost(partition: PartitionPlan, counted_lost: Mapping[str, Measured]) -> str:
@@ -96,21 +75,23 @@ def _print_partitions(title: str, partitions: Sequence[PartitionPlan], lost: Map
             ]
             for partition in partitions
         ],
+        fits=True,
     )
 
 
-def _print_changing(title: str, changing: Sequence[PartitionPlan], lost: Mapping[str, Measured]) -> None:
-    """A table; of many partitions only those of which something is removed, and a sum of the others."""
-    listed = changing if len(changing) <= MANY else [each for each in changing if each.cut_bytes or each.quarantined]
+def _print_changing(plan: Plan, changing: Sequence[PartitionPlan], *, every: bool) -> None:
+    """A table of the partitions of which something is removed, and a sum of the others; with `every`, of all."""
+    listed = changing if every else [each for each in changing if each.cut_bytes or each.quarantined or each.renamed_to]
     if listed:
-        _print_partitions(title, listed, lost)
-    with LineWriter() as writer:
+        _print_partitions("partitions that change" if every else "partitions that lose bytes or files",
+                          listed, plan.choice.own_by_partition)  # fmt: skip
+    with SentenceWriter() as writer:
         if not listed:
-            writer.write(f"{title}: no log is cut" if changing else f"{title}: no partition changes")
+            writer.write("no log is cut" if changing else "no partition changes")
         if len(listed) < len(changing):
             made = sum(len(each.rebuilt) for each in changing) - sum(len(each.rebuilt) for each in listed)
             others = counted(len(changing) - len(listed), "more partition")
-            writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt")
+            writer.write(f"{others} of which nothing is removed: {counted(made, 'file')} rebuilt (--all lists them)")
 
 
 def _content(away: PutAway) -> str:
@@ -147,39 +128,110 @@ def _write_changes(writer: LineWriter, plan: Plan, changing: Sequence[PartitionP
         writer.write(NOT_EXAMINED)
 
 
+_DONE_NEXT = "this is done next, and `kafkalog undo` takes it back"
+NOT_NEEDED = "the broker was stopped cleanly and would start on this as it is: a recovery is not needed"
+
+
 def _write_apart(writer: LineWriter, plan: Plan) -> None:
     """Write what follows for others, and the partitions of which nothing is cut."""
     for sentence in () if plan.broker.node is None else mends(plan.broker.node, plan.root):
         writer.write(escape_controls(sentence))
     for name in plan.made_stray:
-        stray = f"{name} becomes -stray, out of service, and a broker makes the partition anew, empty"
+        stray = f"{name} becomes -stray, out of service, and a broker makes an empty partition in its place"
         writer.write(escape_controls(f"{stray}: --topic-id ID keeps it in service, --accept-loss lets it become stray"))
-    for consequence in plan.consequences:
-        writer.write(escape_controls(consequence.detail))
     for name, offset in plan.begins.items():
         writer.write(escape_controls(f"{name} begins, empty, at {offset}, after its remote part"))
     for name, why in plan.declined.items():
         writer.write(escape_controls(f"{name} is left as it is: {told(why)}"))
 
 
-def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
-    """The forecast, a table of the partitions that change, a sum, and the ways there are.
+def outlook_of(plan: Plan, given: Given = NOTHING_GIVEN, *, acts: bool = False) -> Outlook:
+    """What a plan says of its directory on the first screen."""
+    is_done_next = acts and plan.changes and plan.refusal is None
+    note, commands = (_DONE_NEXT, []) if is_done_next else _what_to_type(plan, given)
+    return Outlook(
+        plan.root,
+        plan.broker,
+        plan.choice,
+        plan.consequences,
+        partitions=len(plan.partitions),
+        made_stray=plan.made_stray,
+        others="; other partitions were not examined" if plan.survey.is_partial else "",
+        note=note,
+        commands=commands,
+        findings=plan.findings,
+    )
 
-    `given` is what every recommended command repeats.
+
+def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
+    """A sentence, and the commands that follow it; no command if none is to be typed."""
+    if plan.choice.loses_metadata:
+        return f"recommended: none of the ways below; {IN_PLACE_OF_A_WAY}", []
+    best = plan.choice.recommended
+    is_choice = any(way.measured.may_lose for way in plan.choice.ways)
+    if best is not None and is_choice and not is_done(best, plan):
+        commands = commands_for(best, plan, given)
+        if commands:
+            return f"type this ({label_of(best)}; it loses {sentence_of_lost(best.measured)}):", commands
+    if plan.refusal is not None:
+        return f"refused: {told(plan.refusal)}", []
+    if _is_not_needed(plan):
+        return NOT_NEEDED, []
+    if plan.changes:
+        own = ["--mode", str(plan.mode)] if plan.mode is not Mode.SAFE else []
+        copies = [word for copy in plan.copies if plan.mode is Mode.MERGE for word in ("--copy", copy)]
+        paths, words = paths_of(plan, given), list(given.words)
+        if paths == [plan.root]:
+            paths, words = with_identity(plan, words)
+        return "type this:", [f"kafkalog recover {shell_line([*paths, *words, *own, *copies])} --yes"]
+    if is_choice and best is not None:
+        return DONE, []
+    return ("this mode changes nothing" if plan.is_worth_a_look else f"nothing to do; {NOT_EXAMINED}"), []
+
+
+def title_of(plans: Sequence[Plan]) -> str:
+    """The first line of the first screen."""
+    where = plans[0].root if len(plans) == 1 else f"{len(plans)} log directories"
+    return escape_controls(f"plan for {where} in mode {plans[0].mode}")
+
+
+def print_plans(
+    plans: Sequence[Plan], given: Given = NOTHING_GIVEN, *, every: bool = False, problems: Sequence[str] = ()
+) -> None:
+    """Print the verdict on all plans together, and then the details of each; nothing without a plan.
+
+    `problems` are sentences about directories for which there is no plan.
+    """
+    is_one = len(plans) == 1 and not problems
+    if plans and not is_one:
+        print_screen(first_screen(title_of(plans), [outlook_of(each, given) for each in plans], problems))
+    for plan in plans:
+        print_plan(plan, given, every=every, with_screen=is_one)
+
+
+def print_plan(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False, with_screen: bool = True,
+               acts: bool = False) -> None:  # fmt: skip
+    """Print the first screen, then tables of what changes and of the ways there are, for what is wrong only.
+
+    `given` is what every recommended command repeats; with `every` the tables have all partitions.  Without
+    `with_screen` a title takes the place of the screen.  With `acts` the plan is carried out next, if nothing declines.
     """
     full = "--full" in given.words or plan.mode not in (Mode.SAFE, Mode.STRICT)
     changing = sorted((each for each in plan.partitions if each.changes), key=lambda each: natural_order(each.name))
-    title = f"plan for {escape_controls(plan.root)} in mode {plan.mode}"
-    _print_changing(title, changing, plan.choice.own_by_partition)
-    with LineWriter() as writer:
+    screen = first_screen(title_of([plan]), [outlook_of(plan, given, acts=acts)])
+    if with_screen:
+        print_screen(screen)
+    with SentenceWriter() as writer:
+        writer.write("" if with_screen else f"\n{title_of([plan])}")
+    _print_changing(plan, changing, every=every)
+    with SentenceWriter() as writer:
         for partition in changing:
             if partition.is_cut_below_high_watermark:
                 writer.write(escape_controls(_below(partition)))
         for finding in plan.findings:
             writer.write(escape_controls(str(finding)))
-        others = "; other partitions were not examined" if plan.survey.is_partial else ""
-        for sentence in _forecast(plan.broker):
-            writer.write(escape_controls(sentence + others))
+        for sentence in screen.left_out(text_width()) if with_screen else (*screen.start, *screen.beyond_end):
+            writer.write(escape_controls(sentence))
         if plan.topics.problem is not None:
             writer.write(escape_controls(plan.topics.problem))
         elif plan.topics.configs or plan.topics.broker_configs:
@@ -196,13 +248,8 @@ def print_plan(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
         if damage is not None:
             more = "" if full else "; --full examines segments below the recovery point too"
             writer.write(f"with this plan {damage}{more}")
-        if _is_not_needed(plan):
-            writer.write("the broker was stopped cleanly and would start on this as it is: a recovery is not needed")
         if plan.refusal is not None:
             writer.write(escape_controls(f"refused: {told(plan.refusal)}"))
-        elif not plan.changes:
-            hurt = plan.is_worth_a_look
-            writer.write("this mode changes nothing" if hurt else f"nothing to do; {NOT_EXAMINED}")
-        else:
+        elif plan.changes:
             _write_changes(writer, plan, changing)
-    print_ways(plan, given)
+    print_ways(plan, given, every=every)

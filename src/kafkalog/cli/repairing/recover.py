@@ -19,7 +19,7 @@ from kafkalog.cli.repairing import plan as plan_command
 from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
-from kafkalog.cli.settings import given_words, options_of, planning_options
+from kafkalog.cli.settings import EVERY, given_words, options_of, planning_options
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
@@ -67,6 +67,7 @@ def _show(results: list[RecoveryResult], as_json: bool, *, is_new: bool = False)
 @MOVED
 @click.option("--keep-remote", is_flag=True,
               help="With --remote: begin logs that are gone after their remote part, which stays there.")  # fmt: skip
+@EVERY
 @click.option("--complete", metavar="RUN", help="Complete this run even though another machine began it.")
 @JSON
 def command(
@@ -81,6 +82,7 @@ def command(
     quarantine: str | None,
     moved: bool,
     complete: str | None,
+    every: bool,
     as_json: bool,
     jobs: int,
     **given: Any,
@@ -105,6 +107,8 @@ def command(
     what is not local, what is damaged, and logs that are gone; with --keep-remote, of these only what a broker needs to
     go on after them.
     """
+    if as_json and every:
+        raise UsageError("--all is for the tables; --json lists everything")
     tier = remote.tier()
     if keep_remote and tier is None:
         raise UsageError("--keep-remote is about --remote, which was not given")
@@ -124,12 +128,14 @@ def command(
     acted_on = paths if into is None else (into,)
     shown = paths if into is None else ()
     acting = Acting[Plan](
-        yes=yes, as_json=as_json, show=lambda made: print_plan(made, words),
+        yes=yes, as_json=as_json, show=lambda made: print_plan(
+            made, words, every=every, acts=yes and (accept_loss or not made.needs_consent)
+        ),
         reports=lambda error, plans: [with_needs(each) for each in _reports(error, plans, shown)],
     )  # fmt: skip
     with acting.on(acted_on, quarantine):
         if dry_run:
-            return plan_command.show(paths, options, jobs, as_json, words)
+            return plan_command.show(paths, options, jobs, as_json, words, every=every)
         wanted = replace(options, mark_clean=mark_clean, complete=complete, accept_loss=accept_loss, moved=moved)
         if into is not None:
             if len(paths) != 1 or complete is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kafkalog.cli.output import LineWriter
 from kafkalog.cli.repairing.ways_text import sentence_of_damage_left
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
 from kafkalog.recovery import RecoveryResult
@@ -23,7 +23,7 @@ __all__ = ["print_result"]
 def print_result(result: RecoveryResult) -> None:
     """What became of earlier runs, what was kept, what went where, what a broker will do, and how to undo this."""
     root = escape_controls(result.plan.root)
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         for note in result.notes:
             writer.write(escape_controls(note))
         for run, left in result.earlier.steps.items():

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 
 from kafkalog.cli.output import LineWriter
+from kafkalog.cli.sentences import SentenceWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
@@ -19,22 +20,25 @@ from kafkalog.words.commands import NOTHING_GIVEN, Given, commands_for, paths_of
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.ways import label_of, needs_text
 
-__all__ = ["print_ways", "sentence_of_damage_left"]
+__all__ = ["DONE", "is_done", "print_ways", "sentence_of_damage_left"]
 
-_DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
+DONE = "nothing is left to do here: what is missing is not in these files; another copy may have it"
 
 
-def print_ways(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
-    """Nothing where nothing is lost, whichever way is taken; `given` is what every command repeats."""
+def print_ways(plan: Plan, given: Given = NOTHING_GIVEN, *, every: bool = False) -> None:
+    """Nothing where nothing is lost, whichever way is taken; `given` is what every command repeats.
+
+    One table for all partitions together; with `every` one more for each of them.
+    """
     ways = plan.choice.ways
     if not any(way.measured.may_lose for way in ways):
         return
     partitions = plan.choice.by_partition
-    for name, of_partition in partitions.items() if len(partitions) > 1 else ():
+    for name, of_partition in partitions.items() if every and len(partitions) > 1 else ():
         _table(f"ways for {escape_controls(name)}", of_partition)
     _table(f"ways for {escape_controls(plan.root)}" + (", all partitions" if len(partitions) > 1 else ""), ways)
     best = recommended(ways)
-    with LineWriter() as writer:
+    with SentenceWriter() as writer:
         if plan.choice.loses_metadata:
             writer.write(f"recommended: none of these; {IN_PLACE_OF_A_WAY}")
         elif best is not None:
@@ -44,7 +48,7 @@ def print_ways(plan: Plan, given: Given = NOTHING_GIVEN) -> None:
 def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: RecoveryWay) -> None:
     ways = plan.choice.ways
     writer.write(escape_controls(f"recommended: {label_of(best)}, {_reason(best, ways)}"))
-    meaning = _DONE if _is_done(best, plan) else best.consequence
+    meaning = DONE if is_done(best, plan) else best.consequence
     if meaning:
         writer.write(escape_controls(f"  {meaning}"))
     for sentence in _besides(best.measured):
@@ -53,7 +57,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
         writer.write("  without it a wrong leader epoch remains, and replicas and merge rely on epochs")
     if any(way.measured.records_hidden for way in ways):
         writer.write("  skipped: records after ones with higher offsets, which no consumer reaches")
-    commands = [] if meaning is _DONE else commands_for(best, plan, given)
+    commands = [] if meaning is DONE else commands_for(best, plan, given)
     for command in commands:
         writer.write(escape_controls(f"  {command}"))
     if plan.needs_consent and plan.refusal is None and plan.mode is not Mode.STRICT:
@@ -72,7 +76,7 @@ def _write_recommended(writer: LineWriter, plan: Plan, given: Given, best: Recov
                 )
 
 
-def _is_done(best: RecoveryWay, plan: Plan) -> bool:
+def is_done(best: RecoveryWay, plan: Plan) -> bool:
     """The plan changes nothing, and the way that loses least leaves the same: its command would do nothing."""
     if plan.changes or plan.refusal is not None or plan.mode not in (Mode.SAFE, Mode.SALVAGE):
         return False
@@ -134,6 +138,7 @@ def _table(title: str, ways: Sequence[RecoveryWay]) -> None:
             ]
             for way in ways
         ],
+        fits=True,
     )
 
 

@@ -154,6 +154,23 @@ def retention_mistake(directory: Path) -> None:
     (data / "log-start-offset-checkpoint").write_text(f"0\n1\nstock-41 0 {int(start)}\n")
 
 
+def deleted_records(directory: Path) -> None:
+    """Somebody has deleted the records before an offset in the third segment, and the broker was stopped at once."""
+    data = _stopped(directory)
+    shutil.rmtree(data / "__cluster_metadata-0")
+    partition = data / "stock-41-0"
+    first, second, third, *_ = sorted(partition.glob("*.log"))
+    for log in (first, second):
+        for each in partition.glob(f"{log.stem}.*"):
+            each.rename(partition / f"{each.name}.deleted")
+    (data / "log-start-offset-checkpoint").write_text(f"0\n1\nstock-41 0 {int(third.stem) + 1}\n")
+
+
+def staging_cluster(directory: Path) -> None:
+    """A snapshot of a volume that was taken while the broker ran."""
+    _killed(directory).rename(directory / "snapshot")
+
+
 def offsets_before(directory: Path) -> None:
     """Consumer groups as a broker left them."""
     own_copy(brokers("4.1.1/groups")[0], directory / "data")
@@ -320,6 +337,9 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "duplicated-partition": duplicated_partition,
     "poison-record": poison_record,
     "retention-mistake": retention_mistake,
+    "deleted-records": deleted_records,
+    "ephemeral-quarantine": power_loss,
+    "staging-cluster": staging_cluster,
     "offsets-before": offsets_before,
     "deleted-topic": deleted_topic,
     "stray-partitions": stray_partitions,

@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import json_pages
+from kafkalog.cli import tables
 from kafkalog.cli.main import run
 
 _MOST_LINES = 50
 """of one command line that are held against its schema"""
+_ANY_WIDTH = 1_000_000
+"""Columns at which no sentence wraps."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +56,15 @@ def _streams() -> Iterator[tuple[io.BytesIO, io.BytesIO]]:
 
 @contextmanager
 def _width(columns: int | None) -> Iterator[None]:
-    before = os.environ.pop("COLUMNS", None)
-    if columns is not None:
+    before, lines = os.environ.pop("COLUMNS", None), tables.WIDTH
+    if columns is None:
+        tables.WIDTH = _ANY_WIDTH
+    else:
         os.environ["COLUMNS"] = str(columns)
     try:
         yield
     finally:
+        tables.WIDTH = lines
         os.environ.pop("COLUMNS", None)
         if before is not None:
             os.environ["COLUMNS"] = before

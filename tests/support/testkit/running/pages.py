@@ -72,11 +72,22 @@ class Followed:
         for line in self.command.shown:
             if line == "...":
                 continue
-            try:
-                place = printed.index(_squeezed(line), place) + 1
-            except ValueError:
+            ends = (_end_of(printed, start, _squeezed(line)) for start in range(place, len(printed)))
+            place = next((end for end in ends if end), 0)
+            if not place:
                 return f"$ {self.command.text}: does not print (in this order): {line}\n{self.output}"
         return ""
+
+
+def _end_of(printed: list[str], start: int, line: str) -> int:
+    """Number of the line after a shown one that begins at `start`, whole or wrapped; 0 if none begins there."""
+    end, rest = start, line
+    while end < len(printed) and rest.startswith(printed[end]) and printed[end]:
+        rest = rest.removeprefix(printed[end]).lstrip()
+        end += 1
+        if not rest:
+            return end
+    return 0
 
 
 def _squeezed(line: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -60,8 +60,11 @@ def _listing(root: Path, prefix: str, delimiter: str) -> str:
 
 
 @contextmanager
-def serving(root: Path) -> Iterator[TinyS3]:
-    """Serve the files below ``root`` as the objects of the bucket."""
+def serving(root: Path, *, throttled: Callable[[int], int | None] | None = None) -> Iterator[TinyS3]:
+    """Serve the files below ``root`` as the objects of the bucket.
+
+    ``throttled`` gives for the number of a request the status that it is answered with instead, 503 or 429.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -91,6 +94,11 @@ def serving(root: Path) -> Iterator[TinyS3]:
             if f"Credential={KEY}/" not in self.headers.get("Authorization", ""):
                 body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
                 self._send(403, body, with_body=with_body)
+                return
+            status = None if throttled is None else throttled(len(running.requests))
+            if status is not None:
+                body = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Reduce your rate</Message></Error>"
+                self._send(status, body, with_body=with_body)
                 return
             key = unquote(parts.path).removeprefix(f"/{BUCKET}").strip("/")
             query = {name: values[0] for name, values in parse_qs(parts.query).items()}

@@ -1,0 +1,69 @@
+"""Requests to an object store that are tried again: throttled answers, broken connections, short answers.
+
+The clouds' own libraries do so too, but not for each: pyarrow's client gives up on a throttled answer to a read of few
+bytes, whose text does not fit where the bytes were to go, and on HTTP status 429.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import UsageError
+
+__all__ = ["RETRIES", "RETRY_SECONDS", "Retries", "ShortReadError"]
+
+RETRIES, RETRY_SECONDS = "retries", "retry.seconds"
+_FIRST_S, _LONGEST_S = 0.1, 10.0
+_TRANSIENT = re.compile(
+    r"SLOW_?DOWN|HTTP status (429|500|502|503|504)|TOO_?MANY_?REQUESTS|THROTTL|INTERNAL_FAILURE|SERVICE_?UNAVAILABLE"
+    r"|REQUEST_?TIMEOUT|NETWORK_CONNECTION|FAILED TO FLUSH RESPONSE|CURLCODE|TIMED? ?OUT|CONNECTION (RESET|REFUSED)"
+    r"|CONNECTION WAS CLOSED|BROKEN PIPE|SERVER_?BUSY|REQUEST_?LIMIT|RATE ?LIMIT",
+    re.IGNORECASE,
+)
+_T = TypeVar("_T")
+
+
+class ShortReadError(OSError):
+    """An answer that ended before its length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often, and for how long, a request is tried again."""
+
+    most: int = 10
+    seconds: float = 60.0
+
+    @classmethod
+    def of(cls, values: Mapping[str, str]) -> Retries:
+        """As options say; raises `UsageError` for what is not a number."""
+        default = cls()
+        try:
+            most, seconds = int(values.get(RETRIES, default.most)), float(values.get(RETRY_SECONDS, default.seconds))
+        except ValueError:
+            most, seconds = -1, -1.0
+        if most < 0 or not 0 <= seconds < 1e6:
+            raise UsageError(f"storage.{RETRIES} and storage.{RETRY_SECONDS} are numbers that are not negative")
+        return cls(most, seconds)
+
+    def call(self, act: Callable[[], _T]) -> _T:
+        """What `act` returns.  A passing error is raised after the last try, with their number; others at once."""
+        until = time.monotonic() + self.seconds
+        for number in range(self.most + 1):
+            try:
+                return act()
+            except OSError as error:
+                pause = min(_FIRST_S * 2**number, _LONGEST_S) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+                is_last = number == self.most or time.monotonic() + pause > until
+                if not isinstance(error, ShortReadError) and _TRANSIENT.search(str(error)) is None:
+                    raise
+                if is_last:
+                    tries = f"tried {number + 1} times" if number else "tried once"
+                    raise type(error)(f"{error} ({tries})") from None
+                time.sleep(pause)
+        raise AssertionError

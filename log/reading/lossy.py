@@ -1,0 +1,48 @@
+"""What tables cannot hold of records: times that no calendar reaches, and header names that are no text.
+
+Such times are null in Arrow, and bytes of such names are U+FFFD; `records` and `dump` have them as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+
+__all__ = ["Lossy"]
+
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
+
+
+class Lossy:
+    """Finds in the Arrow batches of a partition what is not as the log has it; the first of each kind."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._found: set[FindingCode] = set()
+
+    def __call__(self, batch: pa.RecordBatch) -> Iterator[Finding]:
+        """The kinds that are new in a batch."""
+        names = batch.schema.names
+        if "timestamp" in names and (times := batch.column("timestamp")).null_count:
+            row = pc.index(times.is_null(), True).as_py()
+            detail = "the time of the record is beyond what a table can hold, so that it is null there"
+            yield from self._first(FindingCode.TIMESTAMP_OUT_OF_RANGE, Severity.ERROR, detail, batch, row)
+        if "headers" in names and (headers := batch.column("headers")).null_count < len(headers):
+            replaced = pc.match_substring(headers.flatten().field("key"), _REPLACED)
+            if pc.any(replaced).as_py():
+                row = pc.list_parent_indices(headers)[pc.index(replaced, True).as_py()].as_py()
+                detail = "the name of a header is not UTF-8, or has U+FFFD: a table has U+FFFD in place of its bytes"
+                yield from self._first(FindingCode.HEADER_KEY_NOT_TEXT, Severity.WARNING, detail, batch, row)
+
+    def _first(
+        self, code: FindingCode, severity: Severity, detail: str, batch: pa.RecordBatch, row: int
+    ) -> Iterator[Finding]:
+        if code in self._found:
+            return
+        self._found.add(code)
+        offset = batch.column("offset")[row].as_py() if "offset" in batch.schema.names else None
+        yield Finding(code, severity, None, offset, detail, self._path)

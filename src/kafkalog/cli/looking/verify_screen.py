@@ -1,0 +1,93 @@
+"""The first screen of `kafkalog verify`: whether the broker starts, what cannot be read, and what to type next."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.shell import shell_line
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.lost_batches import is_of_batch, lost_batch_at
+from kafkalog.recovery.broker.node.releases import MODELED
+from kafkalog.recovery.broker.node.sentences import node_sentences
+from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
+from kafkalog.words.first_screen import FirstScreen, Loss, paths_text
+from kafkalog.words.outlook import out_of_service_sentence
+
+__all__ = ["screen_of"]
+
+_SHOWN = 24
+"""Partitions of which the first damaged place is looked at again, for its times."""
+_CODES = 3
+_GRAVE = (FindingCode.LOG_DIRECTORY_MISSING, FindingCode.UNREADABLE)
+
+
+def screen_of(report: VerifyReport, hurt: Sequence[PartitionReport]) -> FirstScreen:
+    """The verdict on everything that was checked; `hurt` are the partitions with findings."""
+    title = f"{'clean' if report.is_clean else 'not clean'}: {paths_text(report.paths)}"
+    several = len(report.directories) > 1
+    dirty = [each.path for each in report.directories if each.broker is not None and not each.is_clean]
+    nodes = [each.broker.node for each in report.directories if each.broker is not None]
+    commands = [shell_line(["kafkalog", "plan", *dirty])] if dirty else []
+    return FirstScreen(
+        title,
+        start=list(_starts(report.directories)),
+        out_of_service=out_of_service_sentence([each for each in nodes if each is not None]),
+        lost=f"found something in {counted(len(hurt), 'partition')}:" if hurt else "",
+        losses=[_loss(each, number < _SHOWN, several) for number, each in enumerate(_worst_first(hurt))],
+        note="type this to see what is lost, which groups stand beyond the end, and how to recover:" if dirty else "",
+        commands=commands,
+        problems=[each.detail for each in report.findings if each.code in _GRAVE],
+    )
+
+
+def _worst_first(hurt: Sequence[PartitionReport]) -> list[PartitionReport]:
+    return sorted(hurt, key=lambda each: each.valid_bytes - each.log_bytes)
+
+
+def _loss(partition: PartitionReport, is_read: bool, several: bool) -> Loss:
+    """The first finding of a partition that is more than information, and how many sound records come after it."""
+    found = [each for each in partition.findings if each.severity is not Severity.INFO]
+    first = next((each for each in found if is_of_batch(each)), found[0])
+    codes = list(dict.fromkeys(str(each.code) for each in found))
+    more = f" and {len(codes) - _CODES} more" if len(codes) > _CODES else ""
+    behind = partition.sound_records_behind_damage
+    after = f", {counted(behind, 'sound record')} behind the damage" if behind else ""
+    offsets = f" from offset {partition.log_end_offset} on" if is_of_batch(first) and partition.is_log_read else ""
+    name = partition.path if several else os.path.basename(partition.path)
+    return Loss(name, f"{', '.join(codes[:_CODES])}{more}{offsets}{after}", _written(first) if is_read else "")
+
+
+def _written(finding: Finding) -> str:
+    if not is_of_batch(finding) or finding.file is None or finding.position is None:
+        return ""
+    batch = lost_batch_at(finding.file, finding.position)
+    return batch.since
+
+
+def _starts(directories: Sequence[DirectoryReport]) -> Iterator[str]:
+    """Each different answer once, with its directory if there are several answers."""
+    by_answer: dict[tuple[str, ...], list[str]] = {}
+    for each in directories:
+        if each.broker is not None:
+            by_answer.setdefault(tuple(_sentences(each.broker)), []).append(each.path)
+    for sentences, paths in by_answer.items():
+        where = f"{paths[0]}{f' and {len(paths) - 1} more' if len(paths) > 1 else ''}: " if len(by_answer) > 1 else ""
+        yield from (f"{where}{sentence}" for sentence in sentences)
+
+
+def _sentences(broker: BrokerStart) -> list[str]:
+    if broker.message == IN_USE:
+        return []  # said after the table, with what is reported then
+    if broker.node is not None:
+        return node_sentences(broker.node)
+    match broker.outcome:
+        case "loaded":
+            return [f"Kafka {MODELED} would start on it"]
+        case None:
+            return [f"what Kafka would do is unknown: {broker.message}"] if broker.message else []
+        case "start_fails":
+            return [f"Kafka {MODELED} would NOT START on it: {broker.exception}: {broker.message}"]
+        case _:
+            return [f"Kafka {MODELED} would take it OFFLINE: {broker.exception}: {broker.message}"]

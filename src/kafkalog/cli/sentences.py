@@ -1,0 +1,34 @@
+"""Writing sentences to standard output that wrap at the width of the terminal, or at 80 columns."""
+
+from __future__ import annotations
+
+from kafkalog.cli.output import LineWriter
+from kafkalog.cli.tables import text_width
+from kafkalog.words.first_screen import FirstScreen
+from kafkalog.words.wrapping import is_command, wrapped, wrapped_command
+
+__all__ = ["SentenceWriter", "print_screen"]
+
+
+class SentenceWriter(LineWriter):
+    """A `LineWriter` whose lines wrap; of command lines so that they can still be pasted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._width = text_width()
+
+    def write(self, line: str) -> None:
+        """One sentence or command line, without its newline, on as many lines as it takes."""
+        words, colon, command = line.rpartition(": kafkalog ")
+        if colon and len(line) > self._width:
+            self.write(f"{words}:")
+            line = f"  kafkalog {command}"
+        for part in wrapped_command(line, self._width) if is_command(line) else wrapped(line, self._width):
+            super().write(part)
+
+
+def print_screen(screen: FirstScreen) -> None:
+    """Write the first screen, which holds 24 lines at most."""
+    with LineWriter() as writer:
+        for line in screen.lines(text_width()):
+            writer.write(line)

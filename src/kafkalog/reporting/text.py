@@ -1,0 +1,94 @@
+"""The report as plain text for a terminal: the first screen, then what is wrong, in lines of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.facts import Planned, ReportFacts
+from kafkalog.reporting.losses import loss_rows
+from kafkalog.reporting.recommended import recommended_command, why_no_plan
+from kafkalog.reporting.section_runs import undo_line
+from kafkalog.reporting.summary import summary_of
+from kafkalog.reporting.verdict import verdict_of
+from kafkalog.words.advice import told
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.fields import explain_command
+from kafkalog.words.first_screen import FirstScreen, paths_text
+from kafkalog.words.outlook import Outlook, first_screen
+from kafkalog.words.wrapping import WIDTH, is_command, wrapped, wrapped_command
+
+__all__ = ["screen_of", "text_of_report"]
+
+_FINDINGS = 50
+_RUNS = 10
+
+
+def screen_of(facts: ReportFacts) -> FirstScreen:
+    """The verdict on everything that was looked at."""
+    verdict = verdict_of(facts)
+    problems = [f"{each.path}: {why_no_plan(each)}" for each in facts.planned if each.problem is not None]
+    planned = [each for each in facts.planned if each.forecast is not None]
+    title = f"{verdict.word}: {paths_text(facts.paths)}"
+    return first_screen(title, [_outlook(each, facts) for each in planned], problems)
+
+
+def _outlook(planned: Planned, facts: ReportFacts) -> Outlook:
+    note, commands = _what_to_type(planned, facts)
+    return Outlook(
+        planned.root,
+        planned.forecast,
+        planned.choice,
+        planned.consequences,
+        partitions=sum(each.partitions for each in facts.directories if each.path == planned.path),
+        note=note,
+        commands=commands,
+        findings=planned.damages,
+    )
+
+
+def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]:
+    command = recommended_command(planned, facts.arguments)
+    if command is not None:
+        return "type this:", command.splitlines()
+    if planned.refusal is not None:
+        return f"recovery declines: {told(planned.refusal)}", []
+    return "nothing to do", []
+
+
+def text_of_report(facts: ReportFacts) -> str:
+    """All of it, with a newline at the end."""
+    lines = [*screen_of(facts).lines(WIDTH)]
+    for line in _details(facts):
+        safe = escape_controls(line)
+        lines += wrapped_command(safe, WIDTH) if is_command(safe) else wrapped(safe, WIDTH)
+    return "\n".join(lines) + "\n"
+
+
+def _details(facts: ReportFacts) -> Iterator[str]:
+    yield ""
+    yield verdict_of(facts).sentence
+    yield from (f"{name}: {sentence}" for name, sentence in summary_of(facts))
+    losses = loss_rows(facts)
+    if losses:
+        yield from ("", "lost records")
+        for row in losses:
+            yield f"  {row.sentence}"
+    if facts.findings:
+        yield from ("", "findings")
+    for damage in facts.damages[:_FINDINGS]:
+        yield str(damage.finding)
+        command = explain_command(damage.finding)
+        if command is not None:
+            yield f"  {command}"
+    left = len(facts.findings) - min(_FINDINGS, len(facts.damages))
+    if left > 0:
+        yield f"{counted(left, 'more finding')}: kafkalog verify lists all"
+    runs = [(root, run) for root, found in facts.runs for run in found]
+    if runs:
+        yield from ("", "earlier recoveries, the newest last")
+    for root, run in runs[-_RUNS:]:
+        undo = undo_line(root, run)
+        yield f"run {run.run_id} ({run.state}){'' if undo is not None else f': {run.why_not}'}"
+        if undo is not None:
+            yield f"  {undo}"

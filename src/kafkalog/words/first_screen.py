@@ -1,0 +1,145 @@
+"""The first screen: what somebody who is woken at night needs to know of a broker, in 24 lines of 80 columns.
+
+It says, in this order: whether the broker starts and by which release, what is out of service then, which partitions
+lose what and since when, which groups stand beyond the end of a log, and what to type.  What does not fit is left out
+and counted; the tables after it have everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.wording import counted
+from kafkalog.words.escapes import escape_controls
+from kafkalog.words.wrapping import is_command, wrapped, wrapped_command
+
+__all__ = ["HEIGHT", "FirstScreen", "Loss", "paths_text"]
+
+HEIGHT = 24
+"""Lines of the screen."""
+_PATHS = 140
+_PROBLEMS = 4
+_START = 6
+_OUT_OF_SERVICE = 2
+_SUM = 3
+_BEYOND = 4
+_NOTE = 3
+_COMMANDS = 7
+_OF_A_LOSS = 2
+_FEWEST_LOSSES = 2
+_FEWEST = 2
+"""Lines at most of each part; losses take what the other parts leave.  A sentence gets two lines, or is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What one partition loses: a sentence for one line, or for two."""
+
+    place: str
+    """the partition directory, with its log directory if there are several"""
+    offsets: str
+    written: str = ""
+    """when the lost records were written; empty if that is not known"""
+    by_eye: int = 0
+    """records of the lost batches that decode, although nothing proves them"""
+
+    @property
+    def sentence(self) -> str:
+        """All of it, for a line."""
+        written = f", written {self.written}" if self.written else ""
+        eye = f"; {counted(self.by_eye, 'record')} readable by eye, unproven" if self.by_eye else ""
+        return f"  {self.place}: {self.offsets}{written}{eye}"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstScreen:
+    """The parts of the screen, in its order; each text is one sentence, not wrapped yet."""
+
+    title: str
+    """one line, which is not wrapped: it ends in a path"""
+    start: Sequence[str]
+    """whether it starts, for each group of releases that do alike"""
+    out_of_service: str
+    """empty if nothing is known to be"""
+    lost: str
+    """the sum of what is lost"""
+    losses: Sequence[Loss] = ()
+    beyond_end: Sequence[str] = ()
+    """groups beyond the end of a log, and what else follows from what is lost"""
+    note: str = ""
+    """why there is no command, or how the command's result differs from what is lost above"""
+    commands: Sequence[str] = ()
+    problems: Sequence[str] = ()
+    """what comes before everything else: directories that are missing or cannot be read"""
+
+    def lines(self, width: int, height: int = HEIGHT) -> list[str]:
+        """At most `height` lines; one is wider than `width` only if it is the title, or one word of it is that wide."""
+        head = [
+            escape_controls(self.title),
+            *_cut(self.problems, _PROBLEMS, width),
+            *_cut(self.start, _START - bool(self.problems), width),
+            *_cut([self.out_of_service] if self.out_of_service else [], _OUT_OF_SERVICE, width),
+            *_cut([self.lost] if self.lost else [], _SUM, width),
+        ]
+        tail = [
+            *_cut(self.beyond_end, _BEYOND, width),
+            *_cut([self.note] if self.note else [], _NOTE, width),
+            *_some_commands(self.commands, _COMMANDS - 2 * bool(self.problems), width),
+        ]
+        room = max(height - len(head) - len(tail), _FEWEST_LOSSES)
+        return [*head, *_some_losses(self.losses, room, width), *tail]
+
+    def left_out(self, width: int) -> list[str]:
+        """The sentences that `lines` cuts or leaves out, whole."""
+        shown = set(self.lines(width))
+        told = [*self.problems, *self.start, *([self.out_of_service] if self.out_of_service else []), *self.beyond_end,
+                *([self.note] if self.note else [])]  # fmt: skip
+        return [each for each in told if not shown.issuperset(wrapped(escape_controls(each), width))]
+
+
+def paths_text(paths: Sequence[str]) -> str:
+    """Paths for a title: all of them, or the first and a number if they are long together."""
+    text = ", ".join(paths)
+    return text if len(paths) == 1 or len(text) <= _PATHS else f"{paths[0]} and {len(paths) - 1} more"
+
+
+def _cut(sentences: Sequence[str], most: int, width: int) -> list[str]:
+    """The sentences on at most `most` lines, each with its share; one that is cut ends in an ellipsis."""
+    lines: list[str] = []
+    for number, sentence in enumerate(sentences):
+        left = len(sentences) - number
+        share = max((most - len(lines)) // left, _FEWEST)
+        if left > 1 and lines and len(lines) + share > most - 1:
+            return [*lines, f"and {left} more of this kind, below"]
+        parts = wrapped(escape_controls(sentence), width)
+        share = min(share, most - len(lines))
+        if len(parts) > share:
+            parts = [*parts[: share - 1], f"{parts[share - 1][: width - 4].rstrip(' ,;')} ..."]
+        lines += parts
+    return lines
+
+
+def _some_losses(losses: Sequence[Loss], room: int, width: int) -> list[str]:
+    lines: list[str] = []
+    for number, loss in enumerate(losses):
+        parts = _cut([loss.sentence], _OF_A_LOSS, width)
+        is_last = number == len(losses) - 1
+        if len(lines) + len(parts) + (not is_last) > room:
+            left = len(losses) - number
+            return [*lines, f"  and {counted(left, 'more partition')}"]
+        lines += parts
+    return lines
+
+
+def _some_commands(commands: Sequence[str], most: int, width: int) -> list[str]:
+    """The first commands that fit, whole, so that each can be pasted; the first one always."""
+    lines: list[str] = []
+    for number, command in enumerate(commands):
+        line = f"  {escape_controls(command)}"
+        parts = wrapped_command(line, width) if is_command(line) else wrapped(line, width)
+        is_last = number == len(commands) - 1
+        if lines and len(lines) + len(parts) + (not is_last) > most:
+            return [*lines, f"  and {counted(len(commands) - number, 'more command')}, below"]
+        lines += parts
+    return lines

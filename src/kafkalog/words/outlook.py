@@ -1,0 +1,200 @@
+"""The verdict on a whole broker, from the plans for its log directories: what becomes the first screen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.findings import Finding
+from kafkalog.codec.wording import counted
+from kafkalog.inspect.lost_batches import LostBatch, is_of_batch, lost_batch_at, when_written
+from kafkalog.recovery.broker.node.answer import ConsequenceKind, NodeStart
+from kafkalog.recovery.broker.node.releases import MODELED
+from kafkalog.recovery.broker.node.sentences import sentences_of_plan
+from kafkalog.recovery.decide.aftermath import LossConsequence
+from kafkalog.recovery.decide.choice import RecoveryChoice, ranges_text
+from kafkalog.recovery.decide.losses import sentence_of_lost
+from kafkalog.recovery.decide.plan import BrokerForecast
+from kafkalog.recovery.decide.ways import Measured, total
+from kafkalog.words.first_screen import FirstScreen, Loss
+from kafkalog.words.order import natural_order
+
+__all__ = ["Outlook", "first_screen", "forecast_sentences", "losses_of", "out_of_service_sentence"]
+
+_SHOWN = 24
+"""Partitions whose lost batches are looked at again, for their times."""
+_NAMED = 3
+_OUT = (ConsequenceKind.STRAY, ConsequenceKind.DELETED, ConsequenceKind.EMPTY_AGAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is foreseen for one log directory."""
+
+    root: str
+    forecast: BrokerForecast | None
+    """None if no plan could be made"""
+    choice: RecoveryChoice
+    consequences: Sequence[LossConsequence] = ()
+    partitions: int = 0
+    made_stray: Sequence[str] = ()
+    """partition directories that the plan takes out of service"""
+    others: str = ""
+    """what follows each forecast, if the plan is not for the whole directory"""
+    note: str = ""
+    commands: Sequence[str] = ()
+    findings: Sequence[Finding] = field(default=())
+    """of the plan; their files are relative to the directory"""
+
+
+def forecast_sentences(forecast: BrokerForecast) -> list[str]:
+    """What Kafka would do at its next start, one sentence for each group of releases that do alike."""
+    renamed = [f"Kafka {MODELED} would rename {name} -stray: the metadata has no such replica here"
+               for name in (forecast.strays if forecast.node is None else ())]  # fmt: skip
+    is_of_node = forecast.node is not None and (forecast.outcome == "loaded" or forecast.is_of_node)
+    if forecast.node is not None and is_of_node:
+        return sentences_of_plan(forecast.node, _how(forecast))
+    match forecast.outcome:
+        case "loaded":
+            return [f"Kafka {MODELED} would start on it{_how(forecast)}", *renamed]
+        case None:
+            return [f"what Kafka would do is unknown: {forecast.message}"]
+        case "start_fails":
+            return [f"Kafka {MODELED} would NOT START on it: {forecast.exception}: {forecast.message}"]
+        case _:
+            return [f"Kafka {MODELED} would take it OFFLINE: {forecast.exception}: {forecast.message}"]
+
+
+def _how(forecast: BrokerForecast) -> str:
+    how = ", trusting the clean-shutdown marker" if forecast.clean_shutdown else ", after its own recovery"
+    lost = sum((forecast.valid_records_lost or {}).values())
+    return f"{how}, which would lose {lost} records that can still be read" if lost else how
+
+
+def first_screen(title: str, outlooks: Sequence[Outlook], problems: Sequence[str] = ()) -> FirstScreen:
+    """The verdict on the directories of one broker, or of several that are looked at together.
+
+    `problems` are sentences about directories for which there is no plan.
+    """
+    several = len(outlooks) > 1
+    notes = [(f"{each.root}: " if several else "") + each.note for each in outlooks if each.note]
+    more = f" (and {len(notes) - 1} more, below)" if len(notes) > 1 else ""
+    return FirstScreen(
+        title,
+        start=list(_starts(outlooks)),
+        out_of_service=_out_of_service(outlooks),
+        lost=_lost(outlooks),
+        losses=[loss for each in outlooks for loss in losses_of(each, where=each.root if several else None)],
+        beyond_end=_groups_first(each for outlook in outlooks for each in outlook.consequences),
+        note=notes[0] + more if notes else "",
+        commands=[command for each in outlooks for command in each.commands],
+        problems=problems,
+    )
+
+
+def _groups_first(consequences: Iterable[LossConsequence]) -> list[str]:
+    return [each.detail for each in sorted(consequences, key=lambda each: each.kind != "groups_beyond_end")]
+
+
+def _starts(outlooks: Sequence[Outlook]) -> Iterator[str]:
+    """Each different forecast once, with the directories that it is for if there are several forecasts."""
+    by_answer: dict[tuple[str, ...], list[str]] = {}
+    for each in outlooks:
+        if each.forecast is not None:
+            sentences = tuple(sentence + each.others for sentence in forecast_sentences(each.forecast))
+            by_answer.setdefault(sentences, []).append(each.root)
+    for sentences, roots in by_answer.items():
+        where = f"{roots[0]}{f' and {len(roots) - 1} more' if len(roots) > 1 else ''}: " if len(by_answer) > 1 else ""
+        yield from (f"{where}{sentence}" for sentence in sentences)
+
+
+def _out_of_service(outlooks: Sequence[Outlook]) -> str:
+    """The partitions that no client reaches after a start, or after the plan."""
+    nodes = dict.fromkeys(each.forecast.node for each in outlooks
+                          if each.forecast is not None and each.forecast.node is not None)  # fmt: skip
+    down = sum(each.partitions for each in outlooks if each.forecast is not None and _is_down(each.forecast))
+    if down:
+        return f"out of service until that is mended: {counted(down, 'partition')}"
+    said = out_of_service_sentence(list(nodes))
+    if said:
+        return said
+    stray = [name for each in outlooks for name in each.made_stray]
+    if stray:
+        return f"out of service after this plan: {_listed(stray)}"
+    return "out of service after a start: nothing here" if any(each.forecast is not None for each in outlooks) else ""
+
+
+def _is_down(forecast: BrokerForecast) -> bool:
+    if forecast.node is not None and forecast.node.never_starts:
+        return True
+    return forecast.outcome not in (None, "loaded")
+
+
+def out_of_service_sentence(nodes: Sequence[NodeStart]) -> str:
+    """What a start of any release takes out of service, deletes or makes again, empty; "" if nothing."""
+    found = [each for node in nodes for answer in node.answers for each in answer.consequences]
+    names = {name for each in found if each.kind in _OUT for name in each.names}
+    if names:
+        return f"out of service after a start as it is: {_listed(sorted(names, key=natural_order))}"
+    if any(each.kind is ConsequenceKind.DIRECTORY_OFFLINE for each in found):
+        return "out of service after a start as it is: a log directory, with all its partitions"
+    if any(each.kind is ConsequenceKind.NOT_SERVING for each in found):
+        return "out of service after a start as it is: the node, or a part of it, as said above"
+    return ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{counted(len(names), 'partition')} ({', '.join(names[:_NAMED])}{more})"
+
+
+def _lost(outlooks: Sequence[Outlook]) -> str:
+    planned = [each for each in outlooks if each.forecast is not None]
+    if not planned:
+        return ""
+    own = total(each.choice.own for each in planned)
+    if not any(each.choice.own.may_lose for each in planned if each.choice.ways):
+        return "lost with this plan: nothing"
+    hurt = sum(len(_hurt(each.choice)) for each in planned)
+    readable = f"; {own.sound_lost} of them can still be read" if own.sound_lost else ""
+    where = f" in {counted(hurt, 'partition')}" if hurt else ""
+    return f"lost with this plan: {sentence_of_lost(own)}{where}{readable}"
+
+
+def _hurt(choice: RecoveryChoice) -> dict[str, Measured]:
+    """Partition directory -> what the plan loses of it, the most first."""
+    found = {name: each for name, each in choice.own_by_partition.items() if each.lost or each.records_lost}
+    return dict(sorted(found.items(), key=lambda item: (-(item[1].records_lost or 0), natural_order(item[0]))))
+
+
+def losses_of(outlook: Outlook, where: str | None = None) -> Iterator[Loss]:
+    """What each partition loses with the plan, the most first; `where` names the directory if there are several.
+
+    Reads the batches at the damaged places of the first partitions again.
+    """
+    damages = _damages(outlook)
+    for number, (name, lost) in enumerate(_hurt(outlook.choice).items()):
+        batches = [lost_batch_at(*place) for place in damages.get(name, ())[:_NAMED]] if number < _SHOWN else []
+        place = name if where is None else os.path.join(where, name)
+        records = sentence_of_lost(replace(lost, records_hidden=0))
+        offsets = ranges_text(lost.lost)
+        is_said = lost.records_lost in (None, 0) and bool(offsets)  # the range itself says that a number is unknown
+        said = offsets if is_said else f"{records}, {offsets}" if offsets else records
+        yield Loss(place, said, _written(lost, batches), sum(each.by_eye for each in batches))
+
+
+def _written(lost: Measured, batches: Sequence[LostBatch]) -> str:
+    return next((words for each in lost.lost if (words := when_written(each, batches))), "")
+
+
+def _damages(outlook: Outlook) -> Mapping[str, list[tuple[str, int]]]:
+    """Partition directory -> file and position of its damaged places, each once, in the order of the log."""
+    found: dict[str, dict[tuple[str, int], None]] = {}
+    for each in (*outlook.findings, *outlook.choice.damaged):
+        if not is_of_batch(each) or each.file is None or each.position is None:
+            continue
+        path = os.path.join(outlook.root, each.file)
+        found.setdefault(os.path.basename(os.path.dirname(path)), {})[path, each.position] = None
+    return {name: sorted(places) for name, places in found.items()}

@@ -1,0 +1,122 @@
+"""The first 24 lines of `plan`, `verify`, `recover` and `report`, 80 columns wide: they are enough to act on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kafkalog.words.first_screen import FirstScreen, Loss
+from kafkalog.words.wrapping import wrapped, wrapped_command
+from testkit.made.scenes import SCENES
+from testkit.running.command import kafkalog
+
+COMMANDS = (("plan",), ("verify",), ("recover", "--dry-run"), ("report", "-o", "-", "--format", "text"))
+ACCIDENTS = ("power-loss", "readme", "kraft-files")
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def screen(*words: object) -> list[str]:
+    """The verdict: what comes before the first blank line."""
+    lines = kafkalog(*words, columns=80).lines
+    assert "" in lines
+    return lines[: lines.index("")]
+
+
+def text(*words: object) -> str:
+    return " ".join(" ".join(screen(*words)).replace(" \\", " ").split())
+
+
+@pytest.mark.parametrize("accident", ACCIDENTS)
+def test_the_verdict_fits_a_screen(accident: str, place: Path) -> None:
+    SCENES[accident](place)
+    for words in COMMANDS:
+        lines = screen(*words, "data")
+        assert 4 <= len(lines) <= 24
+        wide = [line for line in lines[1:] if len(line) > 80 and str(place) not in line]
+        assert wide == [], "only a path may be wider"
+        assert any("would " in line for line in lines[1:4]), "whether it starts comes first"
+
+
+@pytest.mark.parametrize("accident", ACCIDENTS)
+def test_no_line_of_plan_and_recover_is_wider_than_the_terminal(accident: str, place: Path) -> None:
+    SCENES[accident](place)
+    for words in (("plan",), ("plan", "--all"), ("recover", "--dry-run")):
+        lines = kafkalog(*words, "data", columns=80).lines
+        assert [line for line in lines if len(line) > 80 and str(place) not in line] == []
+
+
+def test_what_is_lost_since_when_and_what_to_type(place: Path) -> None:
+    SCENES["power-loss"](place)
+    for words in (("plan",), ("report", "-o", "-", "--format", "text")):
+        said = text(*words, "data")
+        assert "Kafka 4.1 and later would start on it" in said
+        assert "out of service after a start: nothing here" in said
+        assert "metrics-22-0: about 8 records, offsets 800 to 807, written 2026-11-21 00:37:12Z by its header" in said
+        assert "parcels-40-3: offset 67 and an unknown number after it, written after 2026-11-21 00:37:08Z" in said
+        assert f": kafkalog recover {place}/data --yes" in said
+    assert "type this to see what is lost" in text("verify", "data")
+
+
+def test_the_command_does_what_it_says(place: Path) -> None:
+    SCENES["power-loss"](place)
+    lines = screen("plan", "data")
+    command = "\n".join(lines[next(i for i, line in enumerate(lines) if line.startswith("  kafkalog ")) :])
+    words = shlex.split(command.replace("\\\n", " "))
+    assert words[0] == "kafkalog"
+    done = kafkalog(*words[1:])
+    assert done.code == 2
+    assert "this is done next, and `kafkalog undo` takes it back" in done.out
+    assert kafkalog("verify", "data").code == 0
+
+
+def test_several_directories_have_one_verdict(place: Path) -> None:
+    SCENES["duplicated-partition"](place)
+    lines = screen("plan", "data", "data-2")
+    assert lines[0] == "plan for 2 log directories in mode safe"
+    assert len(lines) <= 24
+
+
+def test_a_missing_directory_comes_before_everything(place: Path) -> None:
+    SCENES["lost-directory"](place)
+    for words in (("plan",), ("verify",)):
+        assert "the directory is empty: perhaps its disk is not mounted" in " ".join(
+            screen(*words, "data", "metadata")[1:4]
+        )
+
+
+def test_a_screen_with_more_than_fits_says_how_much_it_leaves_out() -> None:
+    losses = [Loss(f"orders-{number}", "3 records", "after 2026-01-01 00:00:00Z") for number in range(70)]
+    long = "java.lang.IllegalStateException: " + "what the broker says " * 40
+    whole = FirstScreen("plan for data", [f"Kafka 4.{number} {long}" for number in range(9)], "out of service: all",
+                        "lost with this plan: 210 records", losses, [long] * 12, "type this:",
+                        [f"kafkalog recover data-{number} --yes" for number in range(12)])  # fmt: skip
+    lines = whole.lines(80)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith("  and ") and line.endswith("more partitions") for line in lines)
+    assert lines[-1] == "  and 6 more commands, below"
+    assert whole.left_out(80)[0].startswith("Kafka 4.0")
+
+
+def test_a_command_on_several_lines_is_one_for_a_shell() -> None:
+    words = ["kafkalog", "recover", "/a place/with $HOME and 'quotes'", *(f"--config=name.{n}=value" for n in range(9))]
+    lines = wrapped_command(shlex.join(words), 40)
+    assert len(lines) > 5
+    printed = subprocess.run(["bash", "-c", "\n".join(lines).replace("kafkalog", "printf '%s\\0'", 1)],
+                             capture_output=True, check=True, env=dict(os.environ))  # fmt: skip
+    assert printed.stdout.decode().split("\0")[:-1] == words[1:]
+
+
+def test_a_sentence_wraps_between_words_and_keeps_long_ones() -> None:
+    path = "/" + "x" * 100
+    assert wrapped("short", 80) == ["short"]
+    assert wrapped(f"moves to quarantine: {path} (2 files)", 80) == ["moves to quarantine:", f"  {path}", "  (2 files)"]

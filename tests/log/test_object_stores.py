@@ -1,0 +1,106 @@
+"""Log directories in an object store, from Python: what is asked for, throttled answers, and the same rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import kafkalog
+from kafkalog.codec.errors import StorageError, UsageError
+from kafkalog.log import Log, LogConfig, NewRecord
+from kafkalog.log.disk import remote as mounts
+from kafkalog.log.disk.store_retries import Retries, ShortReadError
+from testkit.running.command import kafkalog as command
+from testkit.serving.tiny_s3 import BUCKET, KEY, SECRET, TinyS3, serving
+
+PARTITIONS = 40
+
+
+@pytest.fixture(autouse=True)
+def own_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mounts, "_MOUNTED", {})
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("store")
+    (root / "data").mkdir()
+    for number in range(PARTITIONS):
+        with Log.open(root / "data" / f"many-{number}", LogConfig(segment_bytes=2000)) as log:
+            for each in range(20):
+                log.append([NewRecord(key=b"%d" % each, value=b"v" * 100, timestamp=1_700_000_000_000 + each)])
+    return root
+
+
+def storage(store: TinyS3) -> dict[str, str]:
+    return {name.removeprefix("storage."): value for name, value in store.options().items()}
+
+
+def kinds(store: TinyS3) -> Counter[str]:
+    return Counter("LIST" if "list-type" in each else each.split()[0] for each in store.requests)
+
+
+def test_one_partition_of_many_costs_few_requests(data: Path) -> None:
+    with serving(data) as store:
+        table = kafkalog.KafkaTable(f"s3://{BUCKET}/data", topics="many", storage=storage(store))
+        assert len(table.partitions) == PARTITIONS
+        listed = kinds(store)
+        assert listed["LIST"] <= 4  # all that is below, at once, and not each partition
+        one = kafkalog.KafkaTable(f"s3://{BUCKET}/data/many-3", storage=storage(store))
+        store.requests.clear()
+        assert sum(batch.num_rows for batch in one.read(["offset"])) == 20
+        assert kinds(store)["LIST"] == 0
+        assert all("/many-3/" in each for each in store.requests)
+
+
+@pytest.mark.parametrize("status", [503, 429])
+def test_throttled_answers_are_asked_for_again(status: int, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every seventh; pyarrow's own client ends at one of them where the range is shorter than the answer's text."""
+    monkeypatch.setattr("kafkalog.log.disk.store_retries._FIRST_S", 0.001)
+    with serving(data, throttled=lambda number: status if number % 7 == 3 else None) as store:
+        table = kafkalog.KafkaTable(f"s3://{BUCKET}/data/many-0", storage=storage(store))
+        assert sum(batch.num_rows for batch in table.read(["offset"])) == 20
+
+
+def test_a_store_that_only_throttles_is_left_after_the_last_try(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafkalog.log.disk.store_retries._FIRST_S", 0.001)
+    with serving(data, throttled=lambda number: 429) as store, pytest.raises(StorageError, match="tried 3 times"):
+        kafkalog.KafkaTable(f"s3://{BUCKET}/data", storage={**storage(store), "retries": "2"})
+    with pytest.raises(UsageError, match=r"storage\.retries"):
+        kafkalog.KafkaTable(f"s3://{BUCKET}/data", storage={"retries": "many"})
+
+
+def test_what_is_tried_again_and_what_is_not() -> None:
+    asked: list[int] = []
+
+    def fail(error: OSError) -> None:
+        asked.append(1)
+        raise error
+
+    for error, tries in ((ShortReadError("2 of 5"), 3), (OSError("AWS Error ACCESS_DENIED (HTTP status 403)"), 1)):
+        asked.clear()
+        with pytest.raises(OSError, match=str(error).split("(")[0]):
+            Retries(most=2, seconds=0.5).call(partial(fail, error))
+        assert len(asked) == tries
+
+
+def test_every_reader_reads_a_store(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(data) as store:
+        for name, value in (
+            ("AWS_ENDPOINT_URL", store.endpoint), ("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", SECRET),
+            ("AWS_REGION", "us-east-1"), ("AWS_DEFAULT_REGION", "us-east-1"),
+        ):  # fmt: skip
+            monkeypatch.setenv(name, value)
+        uri = f"s3://{BUCKET}/data/many-7"
+        here, there = (kafkalog.open_partition(path) for path in (data / "data" / "many-7", uri))
+        assert [*there.records()] == [*here.records()]
+        assert there.to_arrow().read_all() == here.to_arrow().read_all()
+        assert command("dump", uri, "--json").out == command("dump", here.path, "--json").out
+
+
+def test_a_scheme_of_no_store_is_refused() -> None:
+    with pytest.raises(UsageError, match="nowhere"):
+        kafkalog.open("nowhere://bucket/data")

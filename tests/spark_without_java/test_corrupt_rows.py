@@ -1,0 +1,53 @@
+"""The row of a batch that cannot be opened: the offsets that it stands for are its own, and no good record's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafkalog.codec.encode.batch import build_batch
+from kafkalog.codec.errors import FormatError
+from kafkalog.codec.model import Codec, Record, TimestampType
+from kafkalog.spark.options import parse_options
+from kafkalog.spark.reader import LogReader
+from kafkalog.spark.schema import full_schema, layout_of
+from testkit.made import damage
+
+FIVE = 5
+
+
+def batch(first: int, codec: Codec) -> bytes:
+    records = [Record(first + n, 1000, TimestampType.CREATE_TIME, None, b"v" * 50) for n in range(FIVE)]
+    return build_batch(records, codec=codec)
+
+
+def broken(data: bytes, kind: str) -> bytes:
+    """A batch whose records cannot be opened under a right checksum, or whose checksum is wrong."""
+    changed = data[:70] + bytes(each ^ 0xFF for each in data[70:80]) + data[80:]
+    return changed if kind == "checksum" else damage.with_crc(changed)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD, Codec.SNAPPY])
+@pytest.mark.parametrize("kind", ["checksum", "insides"])
+def test_it_has_the_first_offset_that_is_lost(codec: Codec, kind: str, tmp_path: Path) -> None:
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    log = batch(0, codec) + broken(batch(FIVE, codec), kind) + batch(2 * FIVE, codec)
+    (directory / f"{0:020}.log").write_bytes(log)
+    options = parse_options({"path": str(directory), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad"})
+    reader = LogReader(options, layout_of(full_schema(options).add("bad", "string"), options))
+    rows = [row for task in reader.partitions() for part in reader.read(task) for row in part.to_pylist()]
+    (bad,) = [each for each in rows if each["bad"] is not None]
+    good = [each["offset"] for each in rows if each["bad"] is None]
+    assert {*range(FIVE), *range(2 * FIVE, 3 * FIVE)} <= set(good)
+    assert bad["offset"] not in good
+    assert FIVE <= bad["offset"] < 2 * FIVE
+    told = json.loads(bad["bad"])
+    assert told["offset"] == bad["offset"]
+    assert told.get("last_offset", 2 * FIVE - 1) == 2 * FIVE - 1
+    failing = parse_options({"path": str(directory)})
+    plain = LogReader(failing, layout_of(full_schema(failing), failing))
+    with pytest.raises(FormatError, match=rf"\(offset {bad['offset']}\)"):
+        _ = [part for task in plain.partitions() for part in plain.read(task)]

@@ -1,0 +1,90 @@
+"""Protobuf values of another version: fields are matched by number, and none is cut or dropped without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kafkalog
+from kafkalog.codec.encode.batch import build_batch
+from kafkalog.codec.model import Record, TimestampType
+from kafkalog.values import protoc
+from kafkalog.values.registry import Schema, SchemaRegistry
+
+HEAD = 'syntax = "proto3"; message Order { string note = 2; %s }'
+PAYLOAD = b"\x12\x01x"
+FIVE = b"\x08\x05"
+
+
+def read(path: Path, written: str, wanted: str, payload: bytes, partitions: int = 1) -> tuple[list[Any], list[Any]]:
+    registry = SchemaRegistry()
+    for id, field in ((1, written), (2, wanted)):
+        registry.schemas["t-value", id] = Schema(
+            subject="t-value", version=id, id=id, type="PROTOBUF", text=HEAD % field
+        )
+    values, findings = [], []
+    for number in range(partitions):
+        (path / f"t-{number}").mkdir()
+        value = b"\0\0\0\0\x01\0" + payload + PAYLOAD
+        log = path / f"t-{number}" / f"{0:020}.log"
+        log.write_bytes(build_batch([Record(0, 1, TimestampType.CREATE_TIME, None, value)]))
+        partition = kafkalog.open_partition(path / f"t-{number}")
+        table = partition.to_arrow(values="auto", schemas=registry, values_schema=2).read_all()
+        values += table["value"].to_pylist()
+        findings += table["finding"].to_pylist()
+    return values, findings
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted", "payload", "expected"),
+    [
+        ("int64 id = 1;", "int64 order_id = 1;", FIVE, {"order_id": 5}),
+        ("int32 id = 1;", "int64 id = 1;", b"\x08" + b"\xff" * 9 + b"\x01", {"id": -1}),
+        ("int64 id = 1;", "repeated int64 ids = 1;", FIVE, {"ids": [5]}),
+        ("string id = 1;", "bytes id = 1;", b"\x0a\x02\xc3\xbc", {"id": "ü".encode()}),
+        ("int64 id = 1;", "", FIVE, {}),
+        ("", "int64 id = 1;", b"", {"id": 0}),
+        ("Old o = 1; message Old { int64 a = 3; }", "New n = 1; message New { int64 b = 3; }", b"\x0a\x02\x18\x07",
+         {"n": {"b": 7}}),
+    ],
+)  # fmt: skip
+def test_fields_are_matched_by_number(
+    written: str, wanted: str, payload: bytes, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    values, findings = read(tmp_path, written, wanted, payload)
+    assert findings == [None]
+    assert values == [{"note": "x", **expected}]
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted", "payload"),
+    [
+        ("int64 id = 1;", "string id = 1;", FIVE),  # Protobuf drops it as unknown
+        ("int64 id = 1;", "int32 id = 1;", b"\x08\x80\x80\x80\x80\x10"),  # and cuts this one
+        ("sint64 id = 1;", "int64 id = 1;", FIVE),
+        ("repeated int64 ids = 1;", "int64 id = 1;", b"\x0a\x02\x05\x06"),
+        ("O o = 1; message O { int64 a = 3; }", "O o = 1; message O { double a = 3; }", b"\x0a\x02\x18\x07"),
+    ],
+)
+def test_a_number_with_another_type_is_a_finding(written: str, wanted: str, payload: bytes, tmp_path: Path) -> None:
+    values, findings = read(tmp_path, written, wanted, payload)
+    assert values == [None]
+    assert "does not take what it was written with" in findings[0]
+
+
+def test_a_schema_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_it = protoc._compile
+
+    def counting(files: Mapping[str, str], main: str) -> bytes:
+        compiled.append(main)
+        return compile_it(files, main)
+
+    monkeypatch.setattr(protoc, "_compile", counting)
+    protoc._once.cache_clear()
+    values, _ = read(tmp_path, "int64 once = 1;", "int64 only_once = 1;", FIVE, partitions=5)
+    assert [each["only_once"] for each in values] == [5] * 5
+    assert len(compiled) == 2

@@ -1,0 +1,134 @@
+"""Types of an Avro schema with their names looked up, and the aliases that a reader's schema gives to a writer's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.values.avro_schema import PRIMITIVES, full_name, logical_of
+
+__all__ = ["Aliases", "Names", "Type", "aliases_of", "named", "same_form"]
+
+Names = Mapping[str, tuple[Any, str]]
+"""full name -> definition and the namespace that it is in"""
+_NAMED = ("record", "error", "enum", "fixed")
+_MOST_REFERENCES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """One type of a schema."""
+
+    kind: str
+    """`union`, or the type's word; errors are records"""
+    schema: Any
+    """its definition: branches of a union, the word alone of a plain type"""
+    name: str
+    """the full name of a record, enum or fixed; else empty"""
+    namespace: str
+    """in which names inside of it are"""
+
+
+def named(schema: Any, namespace: str, names: Names) -> Type:
+    """The type that a schema in a namespace is; raises `KeyError` for a name that nothing defines."""
+    for _ in range(_MOST_REFERENCES):
+        if isinstance(schema, list):
+            return Type("union", schema, "", namespace)
+        if isinstance(schema, str):
+            if schema in PRIMITIVES:
+                return Type(schema, schema, "", namespace)
+            schema, namespace = names[full_name(schema, namespace) if full_name(schema, namespace) in names else schema]
+            continue
+        kind = schema["type"]
+        if kind in _NAMED:
+            full = full_name(schema["name"], str(schema.get("namespace") or namespace))
+            return Type("record" if kind == "error" else kind, schema, full, full.rpartition(".")[0])
+        if isinstance(kind, str) and (kind in PRIMITIVES or kind in ("array", "map")):
+            return Type(kind, schema, "", namespace)
+        schema = kind
+    raise KeyError(str(schema))
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """The names of a reader's schema for those of a writer's (`Schema.applyAliases`)."""
+
+    types: Mapping[str, str]
+    fields: Mapping[str, Mapping[str, str]]
+    """full name of a record of the reader -> alias of a field -> its name"""
+
+    def name(self, writer: Type) -> str:
+        """The full name that a type of the writer has for the reader."""
+        return self.types.get(writer.name, writer.name)
+
+
+def aliases_of(reader: Type, names: Names) -> Aliases:
+    """All aliases in a reader's schema."""
+    types: dict[str, str] = {}
+    fields: dict[str, dict[str, str]] = {}
+    seen: set[int] = set()
+    waiting = [reader]
+    while waiting:
+        each = waiting.pop()
+        if id(each.schema) in seen and not isinstance(each.schema, str):
+            continue
+        seen.add(id(each.schema))
+        if each.name:
+            types |= {full_name(alias, each.namespace): each.name for alias in each.schema.get("aliases") or ()}
+        inner = each.schema if each.kind == "union" else []
+        if each.kind in ("array", "map"):
+            inner = [each.schema["items" if each.kind == "array" else "values"]]
+        if each.kind == "record":
+            inner = [one["type"] for one in each.schema["fields"]]
+            given = {alias: one["name"] for one in each.schema["fields"] for alias in one.get("aliases") or ()}
+            if given:
+                fields[each.name] = given
+        waiting += [named(one, each.namespace, names) for one in inner]
+    return Aliases(types, fields)
+
+
+def same_form(writer: Any, writers: Names, reader: Any, readers: Names) -> bool:
+    """Whether two schemas are the same but for what says nothing of values: documentation, order, aliases, defaults.
+
+    False also for schemas within themselves.
+    """
+    try:
+        return _form(named(writer, "", writers), writers, frozenset()) == _form(
+            named(reader, "", readers), readers, frozenset()
+        )
+    except (KeyError, TypeError, AttributeError, RecursionError):
+        return False
+
+
+_MOST_CHARACTERS = 4 * 1024 * 1024
+
+
+def _form(type: Type, names: Names, within: frozenset[str]) -> str:
+    """The canonical form, with each name's definition in its place."""
+    if type.name in within:
+        raise KeyError(type.name)
+    inner = within | {type.name} if type.name else within
+
+    def of(schema: Any) -> str:
+        return _form(named(schema, type.namespace, names), names, inner)
+
+    schema = type.schema
+    if type.kind == "union":
+        parts = [of(each) for each in schema]
+    elif type.kind == "record":
+        parts = [part for each in schema["fields"] for part in (each["name"], of(each["type"]))]
+    elif type.kind in ("array", "map"):
+        parts = [of(schema["items" if type.kind == "array" else "values"])]
+    elif type.kind == "enum":
+        parts = list(schema["symbols"])
+    else:
+        kept = ("size", "precision")
+        parts = [] if isinstance(schema, str) else [str(schema.get(each)) for each in kept]
+        logical = None if isinstance(schema, str) else logical_of(type.kind, schema)
+        parts = [type.kind] if logical is None and type.kind != "fixed" else [*parts, json.dumps(logical)]
+    found = json.dumps([type.kind, type.name, *parts])
+    if len(found) > _MOST_CHARACTERS:
+        raise KeyError(type.name)
+    return found

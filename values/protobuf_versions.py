@@ -1,0 +1,58 @@
+"""Which Protobuf messages can be read as a later version of them: fields are matched by their numbers.
+
+Protobuf's own reading drops what it cannot take and cuts numbers to the size of their field.  Here every field that
+both versions have must hold each value of the older one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor as Field
+
+from kafkalog.values.payloads import UndecodableError
+
+__all__ = ["check_later"]
+
+_WIDER: dict[int, set[int]] = {
+    Field.TYPE_INT32: {Field.TYPE_INT64, Field.TYPE_ENUM},
+    Field.TYPE_UINT32: {Field.TYPE_UINT64, Field.TYPE_INT64},
+    Field.TYPE_BOOL: {Field.TYPE_INT32, Field.TYPE_INT64, Field.TYPE_UINT32, Field.TYPE_UINT64},
+    Field.TYPE_ENUM: {Field.TYPE_INT32, Field.TYPE_INT64},
+    Field.TYPE_SINT32: {Field.TYPE_SINT64},
+    Field.TYPE_STRING: {Field.TYPE_BYTES},
+    Field.TYPE_BYTES: {Field.TYPE_STRING},
+}
+"""type of a field -> the others that take each of its values from the same bytes"""
+
+
+def check_later(older: Any, later: Any) -> None:
+    """Raise `UndecodableError` unless each field of both descriptors takes in `later` what it holds in `older`.
+
+    Fields that only one of them has are no matter: a later reader leaves out the others.
+    """
+    seen: set[tuple[str, str]] = set()
+    waiting = [(older, later)]
+    while waiting:
+        one, other = waiting.pop()
+        if (one.full_name, other.full_name) in seen:
+            continue
+        seen.add((one.full_name, other.full_name))
+        for written in one.fields:
+            read = other.fields_by_number.get(written.number)
+            if read is None:
+                continue
+            if not _takes(read, written):
+                raise UndecodableError(
+                    f"field {read.number} ({read.name}) has a type that does not take what it was written with"
+                )
+            if read.message_type is not None:
+                waiting.append((written.message_type, read.message_type))
+
+
+def _takes(read: Any, written: Any) -> bool:
+    if written.is_repeated and not read.is_repeated:
+        return False
+    if read.message_type is None or written.message_type is None:
+        return bool(read.type == written.type or read.type in _WIDER.get(written.type, ()))
+    return bool(read.message_type.GetOptions().map_entry == written.message_type.GetOptions().map_entry)
