@@ -84,7 +84,8 @@ def unknown_partitions(
                 known_to = memory.known_elsewhere(name.topic, name.partition, topic_id)
                 start, end = _bounds(partition, disks.get(node))
                 found.append(UnknownPartition(
-                    name.topic, name.partition, node, partition.path, topic_id, start, end, why, known_to
+                    topic=name.topic, partition=name.partition, node=node, path=partition.path, topic_id=topic_id,
+                    start=start, end=end, why=why, known_to=known_to,
                 ))  # fmt: skip
     return sorted(found, key=lambda each: (each.topic, each.partition, each.node, each.path))
 
