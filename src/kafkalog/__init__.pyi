@@ -219,8 +219,8 @@ from kafkalog.recovery.triage.outcome import FollowerLoss as FollowerLoss
 from kafkalog.recovery.triage.outcome import PartitionTriage as PartitionTriage
 from kafkalog.recovery.triage.outcome import StartAdvice as StartAdvice
 from kafkalog.recovery.triage.run import Triage as Triage
-from kafkalog.recovery.triage.unknown import UnknownPartition as UnknownPartition
 from kafkalog.recovery.triage.run import triage as triage
+from kafkalog.recovery.triage.unknown import UnknownPartition as UnknownPartition
 from kafkalog.recovery.undeleting.listing import deleted as deleted
 from kafkalog.recovery.undeleting.remains import Remains as Remains
 from kafkalog.recovery.undeleting.remains import RemainsKind as RemainsKind
