@@ -61,7 +61,7 @@ class SharePartition:
     topic_id: str
     partition: int
     start_offset: int
-    """first offset that is not settled for good; -1 before the first delivery"""
+    """first offset that is not settled finally; -1 before the first delivery"""
     batches: tuple[StateBatch, ...]
     """in order, without overlaps; offsets between them are available"""
     snapshot_epoch: int

@@ -83,10 +83,19 @@ def unknown_partitions(
             if why is not None:
                 known_to = memory.known_elsewhere(name.topic, name.partition, topic_id)
                 start, end = _bounds(partition, disks.get(node))
-                found.append(UnknownPartition(
-                    topic=name.topic, partition=name.partition, node=node, path=partition.path, topic_id=topic_id,
-                    start=start, end=end, why=why, known_to=known_to,
-                ))  # fmt: skip
+                found.append(
+                    UnknownPartition(
+                        topic=name.topic,
+                        partition=name.partition,
+                        node=node,
+                        path=partition.path,
+                        topic_id=topic_id,
+                        start=start,
+                        end=end,
+                        why=why,
+                        known_to=known_to,
+                    )
+                )
     return sorted(found, key=lambda each: (each.topic, each.partition, each.node, each.path))
 
 

@@ -73,7 +73,7 @@ def below_start_in(
 def _why_not(start: int) -> str:
     return Sentence(
         f"the log starts at {start} on every replica, and the others would not follow one broker's older start: "
-        "`kafkalog dump` prints these records with what else was deleted"
+        "a dump of deleted data prints these records"
     )
 
 
