@@ -91,7 +91,7 @@ def print_table(
 ) -> None:
     """A table with its title; `totals` is a last row, shown where there are several others.
 
-    A table without rows is one line that says so.  With `fits` it is no wider than `text_width`, in a pipe too.
+    A table without rows is one line that says so.  With `fits` it fits into `text_width`, in a pipe too.
     """
     wanted = [Column(each) if isinstance(each, str) else each for each in columns]
     values = [list(row) for row in rows]
