@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.zookeeper.cluster_id import cluster_id
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object, partition_state, replicas_of
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -82,13 +83,8 @@ def known_from_zookeeper(tree: Tree, chroot: str = "") -> dict[str, KnownTopic]:
 
 def cluster_ids(tree: Tree) -> dict[str, str]:
     """`/cluster/id` below each chroot of a ZooKeeper tree, by the chroot (`ClusterIdZNode`, 0.10.1 and later)."""
-    found = {}
-    for chroot in chroots(tree.nodes):
-        node = tree.nodes.get(f"{chroot}/cluster/id")
-        identity = (json_object(node.data) or {}).get("id") if node is not None else None
-        if isinstance(identity, str):
-            found[chroot] = identity
-    return found
+    known = ((chroot, cluster_id(tree, chroot)) for chroot in chroots(tree.nodes))
+    return {chroot: identity for chroot, identity in known if identity is not None}
 
 
 def _of_another_cluster(log_dirs: Iterable[LogDir], clusters: Mapping[str, str]) -> Iterable[Finding]:

@@ -21,9 +21,9 @@ from kafkalog.recovery.merging.merge import merge_replicas as merge_replicas
 from kafkalog.recovery.results import RecoveryResult as RecoveryResult
 from kafkalog.recovery.run import plan as plan
 from kafkalog.recovery.run import recover as recover
+from kafkalog.recovery.undeleting.listing import deleted as deleted
 from kafkalog.recovery.undeleting.remains import Remains as Remains
 from kafkalog.recovery.undeleting.remains import RemainsKind as RemainsKind
-from kafkalog.recovery.undeleting.remains import deleted as deleted
 from kafkalog.recovery.undeleting.results import UndeleteResult as UndeleteResult
 from kafkalog.recovery.undeleting.results import Undeletion as Undeletion
 from kafkalog.recovery.undeleting.taking_out import TakenOut as TakenOut

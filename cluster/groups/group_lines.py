@@ -9,8 +9,18 @@ from kafkalog.cluster.groups.groups import Group, Member
 from kafkalog.cluster.groups.growth import Growth
 from kafkalog.cluster.groups.offsets import CommittedOffset
 from kafkalog.cluster.groups.rederive import assignment_of, verdict
+from kafkalog.cluster.groups.share_state import SharePartition
 
-__all__ = ["Line", "group_line", "group_state", "member_line", "names_by_member", "names_of", "offset_line"]
+__all__ = [
+    "Line",
+    "group_line",
+    "group_state",
+    "member_line",
+    "names_by_member",
+    "names_of",
+    "offset_line",
+    "share_line",
+]
 
 Line = dict[str, object]
 
@@ -39,6 +49,35 @@ def offset_line(commit: CommittedOffset, *, pending: bool = False) -> Line:
         "producerId": None if commit.producer_id < 0 else commit.producer_id,
     }
     return {**line, "pending": True} if pending else line
+
+
+def share_line(state: SharePartition) -> Line:
+    """What a share group has of one partition."""
+    return {
+        "group": state.group,
+        "topic": state.topic,
+        "partition": state.partition,
+        "topicId": state.topic_id,
+        "startOffset": None if state.start_offset < 0 else state.start_offset,
+        "batches": [
+            {
+                "firstOffset": each.first_offset,
+                "lastOffset": each.last_offset,
+                "deliveryState": each.state,
+                "deliveryCount": each.delivery_count,
+            }
+            for each in state.batches
+        ],
+        "settled": state.settled,
+        "deliveryCompleteCount": None if state.delivery_complete_count < 0 else state.delivery_complete_count,
+        "snapshotEpoch": state.snapshot_epoch,
+        "stateEpoch": None if state.state_epoch < 0 else state.state_epoch,
+        "leaderEpoch": None if state.leader_epoch < 0 else state.leader_epoch,
+        "writeTimestamp": None if state.write_timestamp < 0 else state.write_timestamp,
+        "logPartition": state.log_partition,
+        "logOffset": state.log_offset,
+        "source": "share",
+    }
 
 
 def names_of(partitions: Iterable[tuple[str, int]] | None) -> list[str] | None:
@@ -78,6 +117,7 @@ def group_line(
     """One group, and whether its assignor would assign the same; `without`, `joining` and `growth` are what-ifs."""
     found = verdict(group, counts)
     line = group_state(group)
+    line["shareState"] = [share_line(each) for each in group.share]
     line["assignmentAsDerived"] = found.same
     line["derivedAssignment"] = names_by_member(found.derived) if found.same is False else None
     line["assignmentProblems"] = list(found.problems)

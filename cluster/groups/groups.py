@@ -13,7 +13,17 @@ from typing import Any
 from kafkalog.classes import dataclass
 from kafkalog.cluster.coordinator_logs import CoordinatorLogs, coordinator_logs
 from kafkalog.cluster.groups.group_places import partition_count
+from kafkalog.cluster.groups.group_types import (
+    CLASSIC,
+    CONSUMER,
+    GROUP_METADATA,
+    NEW_PROTOCOLS,
+    SHARE,
+    STREAMS,
+    GroupTypes,
+)
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetsState
+from kafkalog.cluster.groups.share_state import SharePartition, read_share_state
 from kafkalog.cluster.records.consumer_protocol import (
     CONSUMER_PROTOCOL,
     Subscription,
@@ -22,7 +32,7 @@ from kafkalog.cluster.records.consumer_protocol import (
     read_subscription,
 )
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC, CoordinatorRecord
-from kafkalog.cluster.records.replay import Marker, Until, partitions_of, replay
+from kafkalog.cluster.records.replay import Entry, Marker, Until, partitions_of, replay
 from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
@@ -31,22 +41,13 @@ from kafkalog.log.directories.partition import Partition
 
 __all__ = ["Group", "Groups", "Member", "read_groups"]
 
-CLASSIC, CONSUMER, SHARE, STREAMS = "Classic", "Consumer", "Share", "Streams"
 EMPTY, STABLE, ASSIGNING, RECONCILING = "Empty", "Stable", "Assigning", "Reconciling"
+UNKNOWN = "Unknown"
+"""of a share group that only `__share_group_state` speaks of"""
 _DEFAULT_SERVER_ASSIGNOR = {CONSUMER: "uniform", SHARE: "simple", STREAMS: "sticky"}
 _MEMBER_STABLE = {CONSUMER: 0, SHARE: 0, STREAMS: 1}
 
-# key type -> the kind of group, and what the record says of it
-_NEW_PROTOCOLS = {
-    3: (CONSUMER, "metadata"), 5: (CONSUMER, "member"), 6: (CONSUMER, "target_epoch"), 7: (CONSUMER, "target"),
-    8: (CONSUMER, "current"), 4: (CONSUMER, "topics"), 16: (CONSUMER, "expression"),
-    11: (SHARE, "metadata"), 10: (SHARE, "member"), 12: (SHARE, "target_epoch"), 13: (SHARE, "target"),
-    14: (SHARE, "current"), 9: (SHARE, "topics"), 15: (SHARE, "initialized"),
-    17: (STREAMS, "metadata"), 19: (STREAMS, "member"), 20: (STREAMS, "target_epoch"), 21: (STREAMS, "target"),
-    22: (STREAMS, "current"), 23: (STREAMS, "topology"), 24: (STREAMS, "resolved"),
-}  # fmt: skip
 _OF_A_MEMBER = ("member", "target", "current")
-_GROUP_METADATA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ class Group:
     pending: tuple[CommittedOffset, ...] = ()
     coordinator: int | None = None
     """the broker that led its partition of `__consumer_offsets`; None where nothing says so"""
+    share: tuple[SharePartition, ...] = ()
+    """of a share group: what it has of each partition"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +126,28 @@ class _State:
     def __init__(self) -> None:
         self.classic: dict[str, dict[str, Any]] = {}
         self.modern: dict[str, _Building] = {}
+        self.conflict: tuple[int, str] | None = None
+        """offset of the first record that no coordinator since 4.0 can apply, and why"""
+        self._types = GroupTypes()
+
+    def entry(self, entry: Entry) -> None:
+        why = self._types.conflict(entry.record)
+        if why is not None and self.conflict is None:
+            self.conflict = entry.offset, why
+        self.record(entry.record)
 
     def record(self, record: CoordinatorRecord) -> None:
         if not record.understood or record.type is None:
             return
-        if record.type == _GROUP_METADATA:
+        if record.type == GROUP_METADATA:
             group = record.key_field("group")
+            self.modern.pop(group, None)
             if record.value is None:
                 self.classic.pop(group, None)
             else:
                 self.classic[group] = record.value.fields
-                self.modern.pop(group, None)
-        elif record.type in _NEW_PROTOCOLS:
-            self._modern(record, *_NEW_PROTOCOLS[record.type])
+        elif record.type in NEW_PROTOCOLS:
+            self._modern(record, *NEW_PROTOCOLS[record.type])
 
     def _modern(self, record: CoordinatorRecord, kind: str, what: str) -> None:
         group = record.key_field("group_id")
@@ -250,13 +262,14 @@ def read_groups(
     until: Until | None = None,
     offsets_topic_num_partitions: int | None = None,
     leaders: Mapping[int, int] | None = None,
+    share_state_partitions: int | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> Groups:
     """Groups as of the end of the log, or as of `until`; `topic_names` are by topic id.  Raises `StorageError` only.
 
     Without `topic_names` those of the given partitions' `partition.metadata` are used.  How many partitions
     `__consumer_offsets` has is `offsets_topic_num_partitions`, without it what `partition_count` says; `leaders` are
-    the brokers that lead them.
+    the brokers that lead them.  `share_state_partitions` is how many partitions `__share_group_state` has, if known.
     """
     partitions = tuple(partitions)
     if topic_names is None:
@@ -264,8 +277,10 @@ def read_groups(
             each.metadata.topic_id: each.topic for each in partitions if each.metadata is not None and each.topic
         }
     findings: list[Finding] = []
+    refused: list[Finding] = []
     found: list[Group] = []
     places = partitions_of(partitions, CONSUMER_OFFSETS_TOPIC)
+    paths = {each.partition or 0: each.path for each in places}
     for partition in places:
         state, offsets = _State(), OffsetsState(partition.partition or 0)
         for each in replay(partition, findings, until=until, limits=limits):
@@ -273,16 +288,78 @@ def read_groups(
                 offsets.marker(each)
             else:
                 offsets.entry(each)
-                state.record(each.record)
+                state.entry(each)
         found += _groups_of(partition, state, offsets, topic_names, findings)
+        refused += _refused(partition.path, state)
     logs = coordinator_logs(partitions, CONSUMER_OFFSETS_TOPIC, findings, limits)
+    findings += refused  # all of these partitions was read
+    findings += [finding for each in found for finding in _owned_twice(each, paths[each.log_partition])]
     count = offsets_topic_num_partitions
     if count is None:
         numbers = [each.partition or 0 for each in places]
         count = partition_count([(each.group_id, each.log_partition) for each in found], numbers)
     placed = [_placed(each, count, leaders or {}, findings) for each in found]
+    share = []
+    if until is None or until.offset is None:  # an offset of `__consumer_offsets` says nothing of the other topic
+        share = read_share_state(
+            partitions, topic_names, findings, until=until, partition_count=share_state_partitions, limits=limits
+        )
+    placed = _with_share(placed, share, count)
     by_id = tuple(sorted(placed, key=lambda each: (each.group_id, each.log_partition)))
     return Groups(by_id, count, tuple(findings), logs)
+
+
+def _owned_twice(group: Group, path: str) -> list[Finding]:
+    """A finding for each partition that two members have; share groups share theirs."""
+    if group.type == SHARE:
+        return []
+    owner: dict[TopicPartition, str] = {}
+    found = []
+    for member in group.members:
+        for place in sorted(member.assignment or ()):
+            first = owner.setdefault(place, member.member_id)
+            if first != member.member_id:
+                detail = (
+                    f"group {group.group_id}: {place[0]}-{place[1]} belongs to {first} and to {member.member_id}: both "
+                    "consume it"
+                )
+                code = FindingCode.PARTITION_OWNED_TWICE
+                found.append(Finding(code, Severity.WARNING, None, None, detail, path))
+    return found
+
+
+def _refused(path: str, state: _State) -> list[Finding]:
+    """A finding if coordinators refuse the partition for a group of two kinds."""
+    if state.conflict is None:
+        return []
+    offset, why = state.conflict
+    detail = f"{why}: coordinators from 4.0 on do not load the partition, and serve none of its groups"
+    return [Finding(FindingCode.GROUP_KINDS_MIXED, Severity.ERROR, None, offset, detail, path)]
+
+
+def _with_share(groups: list[Group], share: Iterable[SharePartition], count: int) -> list[Group]:
+    """The groups with the state of share groups; one for each group that nothing else is known of."""
+    of: dict[str, list[SharePartition]] = {}
+    for each in share:
+        of.setdefault(each.group, []).append(each)
+    found = [replace(each, share=tuple(of.pop(each.group_id, ()))) if each.type == SHARE else each for each in groups]
+    return found + [
+        Group(
+            group_id=group_id,
+            type=SHARE,
+            state=UNKNOWN,
+            protocol_type=SHARE.lower(),
+            generation=None,
+            epoch=None,
+            assignor="",
+            leader=None,
+            members=(),
+            log_partition=-1,
+            expected_partition=coordinator_partition(group_id, count),
+            share=tuple(state),
+        )
+        for group_id, state in of.items()
+    ]
 
 
 def _groups_of(

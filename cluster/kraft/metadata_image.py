@@ -206,7 +206,20 @@ class MetadataImage:
             last_known_elr=tuple(fields.get("last_known_elr") or ()),
             leader_recovery_state=fields["leader_recovery_state"],
         )
+        self._note_epochs(topic, fields["partition_id"], partition)
         self._set(topic, fields["partition_id"], partition)
+
+    def _note_epochs(self, topic: TopicImage, number: int, after: PartitionImage) -> None:
+        """A whole record of a partition that is known already must not take its epochs back."""
+        before = topic.partitions.get(number)
+        if before is None:
+            return
+        for name, old, new in (
+            ("leader epoch", before.leader_epoch, after.leader_epoch),
+            ("partition epoch", before.partition_epoch, after.partition_epoch),
+        ):
+            if new < old:
+                self.problems.append(f"the {name} of {topic.name}-{number} goes back from {old} to {new}")
 
     def _partition_change(self, fields: Fields) -> None:
         topic = self._topic_of(fields)
@@ -259,6 +272,11 @@ class MetadataImage:
     # brokers and controllers
 
     def _register_broker(self, fields: Fields) -> None:
+        known = self.brokers.get(fields["broker_id"])
+        if known is not None and fields["broker_epoch"] < known.epoch:
+            self.problems.append(
+                f"the epoch of broker {known.id} goes back from {known.epoch} to {fields['broker_epoch']}"
+            )
         self.brokers[fields["broker_id"]] = Broker(
             id=fields["broker_id"],
             epoch=fields["broker_epoch"],

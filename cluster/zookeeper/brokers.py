@@ -7,18 +7,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from urllib.parse import unquote_plus
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.rules.secrets import HIDDEN, is_secret_config
 from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 
-__all__ = ["BrokerRegistration", "ConfigEntity", "Endpoint", "broker_registration", "config_entity"]
+__all__ = [
+    "DEFAULT_ENTITY",
+    "BrokerRegistration",
+    "ConfigEntity",
+    "Endpoint",
+    "broker_registration",
+    "config_entity",
+    "entity_name",
+]
 
 _BROKER = re.compile(r"(?P<chroot>.*)/brokers/ids/(?P<id>[0-9]{1,10})", re.DOTALL)
 _CONFIG = re.compile(
     r"(?P<chroot>.*)/config/(?P<type>topics|clients|users|brokers|ips|client-metrics)/(?P<name>.+)", re.DOTALL
 )
 _ENDPOINT = re.compile(r"(?P<listener>[^:/]*)://\[?(?P<host>[^\[\]]*?)\]?:(?P<port>-?[0-9]{1,5})")
+
+
+DEFAULT_ENTITY = "<default>"
+"""the node of what counts for all entities of a kind (`ConfigEntityName.DEFAULT`); as a name it would be encoded"""
+
+
+def entity_name(part: str) -> str:
+    """One part of an entity's path as the name that was encoded in it (`Sanitizer.desanitize`)."""
+    return unquote_plus(part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +80,11 @@ class ConfigEntity:
     type: str
     name: str
     config: Mapping[str, str]
+
+    @property
+    def shown_name(self) -> str:
+        """The name for people: decoded, `(default)` for the default of all entities of a kind."""
+        return "/".join("(default)" if part == DEFAULT_ENTITY else entity_name(part) for part in self.name.split("/"))
 
     def hidden(self) -> dict[str, str]:
         """The settings, with values that may be secrets hidden."""

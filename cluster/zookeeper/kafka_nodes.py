@@ -17,6 +17,7 @@ from kafkalog.cluster.zookeeper.tree import Tree
 
 __all__ = [
     "PartitionState",
+    "TopicNode",
     "chroots",
     "consumer_chroots",
     "controller_id",
@@ -24,6 +25,7 @@ __all__ = [
     "partition_state",
     "replicas_of",
     "shown_data",
+    "topic_nodes",
 ]
 
 _CONFIG = re.compile(r"/config/(?:topics|clients|users|brokers|ips)/")
@@ -105,6 +107,27 @@ def replicas_of(data: bytes | None) -> dict[int, tuple[int, ...]]:
         numbers = _numbers(value)
         if numbers is not None and name.isdecimal() and len(name) < 11:
             found[int(name)] = numbers
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNode:
+    """`/brokers/topics/T`."""
+
+    id: str | None
+    """None before Kafka 2.8"""
+    partitions: frozenset[int]
+
+
+def topic_nodes(tree: Tree, chroot: str) -> dict[str, TopicNode]:
+    """Every topic of the cluster at `chroot`, by name; without partitions if its node cannot be read."""
+    base = f"{chroot}/brokers/topics"
+    topics = tree.nodes.get(base)
+    found = {}
+    for topic in topics.children if topics is not None else ():
+        data = tree.nodes[f"{base}/{topic}"].data
+        topic_id = (json_object(data) or {}).get("topic_id")
+        found[topic] = TopicNode(topic_id if isinstance(topic_id, str) else None, frozenset(replicas_of(data)))
     return found
 
 

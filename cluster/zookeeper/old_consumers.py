@@ -14,7 +14,12 @@ from kafkalog.classes import dataclass
 from kafkalog.cluster.assignors.assignors import TopicPartition
 from kafkalog.cluster.assignors.old_assignors import OldConsumer, Owners, old_range, old_round_robin
 from kafkalog.cluster.zookeeper.kafka_nodes import consumer_chroots, replicas_of
-from kafkalog.cluster.zookeeper.registered_consumers import RegisteredConsumer, registered_consumer, streams_by_topic
+from kafkalog.cluster.zookeeper.registered_consumers import (
+    RegisteredConsumer,
+    is_client_id,
+    registered_consumer,
+    streams_by_topic,
+)
 from kafkalog.cluster.zookeeper.tree import Node, Tree
 from kafkalog.codec.errors import FormatError, UsageError
 
@@ -105,19 +110,28 @@ class OldGroup:
     def violations(self) -> list[str]:
         """What no assignor does: partitions of consumers that are not registered, or do not subscribe to the topic."""
         known = {each.consumer_id: each.streams for each in self.streams}
-        found = []
+        found = self.unregistered_owners()
         for (topic, number), thread in sorted(self.owners.items()):
             consumer = consumer_of_thread(thread)
-            if consumer not in known:
-                found.append(f"{topic}-{number} is owned by {thread}, which is not registered")
-            elif self.resolved and topic not in known[consumer]:
+            if consumer in known and self.resolved and topic not in known[consumer]:
                 found.append(f"{topic}-{number} is owned by {thread}, which does not subscribe to its topic")
         return found
 
+    def unregistered_owners(self) -> list[str]:
+        """Partitions that belong to a consumer which does not exist, one sentence each; none if that is not known."""
+        if not self.resolved:
+            return []
+        known = {each.consumer_id for each in self.streams} | {each.consumer_id for each in self.consumers}
+        return [
+            f"{topic}-{number} is owned by {thread}, which is not registered"
+            for (topic, number), thread in sorted(self.owners.items())
+            if consumer_of_thread(thread) not in known
+        ]
+
 
 def consumer_of_thread(thread: str) -> str:
-    """The consumer of a thread `<consumer>-<n>`."""
-    return thread.rpartition("-")[0]
+    """The consumer of a thread `<consumer>-<n>`; clients that name themselves `<host>:<UUID>` own without a number."""
+    return thread if is_client_id(thread) else thread.rpartition("-")[0]
 
 
 def _children(tree: Tree, path: str) -> list[tuple[str, Node]]:

@@ -7,7 +7,7 @@ registrations and the nodes that are there say how old they can be at most.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kafkalog.cluster.zookeeper.brokers import broker_registration
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
@@ -72,6 +72,7 @@ def _missing(tree: Tree, chroot: str) -> Iterator[Finding]:
             yield Finding(FindingCode.ZK_PATH_MISSING, Severity.WARNING, None, None, detail)
 
 
-def missing_paths(tree: Tree) -> list[Finding]:
-    """A finding for each node that a broker would have made, below every chroot."""
-    return [finding for chroot in chroots(tree.nodes) for finding in _missing(tree, chroot)]
+def missing_paths(tree: Tree, places: Sequence[str] | None = None) -> list[Finding]:
+    """A finding for each node that a broker would have made, below these chroots, or below every one."""
+    known = chroots(tree.nodes) if places is None else places
+    return [finding for chroot in known for finding in _missing(tree, chroot)]

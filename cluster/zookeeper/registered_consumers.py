@@ -14,11 +14,13 @@ from kafkalog.cluster.zookeeper.kafka_nodes import json_object
 from kafkalog.codec.errors import FormatError
 from kafkalog.log.directories.topic_filter import topic_filter
 
-__all__ = ["ConsumerId", "RegisteredConsumer", "consumer_id", "registered_consumer", "streams_by_topic"]
+__all__ = ["ConsumerId", "RegisteredConsumer", "consumer_id", "is_client_id", "registered_consumer", "streams_by_topic"]
 
 WHITE_LIST, BLACK_LIST = "white_list", "black_list"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 _MADE_ID = re.compile(r"(?P<host>.+)-(?P<ms>[0-9]{13})-(?P<uuid>[0-9a-f]{8})", re.DOTALL)
+_OF_CLIENTS = re.compile(r"(?P<host>[^:]+):(?P<uuid>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+"""as clients in Go (kazoo-go) and Python (pykafka) made it, without the group's name"""
 _LARGEST_INT = (1 << 31) - 1
 
 
@@ -27,16 +29,27 @@ class ConsumerId:
     """What an id says that a consumer made for itself."""
 
     host: str
-    started: int
-    """by the clock of that host, ms"""
+    started: int | None
+    """by the clock of that host, ms; None if the id does not say it"""
     uuid: str
-    """the first eight hexadecimal digits of a random UUID"""
+    """a random UUID, of ids with a time the first eight hexadecimal digits"""
 
 
 def consumer_id(group: str, text: str) -> ConsumerId | None:
-    """The parts of `<group>_<host>-<ms>-<8 hexadecimal digits>`; None for an id that was configured (`consumer.id`)."""
+    """The parts of `<group>_<host>-<ms>-<8 hexadecimal digits>`, as Kafka's consumers made it, or of `<host>:<UUID>`.
+
+    None for an id that was configured (`consumer.id`).
+    """
+    other = _OF_CLIENTS.fullmatch(text)
+    if other is not None:
+        return ConsumerId(other["host"], None, other["uuid"])
     match = _MADE_ID.fullmatch(text.removeprefix(f"{group}_")) if text.startswith(f"{group}_") else None
     return None if match is None else ConsumerId(match["host"], int(match["ms"]), match["uuid"])
+
+
+def is_client_id(text: str) -> bool:
+    """Whether it is a whole `<host>:<UUID>`, of which no part is the number of a thread."""
+    return _OF_CLIENTS.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

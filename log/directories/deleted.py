@@ -1,6 +1,8 @@
-"""What a broker has deleted and not yet removed, for reading: `.deleted` segments, and directories that await removal.
+"""What a broker has deleted and not yet removed, for reading.
 
-A consumer never sees it; who asks for it gets it separately from live data (`LocalLog.deleteSegmentFiles`,
+These are `.deleted` segments, directories that await removal, and records of live segments below the log start offset
+(`DeleteRecords`: `UnifiedLog.maybeIncrementLogStartOffset` moves the start, and removes whole segments only).  A
+consumer never sees them; who asks for them gets them separately from live data (`LocalLog.deleteSegmentFiles`,
 `LogManager.asyncDelete`).
 """
 
@@ -15,7 +17,7 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.disk.files import status_of
 from kafkalog.log.walk.segment import Segment
 
-__all__ = ["deleted_partitions", "deleted_segments"]
+__all__ = ["below_log_start", "deleted_partitions", "deleted_segments"]
 
 
 def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
@@ -32,8 +34,20 @@ def deleted_segments(partition: Partition) -> tuple[Segment, ...]:
     return tuple(sorted(found, key=lambda segment: (segment.base_offset, segment.path)))
 
 
+def below_log_start(partition: Partition) -> Partition | None:
+    """The live segments that begin below the log start offset, as a view that ends there; None if there are none."""
+    start = partition.log_start_offset
+    segments = tuple(each for each in partition.segments if each.base_offset < start)
+    if partition.state is not DirectoryState.LIVE or not segments:
+        return None
+    return Partition(partition.path, partition.name, segments, metadata=partition.metadata, deleted_below=start)
+
+
 def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
-    """What was deleted, as partitions: `-delete` directories, and of others the `.deleted` segments alone."""
+    """What was deleted, as partitions.
+
+    `-delete` directories, of others the `.deleted` segments alone, and records below the log start offset.
+    """
     found = []
     for partition in inventory.partitions:
         if partition.state is DirectoryState.DELETE:
@@ -41,4 +55,7 @@ def deleted_partitions(inventory: Inventory) -> tuple[Partition, ...]:
         segments = deleted_segments(partition)
         if segments:
             found.append(Partition(partition.path, partition.name, segments, metadata=partition.metadata))
+        below = below_log_start(partition)
+        if below is not None:
+            found.append(below)
     return tuple(found)

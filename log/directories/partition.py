@@ -90,6 +90,8 @@ class Partition:
     """paths of the metadata snapshots of a `__cluster_metadata` partition"""
     unfinished: tuple[str, ...] = ()
     """paths of `.deleted`, `.cleaned`, `.swap` and other temporary files"""
+    deleted_below: int | None = None
+    """of a view of deleted records in live segments: only what lies below this offset belongs to it"""
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     """what listing the directory found"""
     limits: Limits = field(default=DEFAULT_LIMITS, repr=False, compare=False)

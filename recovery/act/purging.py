@@ -187,7 +187,7 @@ def _remove(run: RunInfo, left: dict[str, str]) -> bool:
     place = os.path.dirname(run.directory)
     with FileSystem(place) as fs, fs.locked_directory(run.run_id) as is_stopped:
         name = document_of(place, run.run_id)
-        if not is_stopped or (run.state is RunState.NOT_BEGUN and name != PREPARING):
+        if not is_stopped or (run.state is RunState.NOT_BEGUN and name not in (None, PREPARING)):
             left[run.run_id] = "another process is at work on it"
             return False
         if name is not None and name != PURGING:

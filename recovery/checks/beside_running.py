@@ -21,9 +21,14 @@ _LOOKS = 4
 """How often something doubtful is looked at before it is reported."""
 _PAUSE_SECONDS = 0.3
 _OF_A_MOMENT = frozenset(
-    {FindingCode.LOG_END_BELOW_HIGH_WATERMARK, FindingCode.BROKER_REFUSES, FindingCode.START_LOSES}
+    {
+        FindingCode.LOG_END_BELOW_HIGH_WATERMARK,
+        FindingCode.BROKER_REFUSES,
+        FindingCode.START_LOSES,
+        FindingCode.MOVE_UNFINISHED,
+    }
 )
-"""Findings that compare files which a running broker writes at different times, or that are about its next start."""
+"""Findings that compare files which a running broker writes at different times, or are about what it has yet to do."""
 _BESIDE_THE_LOG = frozenset({FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX,
                              FileKind.PRODUCER_SNAPSHOT})  # fmt: skip
 

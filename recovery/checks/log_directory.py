@@ -22,6 +22,7 @@ from kafkalog.recovery.checks.lost_directories import read_only_finding
 from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
 from kafkalog.recovery.checks.owners import other_owners
 from kafkalog.recovery.checks.report import BrokerStart
+from kafkalog.recovery.checks.unfinished_moves import unfinished_moves
 from kafkalog.recovery.facts.brokers import brothers_of
 from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
 from kafkalog.tiers.tiering import NO_TIERING, LocalStart
@@ -37,6 +38,7 @@ def listed_findings(log_dir: LogDir, facts: TopicFacts | None) -> list[Finding]:
     found = [*log_dir.findings]
     if facts is not None:
         found += missing_partitions_of(log_dir, facts)
+        found += unfinished_moves(log_dir, facts.roots)
         found += read_only_finding(log_dir.path, facts)
         found += other_owners(log_dir.path, facts)
     return found

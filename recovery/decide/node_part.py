@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from kafkalog.codec.errors import StorageError
+from kafkalog.codec.errors import StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, FileKind
 from kafkalog.log.directories.partition import open_partition
@@ -76,19 +76,24 @@ def _of_metadata_log(root: str, rules: Rules) -> list[Finding]:
         found = verify_beside(open_partition(path), None, deep=False).findings
     except StorageError as error:
         found = [unreadable(error, path)]
+    except UsageError:  # there is no segment, which the model of the start judges
+        return []
     worse = [each for each in found if each.severity is not Severity.INFO]
     return [each.in_file(os.path.relpath(each.file or path, root)) for each in worse]
 
 
-def start_now(root: str, rules: Rules) -> NodeStart:
+def start_now(root: str, rules: Rules) -> NodeStart | None:
     """What the node does when it is started on the directory as it is on disk now, after a recovery of its logs.
 
-    The logs, which the recovery has proven, are not loaded again.
+    The logs, which the recovery has proven, are not loaded again.  None if a file that a start reads cannot be read.
     """
-    return node_start(
-        [root, *others_of_node(root, rules.facts.roots)],
-        properties=rules.server or None,
-        release=rules.release,
-        loads_others=False,
-        now_ms=rules.at,
-    )
+    try:
+        return node_start(
+            [root, *others_of_node(root, rules.facts.roots)],
+            properties=rules.server or None,
+            release=rules.release,
+            loads_others=False,
+            now_ms=rules.at,
+        )
+    except StorageError:
+        return None

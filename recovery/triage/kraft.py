@@ -19,6 +19,7 @@ from kafkalog.cluster.kraft.quorum_log import QuorumLog
 from kafkalog.cluster.kraft.starts import Starts, possible_leaders
 from kafkalog.codec.errors import RecoveryRefused
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.recovery.triage.logs import BrokerDisks
 from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
@@ -38,6 +39,10 @@ class KRaftMemory(Memory):
     controller: int | None
     first_step: str = "Start the controllers alone and wait for longer than broker.session.timeout.ms"
     unclean_election: str = ELECTION_COMMAND
+    logs: Sequence[QuorumLog] = ()
+    """every copy of the metadata log: first those that can win, the furthest of them first"""
+    _removed: frozenset[str] | None = None
+    _others: list[tuple[str, MetadataImage]] | None = None
     _starts: list[tuple[MetadataImage, Starts]] = field(default_factory=list)
     _rules: dict[tuple[int, str], TopicRules] = field(default_factory=dict)
     _known: dict[object, frozenset[int] | None] = field(default_factory=dict)
@@ -63,6 +68,28 @@ class KRaftMemory(Memory):
     def directories_of(self, node: int) -> frozenset[str]:
         """See `Memory.directories_of`."""
         return frozenset(self.images[0].brokers[node].directories or ())
+
+    def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
+        """See `Memory.unknown`; whichever controller wins, it has to know the partition."""
+        why = next((why for image in self.images if (why := _lacks(image, topic, partition, topic_id))), None)
+        return None if why is None or topic_id in self._removed_topics() else why
+
+    def _removed_topics(self) -> frozenset[str]:
+        """Ids of the topics that the log shows as deleted."""
+        if self._removed is None:
+            log = self.logs[0]
+            events = MetadataLog(open_partition(log.directory)).events([])
+            decoded = (each.record.decoded for each in events if each.record.name == "RemoveTopicRecord")
+            self._removed = frozenset(each.fields["topic_id"] for each in decoded if each is not None)
+        return self._removed
+
+    def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
+        """See `Memory.known_elsewhere`."""
+        if self._others is None:
+            states = ((each, MetadataLog(open_partition(each.directory)).state(each.end)) for each in self.logs)
+            self._others = [(each.directory, state.image) for each, state in states]
+        places = (path for path, image in self._others if _lacks(image, topic, partition, topic_id) is None)
+        return next(places, None)
 
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """Note that these brokers are about to be started."""
@@ -134,6 +161,20 @@ def _with_brokers(image: MetadataImage, brokers: dict[int, Broker]) -> MetadataI
     return after
 
 
+def _lacks(image: MetadataImage, topic: str, partition: int, topic_id: str | None) -> str | None:
+    """Why the image has no such partition; None if it has."""
+    known = image.topics.get(topic)
+    if topic_id is not None and image.topic_names.get(topic_id) != topic:
+        if known is None:
+            return "the metadata knows no such topic"
+        return f"the metadata knows another topic of this name, with id {known.id}"
+    if known is None:
+        return "the metadata knows no such topic"
+    return (
+        None if partition in known.partitions else f"the metadata knows {counted(len(known.partitions), 'partition')}"
+    )
+
+
 def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list[Finding]) -> KRaftMemory:
     """The cluster's memory, from the copies of `__cluster_metadata`.
 
@@ -159,7 +200,8 @@ def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list
         )
     controller = first.terms[-1].leader if first.terms else None
     source = f"{first.directory} up to offset {first.end}"
-    return KRaftMemory(source, images, frozenset(first.voter_ids), static, controller)
+    logs = [*winners, *(each.log for each in quorum.survivors if each.log not in winners)]
+    return KRaftMemory(source, images, frozenset(first.voter_ids), static, controller, logs=logs)
 
 
 def _same(one: MetadataImage, other: MetadataImage) -> bool:

@@ -55,6 +55,17 @@ class Memory(ABC):
         return frozenset()
 
     @abstractmethod
+    def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
+        """Why the metadata has no such partition; None if it has one, or shows that its topic was deleted.
+
+        Without a topic id the name alone decides.
+        """
+
+    def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
+        """Path of a copy of the metadata log that has the partition; None without one."""
+        return None
+
+    @abstractmethod
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """Note that these brokers are about to be started."""
 

@@ -26,6 +26,7 @@ from kafkalog.recovery.triage.logs import BrokerDisks, ReplicaLog, read_brokers,
 from kafkalog.recovery.triage.memory import KnownReplicas, Memory
 from kafkalog.recovery.triage.outcome import PartitionTriage, advised, judged
 from kafkalog.recovery.triage.sources import memory_of
+from kafkalog.recovery.triage.unknown import UnknownPartition, unknown_partitions
 
 __all__ = ["Triage", "refused", "triage"]
 
@@ -56,6 +57,8 @@ class Triage:
     """what comes before the first broker of `best_order`; a sentence without its end"""
     unclean_election: str = ""
     """how an unclean election is asked for, where an advice names one"""
+    unknown: list[UnknownPartition] = field(default_factory=list)
+    """partitions in the brokers' directories that the metadata does not know: lost to the cluster"""
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -66,7 +69,7 @@ class Triage:
     @property
     def is_clean(self) -> bool:
         """Nothing is lost and everybody leads, whatever happens."""
-        return not self.at_risk
+        return not self.at_risk and not self.unknown
 
     def as_dict(self) -> dict[str, Any]:
         """The summary, as plain values for JSON; partitions have their own."""
@@ -83,6 +86,7 @@ class Triage:
             "worse_in_best_order": self.worse_in_best_order,
             "not_starting": [{"node": node, "reason": why} for node, why in sorted(self.not_starting.items())],
             "without_disks": list(self.without_disks),
+            "unknown": [each.as_dict() for each in self.unknown],
             "refusal": None,
         }
 
@@ -129,7 +133,7 @@ def triage(
     findings += [*shelf.findings, *(_unread(path, why) for path, why in shelf.unreadable)]
     memory = memory_of(shelf, config or {}, findings)
     known = memory.partitions()
-    select.check(known)
+    select.check([*known, *_named_partitions(shelf)])
     disks = read_brokers(
         _by_broker(shelf, memory, findings), config=config, jobs=jobs, on_progress=on_progress, findings=findings
     )
@@ -159,8 +163,15 @@ def triage(
         without_disks=tuple(sorted(memory.brokers - disks.keys())),
         first_step=memory.first_step,
         unclean_election=memory.unclean_election,
+        unknown=unknown_partitions(shelf.log_dirs, memory, disks, select),
         findings=_distinct([*findings, *_without_disks(memory, disks)]),
     )
+
+
+def _named_partitions(shelf: Shelf) -> list[Key]:
+    """The partitions that lie in any of the directories."""
+    names = (partition.name for log_dir in shelf.log_dirs for partition in log_dir.partitions)
+    return [(name.topic, name.partition) for name in names if name is not None]
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:

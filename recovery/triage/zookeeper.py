@@ -10,12 +10,14 @@ from dataclasses import field
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.zookeeper import Replay, Tree, ZooKeeperDirectory, open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids, cluster_id
 from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed
-from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object
+from kafkalog.cluster.zookeeper.kafka_nodes import TopicNode, chroots, topic_nodes
 from kafkalog.cluster.zookeeper.removal import removal_order
 from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
 from kafkalog.recovery.triage.logs import BrokerDisks, unread
 from kafkalog.recovery.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
 
@@ -40,6 +42,7 @@ class ZooKeeperMemory(Memory):
     registered: frozenset[int]
     order_is_known: bool
     """in which the controller takes brokers out of the ISRs: from 2.7 on, if built for Scala 2.13"""
+    topics: Mapping[str, TopicNode] = field(default_factory=dict)
     first_step: str = "Start ZooKeeper alone and wait for longer than zookeeper.session.timeout.ms"
     unclean_election: str = ELECTION_COMMAND
     _with_replicas: frozenset[int] = field(init=False)
@@ -67,6 +70,17 @@ class ZooKeeperMemory(Memory):
         """See `Memory.eligible`."""
         return frozenset(self.states[key][1].isr)
 
+    def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
+        """See `Memory.unknown`; topics are known by their names, and by their ids from Kafka 2.8 on."""
+        known = self.topics.get(topic)
+        if known is None:
+            return "ZooKeeper knows no such topic"
+        if topic_id is not None and known.id is not None and known.id != topic_id:
+            return f"ZooKeeper knows another topic of this name, with id {known.id}"
+        return (
+            None if partition in known.partitions else f"ZooKeeper knows {counted(len(known.partitions), 'partition')}"
+        )
+
     def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
         """Note that these brokers are about to be started."""
         self._up = frozenset(node for node, each in disks.items() if each.is_up)
@@ -91,16 +105,16 @@ def zookeeper_memory(
     paths: Sequence[str],
     static: Mapping[str, str],
     brokers: Collection[int],
-    cluster_id: str | None,
+    of_brokers: str | None,
     findings: list[Finding],
 ) -> ZooKeeperMemory:
     """The cluster's memory, from the data directories of ZooKeeper's servers.
 
-    `brokers` are those whose directories are there.
+    `brokers` are those whose directories are there, `of_brokers` is the cluster id that these name.
 
     `RecoveryRefused` where they are not of one Kafka cluster.
     """
-    servers = _of_one_cluster(_read(paths, findings), cluster_id, findings)
+    servers = _of_one_cluster(_read(paths, findings), of_brokers, findings)
     servers.sort(key=lambda server: server[1].zxid)
     directory, replay = servers[-1]
     source = " and ".join(directory.paths)
@@ -109,19 +123,27 @@ def zookeeper_memory(
         detail = "it has snapshots and no transaction log: what came after them is not known; give dataLogDir too"
         findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, source))
     findings += [_behind(other, behind, source, replay) for other, behind in servers[:-1] if behind.zxid < replay.zxid]
-    chroot = _chroot(replay, source, cluster_id)
+    chroot = _chroot(replay, source, of_brokers)
+    findings += bad_cluster_ids(replay.tree, chroot, source)
     states = partition_states(replay.tree, chroot)
     unclean = unclean_allowed(replay.tree, chroot, {topic for topic, _ in states}, None, static)
     ids = replay.tree.nodes[f"{chroot}/brokers/ids"].children
     registered = frozenset({int(each) for each in ids if each.isdecimal() and len(each) < 11} | set(brokers))
     known = f"{chroot}/feature" in replay.tree.nodes
-    return ZooKeeperMemory(f"{source} up to transaction 0x{replay.zxid:x}", states, unclean, registered, known)
+    return ZooKeeperMemory(
+        f"{source} up to transaction 0x{replay.zxid:x}",
+        states,
+        unclean,
+        registered,
+        known,
+        topics=topic_nodes(replay.tree, chroot),
+    )
 
 
-def _of_one_cluster(servers: list[_Server], cluster_id: str | None, findings: list[Finding]) -> list[_Server]:
+def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
     """Without those of other clusters; all of them if there is no other."""
     named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
-    if cluster_id is None:
+    if of_brokers is None:
         several = sorted({str(each) for _, ids in named for each in ids})
         if len(servers) > 1 and len(several) > 1:
             raise RecoveryRefused(
@@ -129,11 +151,11 @@ def _of_one_cluster(servers: list[_Server], cluster_id: str | None, findings: li
                 "says which it is: give those of one"
             )
         return servers
-    foreign = [server for server, ids in named if ids and not ids & {cluster_id, None}]
+    foreign = [server for server, ids in named if ids and not ids & {of_brokers, None}]
     if len(foreign) == len(servers):
         return servers
     for directory, _ in foreign:
-        detail = f"it is of another cluster than the brokers' directories ({cluster_id}): left aside"
+        detail = f"it is of another cluster than the brokers' directories ({of_brokers}): left aside"
         place = " and ".join(directory.paths)
         findings.append(Finding(FindingCode.NOT_REPLICAS, Severity.ERROR, None, None, detail, place))
     return [server for server in servers if server not in foreign]
@@ -183,19 +205,19 @@ def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay
     return Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, " and ".join(other.paths))
 
 
-def _chroot(replay: Replay, source: str, cluster_id: str | None) -> str:
+def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
     """Where in the tree the cluster is; of several clusters the one that the brokers' directories name."""
     ids = _clusters(replay.tree)
     if not ids:
         bad = next((each for each in replay.findings if each.severity is Severity.ERROR), None)
         why = "there is no node /brokers/ids" if bad is None else f"{bad.file}: {bad.detail}"
         raise RecoveryRefused(f"{source} says nothing of a Kafka cluster: {why}; give a data directory that does")
-    fitting = [place for place, found in ids.items() if cluster_id is None or found in (cluster_id, None)]
+    fitting = [place for place, found in ids.items() if of_brokers is None or found in (of_brokers, None)]
     if len(fitting) == 1:
         return fitting[0]
     told = ", ".join(f"{found or 'one without an id'} at {place or '/'}" for place, found in ids.items())
     if not fitting:
-        raise RecoveryRefused(f"{source} is of another cluster ({told}) than the brokers' directories ({cluster_id})")
+        raise RecoveryRefused(f"{source} is of another cluster ({told}) than the brokers' directories ({of_brokers})")
     raise RecoveryRefused(
         f"{source} holds {len(fitting)} Kafka clusters ({told}), and no directory of a broker says whose they are"
     )
@@ -203,10 +225,4 @@ def _chroot(replay: Replay, source: str, cluster_id: str | None) -> str:
 
 def _clusters(tree: Tree) -> dict[str, str | None]:
     """Where in the tree clusters are, and their ids."""
-    return {place: _cluster_id(tree, place) for place in chroots(tree.nodes)}
-
-
-def _cluster_id(tree: Tree, chroot: str) -> str | None:
-    node = tree.nodes.get(f"{chroot}/cluster/id")
-    found = (json_object(node.data) or {}).get("id") if node is not None else None
-    return found if isinstance(found, str) else None
+    return {place: cluster_id(tree, place) for place in chroots(tree.nodes)}

@@ -41,7 +41,6 @@ from kafkalog.recovery.act.operations import FILES
 from kafkalog.recovery.act.quarantine import Runs
 from kafkalog.recovery.broker.manager import topic_id_or_none
 from kafkalog.recovery.damage.soundness import with_next
-from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.survey import Survey, survey
 
 __all__ = [
@@ -49,13 +48,14 @@ __all__ = [
     "Remains",
     "RemainsKind",
     "RemainsSegment",
-    "deleted",
     "each_place",
     "files_by_directory",
     "first_live_base",
     "fitting_segments",
     "is_empty_log",
+    "records_in",
     "remains_in",
+    "status_in",
     "why_not_fitting",
 ]
 
@@ -77,6 +77,8 @@ class RemainsKind(enum.StrEnum):
     """`.deleted` files in a live partition"""
     QUARANTINE = "kept by a recovery"
     """in the quarantine of a run"""
+    BELOW_START = "deleted records"
+    """records in live segments, below the log start offset; only listed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,47 +189,6 @@ class Remains:
         }
 
 
-def deleted(
-    path: PathLike,
-    *,
-    topic: str | None = None,
-    partitions: Sequence[int] = (),
-    quarantine: PathLike | None = None,
-    on_unreadable: OnUnreadable | None = None,
-    beside: Sequence[PathLike] = (),
-) -> tuple[Remains, ...]:
-    """Deleted data of a log directory that is still on disk, by topic and partition; examines every batch.
-
-    Searches the directory itself and the quarantines of its runs.  Only reads.  `on_unreadable` is called with each
-    directory that cannot be read and the reason; the others are still examined.  Raises `UsageError` for a path that is
-    not a log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for
-    I/O, and without `on_unreadable` also if one directory cannot be read.
-
-    * `path`: the log directory
-    * `topic`: name of the deleted topic
-    * `partitions`: numbers of partitions; none: all
-    * `quarantine`: where runs keep what they removed, if it is not the usual place
-    * `beside`: other log directories; those of the same broker may hold its metadata log
-    """
-    with ExitStack() as stack:
-        found = [
-            each
-            for place, run_id in each_place(stack, path, quarantine, on_unreadable)
-            for each in remains_in(place, run_id, topic, partitions, on_unreadable)
-        ]
-        root = root_of_runs(path)
-        facts = facts_of_each([root, *map(root_of_runs, beside)])[root]
-    if facts.source is not None and facts.problem is None:
-        found = [_with_cluster(each, each.topic in facts.topic_ids) for each in found]
-    return tuple(sorted(found, key=lambda each: (each.topic, each.partition, each.run_id or "", each.directory)))
-
-
-def _with_cluster(each: Remains, is_known: bool) -> Remains:
-    if is_known or each.why_not is not None or each.kind is RemainsKind.SEGMENTS:
-        return each
-    return replace(each, outcome=f"{each.outcome}, once the cluster knows the topic again (it does not now)")
-
-
 def each_place(
     stack: ExitStack, path: PathLike, quarantine: PathLike | None, on_unreadable: OnUnreadable | None = None
 ) -> Iterator[tuple[Survey, str | None]]:
@@ -298,10 +259,11 @@ def _deleted_ms(found: Survey, directory: str, segments: Sequence[RemainsSegment
     name = parse_partition_directory(directory)
     if name is None or name.state not in _UNWANTED:
         return max(each.changed_ms for each in segments)
-    return _status(found, directory).st_ctime_ns // _NS_IN_MS
+    return status_in(found, directory).st_ctime_ns // _NS_IN_MS
 
 
-def _status(found: Survey, path: str) -> os.stat_result:
+def status_in(found: Survey, path: str) -> os.stat_result:
+    """The status of a file or directory below a log directory; raises `StorageError`."""
     try:
         return os.lstat(os.path.join(found.root, path))
     except OSError as error:
@@ -345,7 +307,7 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
             if first is None:
                 first = header.first_offset
             last = header.last_offset if last is None else max(last, header.last_offset)
-            records += _records_of(batch)
+            records += records_in(batch)
             epoch = max(epoch, header.partition_leader_epoch)
         if scanner.stop is StopReason.END:
             break
@@ -355,7 +317,7 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
         if resumed is None:
             break
         position = resumed
-    status = _status(found, path)
+    status = status_in(found, path)
     return RemainsSegment(
         base_offset=base_offset,
         path=path,
@@ -370,7 +332,8 @@ def _segment(found: Survey, path: str, base_offset: int, next_base: int | None) 
     )
 
 
-def _records_of(batch: RecordBatch) -> int:
+def records_in(batch: RecordBatch) -> int:
+    """How many records a batch holds, control records apart; 1 for a wrapper that cannot be opened."""
     header = batch.header
     if isinstance(header, BatchHeader):
         return 0 if header.is_control else max(header.records_count, 0)

@@ -220,10 +220,10 @@ from kafkalog.recovery.triage.outcome import PartitionTriage as PartitionTriage
 from kafkalog.recovery.triage.outcome import StartAdvice as StartAdvice
 from kafkalog.recovery.triage.run import Triage as Triage
 from kafkalog.recovery.triage.run import triage as triage
+from kafkalog.recovery.undeleting.listing import deleted as deleted
 from kafkalog.recovery.undeleting.remains import Remains as Remains
 from kafkalog.recovery.undeleting.remains import RemainsKind as RemainsKind
 from kafkalog.recovery.undeleting.remains import RemainsSegment as RemainsSegment
-from kafkalog.recovery.undeleting.remains import deleted as deleted
 from kafkalog.recovery.undeleting.results import PutBack as PutBack
 from kafkalog.recovery.undeleting.results import UndeleteResult as UndeleteResult
 from kafkalog.recovery.undeleting.results import Undeletion as Undeletion

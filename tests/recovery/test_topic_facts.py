@@ -42,7 +42,8 @@ def differing(root: Path, name: str, expected: dict[str, dict[str, object]]) -> 
 
 def time_of(root: Path) -> int:
     """When the broker was killed, in ms: producers that were silent for a day by then are forgotten."""
-    batches = [batch.header for partition in open_log_dir(root).partitions for batch in partition.batches()]
+    partitions = open_log_dir(root).partitions
+    batches = [batch.header for each in partitions for batch in each.batches(on_damage="stop")]
     return max(header.max_timestamp for header in batches if isinstance(header, BatchHeader))
 
 

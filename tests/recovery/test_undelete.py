@@ -27,8 +27,9 @@ SUFFIXES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A broker's directory that safe recovery has nothing to do with any more; its metadata log is there."""
+    """A broker's directory in which nothing was deleted and recovery has nothing to do; its metadata log is there."""
     made = own_copy(brokers(SOURCE)[0], tmp_path / "logs")
+    (made / "log-start-offset-checkpoint").write_text("0\n0\n")  # no record lies below the start of a live log
     recover(made, full=True, quarantine=tmp_path / "first")
     for path in (made / ".kafkalog-quarantine", made / ".lock"):
         path.unlink(missing_ok=True)
@@ -283,7 +284,8 @@ def test_segments_that_retention_took(root: Path, name: str, place: str, tmp_pat
     topic, _, _number = name.rpartition("-")
     bases = delete_segments(root, name, 2)
     before = stamps(root)
-    (found,) = deleted(root)
+    found, below = deleted(root)
+    assert (below.kind, below.records) == (RemainsKind.BELOW_START, 1)  # the log starts behind its first record
     assert (found.kind, found.directory, found.why_not) == (RemainsKind.SEGMENTS, name, None)
     assert [each.base_offset for each in found.segments] == bases[:2]
     with quarantine_at(place, tmp_path) as kept:
@@ -506,10 +508,10 @@ def test_the_command(root: Path) -> None:
     assert "becomes sessions-20-0 again" in finished.out
     assert "begins at 0 again" in finished.out
     (told,) = kafkalog("undelete", root, "--json").objects
-    assert [each["topic"] for each in told["remains"]] == ["sessions-20", "stock-41"]
+    assert [each["topic"] for each in told["remains"]] == ["sessions-20", "stock-41", "stock-41"]
     assert told["changed"] is False
     (told,) = kafkalog("undelete", root, "--topic", "stock-41", "--list", "--json").objects
-    assert [each["topic"] for each in told["remains"]] == ["stock-41"]
+    assert [each["topic"] for each in told["remains"]] == ["stock-41", "stock-41"]
     finished = kafkalog("undelete", root, "--topic", "stock-41")
     assert (finished.code, "--yes" in finished.err, "records; offsets 0 to" in finished.out) == (3, True, True)
     assert kafkalog("undelete", root, "--topic", "nothing", "--yes").code == 1

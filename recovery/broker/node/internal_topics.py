@@ -1,8 +1,8 @@
 """The last part of a start: coordinators load their partitions of `__consumer_offsets` and `__transaction_state`.
 
-Since 4.0 a group coordinator that meets a record which it cannot read does not load the partition at all; before, it
-went on with what came before that record, as the transaction coordinator of every release does.  Checksums are not
-compared.
+Since 4.0 a group coordinator that meets a record which it cannot read, or cannot apply because the group is of another
+kind (`GroupTypes`), does not load the partition at all; before, it went on with what came before that record, as the
+transaction coordinator of every release does.  Checksums are not compared.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 
 from kafkalog.classes import dataclass
+from kafkalog.cluster.groups.group_types import GroupTypes
 from kafkalog.cluster.records.coordinator_records import TOPICS, decode_record
 from kafkalog.codec.findings import FindingCode, StopReason
 from kafkalog.codec.model import BatchHeader
@@ -46,6 +47,8 @@ class Unserved:
     detail: str
     is_read: bool = False
     """the coordinator reads it, and what it reads may be wrong"""
+    is_refused: bool = False
+    """it can be read, and coordinators from 4.0 on cannot apply it"""
 
 
 def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
@@ -56,6 +59,7 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
     found: list[Unserved] = []
     left = _MOST_BYTES
     for name in result.tree.subdirectories():
+        types = GroupTypes()
         parsed = parse_partition_directory(name)
         if parsed is None or parsed.topic not in TOPICS or parsed.state is not DirectoryState.LIVE:
             continue
@@ -64,15 +68,18 @@ def unserved_partitions(root: str, result: BrokerResult) -> list[Unserved]:
             if size > left:
                 return found
             left -= size
-            problem = next(_problems(parsed.topic, result.tree, log), None)
+            problem = next(_problems(parsed.topic, result.tree, log, types), None)
             if problem is not None:
                 found.append(Unserved(parsed.topic, name, os.path.join(root, log), *problem))
                 break
     return found
 
 
-def _problems(topic: str, tree: Tree, log: str) -> Iterator[tuple[int, str, bool]]:
-    """Offset and description of what cannot be read, or is read with a wrong checksum; the former first."""
+def _problems(topic: str, tree: Tree, log: str, types: GroupTypes) -> Iterator[tuple[int, str, bool, bool]]:
+    """Offset and description of what cannot be read or applied, or is read with a wrong checksum; the former first.
+
+    The flags are `is_read` and `is_refused` of `Unserved`; `types` knows the groups of the segments before this one.
+    """
     sound = Scanner(tree.source(log))
     last = 0
     for each in sound:
@@ -82,13 +89,17 @@ def _problems(topic: str, tree: Tree, log: str) -> Iterator[tuple[int, str, bool
             continue
         decoded = decode_batch(batch)
         if decoded.finding is not None:
-            yield batch.header.base_offset, decoded.finding.detail, False
+            yield batch.header.base_offset, decoded.finding.detail, False, False
         for record in decoded.records:
-            for finding in decode_record(topic, record.key, record.value).findings:
+            found = decode_record(topic, record.key, record.value)
+            for finding in found.findings:
                 if finding.code in _UNREADABLE:
-                    yield record.offset, finding.detail, False
+                    yield record.offset, finding.detail, False, False
+            why = types.conflict(found) if topic == CONSUMER_OFFSETS_TOPIC else None
+            if why is not None:
+                yield record.offset, why, False, True
     if sound.stop is StopReason.CORRUPT:
-        yield last, "its checksum is wrong", True
+        yield last, "its checksum is wrong", True, False
 
 
 def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tuple[list[StartConsequence], list[Fault]]:
@@ -102,6 +113,15 @@ def consequences_of_unserved(unserved: list[Unserved], release: Release) -> tupl
             )
             found.append(StartConsequence(ConsequenceKind.UNFORESEEN, detail, each.path, (each.name,)))
             faults.append(Fault(Part.INTERNAL_TOPICS, "wrong_checksum", each.path, detail))
+            continue
+        if each.is_refused:
+            if release.at_least("4.0"):
+                detail = (
+                    f"the record at offset {each.offset} of {each.name} cannot be applied ({each.detail}): the "
+                    "coordinator does not load the partition: its groups are not served"
+                )
+                found.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, each.path, (each.name,)))
+                faults.append(Fault(Part.INTERNAL_TOPICS, "mixed_group", each.path, detail))
             continue
         whole = each.topic != CONSUMER_OFFSETS_TOPIC or not release.at_least("4.0")
         what = (

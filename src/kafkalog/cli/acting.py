@@ -59,7 +59,7 @@ class Acting(Generic[Plan]):
         except (RecoveryRefused, StorageError, UsageError) as error:
             for report in self._reports(error, self.plans) if self.as_json else ():
                 print_json(_as_it_is(report, happened))
-            for sentence in happened.sentences():
+            for sentence in happened.sentences(only_new=True):
                 click.echo(f"kafkalog: {escape_controls(sentence)}", err=True)
             if isinstance(error, RecoveryRefused):
                 unread = any(getattr(made, "is_unreadable", False) for made in self.plans)

@@ -43,12 +43,15 @@ class Happened:
         self._quarantine = quarantine
         self._before = {path: _runs(path, quarantine) for path in paths}
 
-    def sentences(self) -> list[str]:
-        """What was begun or done, and what to do next; none if nothing was changed."""
+    def sentences(self, *, only_new: bool = False) -> list[str]:
+        """Sentences about what was begun or done, and what to do next; none if nothing was changed.
+
+        With `only_new` runs that were unfinished before are left out.
+        """
         return [
             text
             for path, before in self._before.items()
-            for text in _told(path, before, _runs(path, self._quarantine))
+            for text in _told(path, before, _runs(path, self._quarantine), only_new=only_new)
         ]
 
     def run_in(self, root: str) -> tuple[str, str] | None:
@@ -75,12 +78,14 @@ def _root(path: str) -> str | None:
         return None
 
 
-def _told(path: str, before: Documents, now: Documents) -> Iterator[str]:
+def _told(path: str, before: Documents, now: Documents, *, only_new: bool) -> Iterator[str]:
     from kafkalog.recovery.act.journal import CLOSING, JOURNAL, MANIFEST, PURGING, UNDOING, UNDONE
 
     word = shell_word(path)
     for run, document in now.items():
         is_new = before.get(run) != document
+        if only_new and not is_new:
+            continue
         match document:
             case _ if document == JOURNAL:
                 yield (

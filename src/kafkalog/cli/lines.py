@@ -24,14 +24,15 @@ def partitions_at(
 
 
 def partitions_with(
-    paths: Sequence[str], topic: str, replica: str | None, findings: list[Finding]
+    paths: Sequence[str], topic: str, replica: str | None, findings: list[Finding], *, or_topic: str | None = None
 ) -> tuple[Partition, ...]:
-    """The partitions of a topic.
+    """All partitions that are there, if one of `topic` (or of `or_topic`) is among them.
 
-    `UsageError` if no partition of `topic` is there, `StorageError` if that may be why.
+    `UsageError` if none is, `StorageError` if something that could not be read may be why.
     """
-    found = partitions_at(paths, replica, findings, Selection.of([topic]))
-    if not any(each.topic == topic for each in found):
+    topics = [topic] if or_topic is None else [topic, or_topic]
+    found = partitions_at(paths, replica, findings, Selection.of(topics))
+    if not any(each.topic in topics for each in found):
         open_all(*paths)  # raises what was left out
         raise UsageError(f"no partition of {topic} in {', '.join(paths)}")
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -16,6 +16,7 @@ from kafkalog.cli.clusters.metadata import (
     refuse_beyond_end,
     zxid_of,
 )
+from kafkalog.cli.clusters.zookeeper_paths import chosen_chroot
 from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.numbers import BROKER_ID
@@ -31,13 +32,13 @@ from kafkalog.cluster.kraft.metadata_log import ControllerTerm, MetadataLog
 from kafkalog.cluster.rules.departures import Departure
 from kafkalog.cluster.transactions.producer_ids import next_block_of_zookeeper
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids
 from kafkalog.cluster.zookeeper.departures import zookeeper_departures
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState, chroots
 from kafkalog.cluster.zookeeper.timeline import LeaderChange, Span, Timeline, timeline
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.unknown import unknown
 from kafkalog.log.directories.selection import Selection
 
 __all__ = ["command"]
@@ -186,7 +187,7 @@ def _departures(
     findings += found.findings
     places = chroots(found.tree.nodes)
     if chroot is not None:
-        places = [_one_of(places, chroot)]
+        places = [chosen_chroot(places, chroot)]
     if len(places) != 1:
         names = ", ".join(place or "/" for place in places)
         raise UsageError(f"--without needs one cluster, and there are {len(places)} ({names}); --chroot chooses one")
@@ -293,7 +294,7 @@ def _zookeeper(
     known: dict[str, KnownTopic] = {}
     places = chroots(found.tree.nodes)
     if chroot is not None:
-        places = [_one_of(places, chroot)]
+        places = [chosen_chroot(places, chroot)]
         found = found.of(places[0])
     if against and len(places) > 1:
         names = ", ".join(place or "/" for place in places)
@@ -311,13 +312,7 @@ def _zookeeper(
     if against:
         next_block = next_block_of_zookeeper(found.tree, places[0]) if len(places) == 1 else None
         findings += compared(against, known, next_block, cluster_ids(found.tree))
-
-
-def _one_of(places: Sequence[str], chroot: str) -> str:
-    place = chroot.rstrip("/")
-    if place not in places:
-        raise unknown("chroot", chroot, (each or "/" for each in places))
-    return place
+    findings += bad_cluster_ids(found.tree, chroot, directory.paths[0])
 
 
 def _keys(known: Mapping[str, KnownTopic]) -> list[tuple[str, int]]:

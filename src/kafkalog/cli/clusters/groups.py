@@ -9,9 +9,10 @@ import click
 
 from kafkalog.cli.clusters.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.clusters.old_groups_text import AS_DERIVED, old_row, print_old_groups
-from kafkalog.cli.clusters.zookeeper_paths import old_consumers, refuse_without_logs, told_apart
-from kafkalog.cli.lines import finish, partitions_with, print_lines
-from kafkalog.cli.options.common import JSON, REPLICA
+from kafkalog.cli.clusters.share_text import groups_in, print_share_state
+from kafkalog.cli.clusters.zookeeper_paths import chosen_chroot, old_consumers, refuse_without_logs, told_apart
+from kafkalog.cli.lines import finish, print_lines
+from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
 from kafkalog.cli.options.numbers import PARTITION_COUNT
@@ -26,7 +27,6 @@ from kafkalog.cluster.groups.groups import STABLE, Group
 from kafkalog.cluster.groups.growth import Growth
 from kafkalog.cluster.groups.old_group_lines import as_group, old_group_line
 from kafkalog.cluster.groups.rederive import assignment_of, partition_counts, verdict
-from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
@@ -65,6 +65,7 @@ def _print(
 ) -> None:
     _print_groups(groups, counts, old)
     _print_members([*groups, *map(as_group, old)])
+    print_share_state([state for each in groups for state in each.share])
     if without is not None:
         leaving = [each for each in groups if without in {one.member_id for one in each.members}]
         found = [(each.group_id, assignment_of(each, counts, without=without)) for each in leaving]
@@ -106,7 +107,7 @@ def _print_groups(groups: Sequence[Group], counts: Mapping[str, int], old: Seque
                 each.generation if each.epoch is None else each.epoch,
                 len(each.members),
                 len(each.offsets),
-                each.log_partition,
+                each.log_partition if each.log_partition >= 0 else None,
                 each.coordinator,
                 AS_DERIVED[verdict(each, counts).same],
             ]
@@ -205,6 +206,7 @@ def _refuse_unknown_topics(growth: Growth | None, counts: Mapping[str, int], gro
     type=click.Path(exists=True, file_okay=False, readable=False),
     help="A KRaft log directory or ZooKeeper dataDir with the cluster's topics.",
 )
+@CHROOT
 @as_of_time
 @AT_ZXID
 @paths_in_properties
@@ -220,6 +222,7 @@ def command(
     subscribe: tuple[str, ...],
     offsets_partitions: int | None,
     metadata: str | None,
+    chroot: str | None,
     as_of: int | None,
     at_offset: int | None,
     zxid: int | None,
@@ -238,19 +241,26 @@ def command(
         partitions=partitions, subscribe=subscribe,
     )  # fmt: skip
     until = Until(at_offset, as_of)
-    old = old_consumers(zookeeper, zxid, as_of)
+    if chroot is not None and zookeeper is None and metadata is None:
+        raise UsageError("--chroot is a ZooKeeper node, and none of the paths is a directory of its logs")
+    old = old_consumers(zookeeper, zxid, as_of, chroot)
     findings = [*old.findings] if old is not None else []
-    at_hand = partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings) if logs else ()
-    if metadata is None and old is not None and len(places := chroots(old.tree.nodes)) == 1:
+    at_hand = groups_in(logs, replica, findings)
+    places = [] if old is None else chroots(old.tree.nodes)
+    if old is not None and chroot is not None:
+        places = [chosen_chroot({*places, *(each.chroot for each in old.groups)}, chroot)]
+    if metadata is None and old is not None and len(places) == 1:
         known: Mapping[str, KnownTopic] = known_from_zookeeper(old.tree, places[0])
     else:
-        known = known_topics(at_hand, metadata, until, findings)
+        known = known_topics(at_hand, metadata, until, findings, None if old is not None else chroot)
     counts = partition_counts(at_hand)
     for name, topic in known.items():
         counts[name] = max(counts.get(name, 0), len(topic.partitions))
     growth = _growth(partitions, subscribe, counts)
     every, why_unknown = groups_at_hand(at_hand, known, offsets_partitions, until, findings)
     in_zookeeper = old.groups if old is not None else ()
+    if chroot is not None:
+        in_zookeeper = tuple(each for each in in_zookeeper if each.chroot == places[0])
     alive = {each.group for each in in_zookeeper if each.consumers}
     every = [replace(each, state=STABLE) if _only_offsets(each) and each.group_id in alive else each for each in every]
     _refuse_unknown_topics(growth, counts, every)
@@ -278,9 +288,10 @@ def _concerned(chosen: Selection, groups: Iterable[Group], counts: Mapping[str, 
 
 
 def _places(group: Group) -> set[tuple[str, int]]:
-    """What a group has committed or its members are assigned."""
+    """What a group has committed, its members are assigned, or a share group has the state of."""
     assigned = {place for member in group.members for place in member.assignment or ()}
-    return assigned | {(each.key.topic, each.key.partition) for each in group.offsets}
+    committed = {(each.key.topic, each.key.partition) for each in group.offsets}
+    return assigned | committed | {(each.topic, each.partition) for each in group.share if each.topic is not None}
 
 
 def _refuse_unknown_member(without: str | None, groups: Iterable[Group]) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from kafkalog.cli.clusters.zookeeper_paths import one_chroot
 from kafkalog.cli.options.names import WhyUnknown
 from kafkalog.cluster.cross_check import KnownTopic, known_from_image, known_from_zookeeper
 from kafkalog.cluster.groups.group_places import GroupPlaces
 from kafkalog.cluster.groups.groups import Group, read_groups
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
-from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
+from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC
 from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
@@ -29,7 +30,11 @@ def _metadata_partitions(partitions: Sequence[Partition]) -> list[Partition]:
 
 
 def known_topics(
-    at_hand: Sequence[Partition], path: str | None, until: Until, findings: list[Finding]
+    at_hand: Sequence[Partition],
+    path: str | None,
+    until: Until,
+    findings: list[Finding],
+    chroot: str | None = None,
 ) -> Mapping[str, KnownTopic]:
     """By name, as of `until`; none where there is no metadata.  `path` is a KRaft log directory or ZooKeeper's dataDir.
 
@@ -54,10 +59,8 @@ def known_topics(
         return _known_from_log(logs[0], until, findings)
     tree = tree_at(directory, None if until.timestamp is None else zxid_at(directory, until.timestamp))
     findings += tree.findings
-    places = chroots(tree.tree.nodes)
-    if len(places) != 1:
-        raise UsageError(f"{path} knows {len(places)} Kafka clusters: {', '.join(place or '/' for place in places)}")
-    return _as_of(until, known_from_zookeeper(tree.tree, places[0]))
+    place = one_chroot(chroots(tree.tree.nodes), chroot, f"--metadata {path}")
+    return _as_of(until, known_from_zookeeper(tree.tree, place))
 
 
 def _known_from_log(partition: Partition, until: Until, findings: list[Finding]) -> Mapping[str, KnownTopic]:
@@ -75,6 +78,12 @@ def _as_of(until: Until, topics: Mapping[str, KnownTopic]) -> Mapping[str, Known
         name: replace(topic, partitions={number: replace(each, leader=-1) for number, each in topic.partitions.items()})
         for name, topic in topics.items()
     }
+
+
+def _names_by_id(at_hand: Iterable[Partition], topics: Mapping[str, KnownTopic]) -> dict[str, str]:
+    """Topic id -> name, from `partition.metadata` of what is at hand and from the cluster's metadata."""
+    names = {each.metadata.topic_id: each.topic for each in at_hand if each.metadata is not None and each.topic}
+    return names | {topic.topic_id: name for name, topic in topics.items() if topic.topic_id is not None}
 
 
 def groups_at_hand(
@@ -99,7 +108,15 @@ def groups_at_hand(
     if not at_hand:
         return (), lambda name: None
     count = places.partitions or offsets_partitions
-    found = read_groups(at_hand, until=until, offsets_topic_num_partitions=count, leaders=places.leaders)
+    state_topic = topics.get(SHARE_GROUP_STATE_TOPIC)
+    found = read_groups(
+        at_hand,
+        topic_names=_names_by_id(at_hand, topics),
+        until=until,
+        offsets_topic_num_partitions=count,
+        leaders=places.leaders,
+        share_state_partitions=None if state_topic is None else len(state_topic.partitions),
+    )
     findings += found.findings
     logs, by_guess = found.logs, found.partition_count
     return found.groups, lambda name: logs.why_unknown(name, by_guess)

@@ -30,7 +30,11 @@ class LogEnds:
 
     def of(self, commit: CommittedOffset) -> int | None:
         """Where the log that the commit is about ends; None where it is not at hand or cannot be read."""
-        key = commit.key.topic, commit.key.partition
+        return self.of_partition(commit.key.topic, commit.key.partition)
+
+    def of_partition(self, topic: str, partition: int) -> int | None:
+        """Where a log ends; None where it is not at hand or cannot be read."""
+        key = topic, partition
         if key not in self._known:
             self._known[key] = self._read(key)
         return self._known[key]

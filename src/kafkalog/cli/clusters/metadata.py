@@ -12,8 +12,9 @@ import click
 
 from kafkalog.cli.clusters.against import compared
 from kafkalog.cli.clusters.effective import Configured, print_effective
+from kafkalog.cli.clusters.zookeeper_paths import one_chroot
 from kafkalog.cli.lines import finish, partitions_with, print_lines
-from kafkalog.cli.options.common import JSON, REPLICA, SHOW_SECRETS
+from kafkalog.cli.options.common import CHROOT, JSON, REPLICA, SHOW_SECRETS
 from kafkalog.cli.options.numbers import BROKER_ID
 from kafkalog.cli.options.past import AS_OF_POSITION, Position
 from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, properties_only_for, settings_in
@@ -24,8 +25,10 @@ from kafkalog.cluster.cross_check import known_from_image, known_from_zookeeper
 from kafkalog.cluster.kraft.metadata_history import PartitionChange, partition_changes
 from kafkalog.cluster.kraft.metadata_json import partition_json, state_json
 from kafkalog.cluster.kraft.metadata_log import MetadataLog, MetadataState
+from kafkalog.cluster.kraft.registrations import unregistered_brokers
 from kafkalog.cluster.rules.access_control import named
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids
 from kafkalog.cluster.zookeeper.configs import zookeeper_configs
 from kafkalog.cluster.zookeeper.directory import ZooKeeperDirectory
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
@@ -240,18 +243,19 @@ def print_changes(changes: list[PartitionChange], *, as_json: bool) -> None:
     print_table("history", columns, rows)
 
 
-def _of_zookeeper(directory: ZooKeeperDirectory, until: int | None, findings: list[Finding]) -> Configured:
+def _of_zookeeper(
+    directory: ZooKeeperDirectory, until: int | None, chroot: str | None, findings: list[Finding]
+) -> Configured:
     found = tree_at(directory, until)
     findings += found.findings
-    places = chroots(found.tree.nodes)
-    if len(places) != 1:
-        raise UsageError(f"there are {len(places)} Kafka clusters: {', '.join(places)}")
-    resources = zookeeper_configs(found.tree, places[0])
-    topics = _children(found.tree, f"{places[0]}/brokers/topics")
-    brokers = {int(each) for each in _children(found.tree, f"{places[0]}/brokers/ids") if _is_number(each)}
+    place = one_chroot(chroots(found.tree.nodes), chroot, "--effective")
+    findings += bad_cluster_ids(found.tree, place, directory.paths[0])
+    resources = zookeeper_configs(found.tree, place)
+    topics = _children(found.tree, f"{place}/brokers/topics")
+    brokers = {int(each) for each in _children(found.tree, f"{place}/brokers/ids") if _is_number(each)}
     named = {resource.partition(":")[2] for resource in resources if resource.startswith("broker:")}
     brokers.update(int(each) for each in named if _is_number(each))
-    known = known_from_zookeeper(found.tree, places[0]).values()
+    known = known_from_zookeeper(found.tree, place).values()
     replicas = frozenset(number for topic in known for each in topic.partitions.values() for number in each.replicas)
     return Configured(resources, tuple(sorted(topics)), tuple(sorted(brokers)), replicas)
 
@@ -323,6 +327,7 @@ def _refuse_together(
     help="With --effective: settings of this broker, or with --topic of the topic on this broker.",
 )
 @click.option("--against", multiple=True, metavar="LOG_DIR", help="Compare with a broker's log directory.")
+@CHROOT
 @SERVER_PROPERTIES
 @SHOW_SECRETS
 @REPLICA
@@ -338,6 +343,7 @@ def command(
     chosen: Selection,
     broker: int | None,
     against: tuple[str, ...],
+    chroot: str | None,
     server_properties: str | None,
     show_secrets: bool,
     replica: str | None,
@@ -360,7 +366,9 @@ def command(
     if directory is not None:
         if replica is not None:
             raise UsageError("--replica chooses among log directories, and this is ZooKeeper's directory")
-        configured = _of_zookeeper(directory, zxid_of(directory, as_of), findings)
+        configured = _of_zookeeper(directory, zxid_of(directory, as_of), chroot, findings)
+    elif chroot is not None:
+        raise UsageError("--chroot is a ZooKeeper node, and this is not --effective of a directory of its logs")
     else:
         log = metadata_log(paths, replica, findings)
         if history:
@@ -373,6 +381,7 @@ def command(
         state = log.state(until)
         refuse_beyond_end(until, state)
         findings += state.findings
+        findings += unregistered_brokers(state.image, log.partition.path)
         configured = _of_image(state)
     if effective:
         static = settings_in(server_properties)

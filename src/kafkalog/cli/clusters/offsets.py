@@ -10,8 +10,15 @@ from kafkalog.cli.clusters.known_topics import groups_at_hand, known_topics
 from kafkalog.cli.clusters.log_ends import LogEnds
 from kafkalog.cli.clusters.offset_history import show_history
 from kafkalog.cli.clusters.reset_csv import reset_lines
-from kafkalog.cli.clusters.zookeeper_paths import OldConsumers, old_consumers, refuse_without_logs, told_apart
-from kafkalog.cli.lines import finish, partitions_with, print_lines
+from kafkalog.cli.clusters.share_text import groups_in, print_share_state, share_lag
+from kafkalog.cli.clusters.zookeeper_paths import (
+    OldConsumers,
+    chosen_chroot,
+    old_consumers,
+    refuse_without_logs,
+    told_apart,
+)
+from kafkalog.cli.lines import finish, print_lines
 from kafkalog.cli.options.common import CHROOT, JSON, REPLICA
 from kafkalog.cli.options.hints import group_tool_words
 from kafkalog.cli.options.names import GROUPS, chosen_names
@@ -22,17 +29,17 @@ from kafkalog.cli.options.selection import selection_options, topic_names
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.cross_check import KnownTopic, known_from_zookeeper
-from kafkalog.cluster.groups.group_lines import offset_line
+from kafkalog.cluster.groups.group_lines import offset_line, share_line
 from kafkalog.cluster.groups.migration import elsewhere, into_kafka, offsets_partitions, zookeeper_script
 from kafkalog.cluster.groups.offsets import CommittedOffset, OffsetKey
 from kafkalog.cluster.groups.old_group_lines import old_offsets
+from kafkalog.cluster.groups.share_state import SharePartition
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.records.replay import Until
 from kafkalog.cluster.zookeeper.kafka_nodes import chroots
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding
-from kafkalog.codec.unknown import unknown
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import Selection, is_glob
 from kafkalog.words.outcome import Outcome
@@ -104,10 +111,7 @@ def _in_zookeeper(old: OldConsumers | None, chroot: str | None) -> list[OldGroup
         return []
     if chroot is None:
         return list(old.groups)
-    place = chroot.rstrip("/")
-    known = {each.chroot for each in old.groups} | set(chroots(old.tree.nodes))
-    if place not in known:
-        raise unknown("chroot", chroot, (each or "/" for each in known))
+    place = chosen_chroot({each.chroot for each in old.groups} | set(chroots(old.tree.nodes)), chroot)
     return [each for each in old.groups if each.chroot == place]
 
 
@@ -196,6 +200,8 @@ def command(
 ) -> int:
     """Show the last committed offset of every group and partition, from `__consumer_offsets`.
 
+    Also shows what share groups have of each partition, from `__share_group_state`.
+
     If a topic's own log is in the paths too, also shows its end offset and the group's lag.  A commit made in a
     transaction counts once the transaction's marker commits it; until then `--pending` lists it.
 
@@ -218,9 +224,9 @@ def command(
         raise UsageError("--migrate kafka reads ZooKeeper directories only, and one path is a log directory")
     if zookeeper is None and chroot is not None and migrate != _ZOOKEEPER:
         raise UsageError("--chroot is a ZooKeeper node, and none of the paths is a directory of its logs")
-    old = old_consumers(zookeeper, zxid, as_of)
+    old = old_consumers(zookeeper, zxid, as_of, chroot)
     findings = [*old.findings] if old is not None else []
-    at_hand = partitions_with(logs, CONSUMER_OFFSETS_TOPIC, replica, findings) if logs else ()
+    at_hand = groups_in(logs, replica, findings)
     until = Until(at_offset, as_of)
     known = _topics(at_hand, old, until, findings)
     all_groups, why_unknown = groups_at_hand(at_hand, known, counted, until, findings)
@@ -234,7 +240,10 @@ def command(
         (commit for each in found for commit in each.pending), key=lambda commit: (commit.key, commit.producer_id)
     )
     stored = [commit for each in met for commit in old_offsets(each)]
-    chosen.check(_keys((*committed, *pending, *stored), at_hand, known))
+    share = [state for each in found for state in each.share]
+    keys = _keys((*committed, *pending, *stored), at_hand, known)
+    chosen.check(keys | {(each.topic, each.partition) for each in share if each.topic is not None})
+    share = [each for each in share if chosen.takes(each.topic, each.partition)]
     committed, pending, stored = (
         [each for each in commits if chosen.takes(each.key.topic, each.key.partition)]
         for commits in (committed, pending, stored)
@@ -266,9 +275,11 @@ def command(
         print_lines(_line(each, other, ends, pending=True) for each in pending)
     elif as_json:
         print_lines(_line(each, other, ends) for each in both)
+        print_lines(_share_line(each, ends) for each in share)
     else:
         if not only_pending:
             _print(both, other, ends, both=old is not None and bool(logs))
+            print_share_state(share, ends)
         if pending or only_pending:
             print_table("waiting for the end of a transaction", _COLUMNS, map(_row, pending))
     return finish(findings)
@@ -283,6 +294,11 @@ def _line(
         "lag": ends.lag(commit),
         "elsewhere": other.get((commit.source, commit.key)),
     }
+
+
+def _share_line(state: SharePartition, ends: LogEnds) -> dict[str, object]:
+    end = None if state.topic is None else ends.of_partition(state.topic, state.partition)
+    return {**share_line(state), "logEndOffset": end, "lag": share_lag(state, end)}
 
 
 def _print_plainly(lines: Iterable[str]) -> None:

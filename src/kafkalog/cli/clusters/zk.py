@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 import click
 
+from kafkalog.cli.clusters.zookeeper_paths import chosen_chroot
 from kafkalog.cli.lines import finish, print_lines
-from kafkalog.cli.options.common import JSON, SHOW_SECRETS
+from kafkalog.cli.options.common import CHROOT, JSON, SHOW_SECRETS
 from kafkalog.cli.options.past import Zxid
 from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.cluster.zookeeper import open_zookeeper, tree_at
 from kafkalog.cluster.zookeeper.brokers import broker_registration, config_entity
-from kafkalog.cluster.zookeeper.kafka_nodes import shown_data
+from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots, shown_data
 from kafkalog.cluster.zookeeper.node_lines import hidden_znode_line, typed, znode_line
 from kafkalog.cluster.zookeeper.persistent_paths import missing_paths
 from kafkalog.cluster.zookeeper.tree import Node
@@ -46,7 +48,7 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
     configs = [each for each in entities if each is not None and each.config]
     if configs:
         rows = [
-            [each.chroot, each.type, each.name, name, value]
+            [each.chroot, each.type, each.shown_name, name, value]
             for each in configs
             for name, value in (each.config if show_secrets else each.hidden()).items()
         ]
@@ -60,12 +62,24 @@ def _print_typed(chosen: Sequence[tuple[str, Node]], *, show_secrets: bool) -> N
 @click.command(name="zk")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(path_type=str, readable=False))
 @click.option("--zxid", type=Zxid(), metavar="N", help="The state after this transaction (decimal or 0x…).")
-@click.option("--below", default="/", metavar="ZNODE", help="Only this node and those below it.")
+@click.option(
+    "--below",
+    default="/",
+    metavar="ZNODE",
+    help="Only this node and those below it; with --chroot, of the cluster's own paths.",
+)
+@CHROOT
 @click.option("--hide-secrets", is_flag=True, help="With --json: print [hidden] instead of credentials.")
 @SHOW_SECRETS
 @JSON
 def command(
-    paths: tuple[str, ...], zxid: int | None, below: str, hide_secrets: bool, show_secrets: bool, as_json: bool
+    paths: tuple[str, ...],
+    zxid: int | None,
+    below: str,
+    chroot: str | None,
+    hide_secrets: bool,
+    show_secrets: bool,
+    as_json: bool,
 ) -> int:
     """Show the tree of a ZooKeeper server, from its dataDir (and dataLogDir).
 
@@ -76,7 +90,10 @@ def command(
     if show_secrets and as_json:
         raise UsageError("--show-secrets is for tables; JSON lines hold every byte anyway, without --hide-secrets")
     found = tree_at(open_zookeeper(*paths), zxid)
-    below = below.rstrip("/")
+    places = chroots(found.tree.nodes)
+    if chroot is not None:
+        places = [chosen_chroot(places, chroot)]
+    below = f"{places[0] if chroot is not None else ''}{below.rstrip('/')}"
     chosen = [
         (path, node)
         for path, node in sorted(found.tree.nodes.items())
@@ -115,4 +132,5 @@ def command(
             ],
         )
         _print_typed(chosen, show_secrets=show_secrets)
-    return finish([*found.findings, *missing_paths(found.tree)])
+    ids = [finding for place in places for finding in bad_cluster_ids(found.tree, place)]
+    return finish([*found.findings, *missing_paths(found.tree, places), *ids])

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.records.coordinator_records import CONSUMER_OFFSETS_TOPIC
 from kafkalog.cluster.zookeeper import ZooKeeperDirectory, open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids
 from kafkalog.cluster.zookeeper.moments import zxid_at
 from kafkalog.cluster.zookeeper.old_consumers import OldGroup, old_groups
 from kafkalog.cluster.zookeeper.tree import Tree
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.unknown import unknown
 
-__all__ = ["OldConsumers", "old_consumers", "refuse_without_logs", "told_apart"]
+__all__ = ["OldConsumers", "chosen_chroot", "old_consumers", "one_chroot", "refuse_without_logs", "told_apart"]
 
 
 def told_apart(paths: tuple[str, ...]) -> tuple[tuple[str, ...], ZooKeeperDirectory | None]:
@@ -30,6 +32,25 @@ def told_apart(paths: tuple[str, ...]) -> tuple[tuple[str, ...], ZooKeeperDirect
     return tuple(kafka), open_zookeeper(*zookeeper) if zookeeper else None
 
 
+def chosen_chroot(places: Collection[str], chroot: str) -> str:
+    """The place of a cluster in ZooKeeper's tree that `--chroot` names; `UnknownName` if there is none."""
+    place = chroot.rstrip("/")
+    if place not in places:
+        raise unknown("chroot", chroot, (each or "/" for each in places))
+    return place
+
+
+def one_chroot(places: Sequence[str], chroot: str | None, what: str) -> str:
+    """The one cluster that `what` is about; `UsageError` if there are none, or several and no `--chroot`."""
+    if chroot is not None:
+        return chosen_chroot(places, chroot)
+    if len(places) != 1:
+        names = ", ".join(place or "/" for place in places)
+        several = f" ({names}); --chroot chooses one" if places else ""
+        raise UsageError(f"{what} is about one Kafka cluster, and ZooKeeper knows {len(places) or 'none'}{several}")
+    return places[0]
+
+
 @dataclass(frozen=True, slots=True)
 class OldConsumers:
     """What ZooKeeper's directory says of consumers."""
@@ -39,8 +60,13 @@ class OldConsumers:
     findings: tuple[Finding, ...]
 
 
-def old_consumers(directory: ZooKeeperDirectory | None, zxid: int | None, at: int | None) -> OldConsumers | None:
-    """The old consumers as of a transaction or a time; `UsageError` for `zxid` without a ZooKeeper directory."""
+def old_consumers(
+    directory: ZooKeeperDirectory | None, zxid: int | None, at: int | None, chroot: str | None = None
+) -> OldConsumers | None:
+    """The old consumers as of a transaction or a time; `UsageError` for `zxid` without a ZooKeeper directory.
+
+    With `chroot`, findings about groups of other clusters are left out.
+    """
     if directory is None:
         if zxid is not None:
             raise UsageError("--zxid is a ZooKeeper transaction, but none of the paths is a directory of its logs")
@@ -53,9 +79,11 @@ def old_consumers(directory: ZooKeeperDirectory | None, zxid: int | None, at: in
     invalid = [
         Finding(FindingCode.ZK_NODE_INVALID, Severity.WARNING, None, None, problem, place)
         for group in groups
-        for problem in group.problems
+        for problem in (*group.problems, *group.unregistered_owners())
+        if chroot is None or group.chroot == chroot.rstrip("/")
     ]
-    return OldConsumers(found.tree, groups, (*found.findings, *invalid))
+    ids = bad_cluster_ids(found.tree, chroot, place)
+    return OldConsumers(found.tree, groups, (*found.findings, *invalid, *ids))
 
 
 def refuse_without_logs(logs: Sequence[str], **options: object) -> None:

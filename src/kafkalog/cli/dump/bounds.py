@@ -54,9 +54,9 @@ class Begin:
 
     def of(self, partition: Partition, options: Options, committed: Committed, findings: list[Finding]) -> Bounds:
         """The bounds in a partition, and what was wrong where they were looked for; raises `StorageError`."""
-        end = options.end_offset
+        end = _earlier(options.end_offset, partition.deleted_below)
         if options.one_offset is not None:
-            return Bounds(options.one_offset, options.one_offset + 1)
+            return Bounds(options.one_offset, _earlier(options.one_offset + 1, partition.deleted_below))
         if self.start_time is not None:
             found = partition.offset_for_timestamp(self.start_time, findings=findings)
             start: int | None = self._end(partition, options) if found is None else found.offset
@@ -73,9 +73,16 @@ class Begin:
 
     @staticmethod
     def _end(partition: Partition, options: Options) -> int:
+        if partition.deleted_below is not None:
+            return partition.deleted_below
         if options.isolation_level == READ_COMMITTED:
             return partition.last_stable_offset()
         return partition.log_end_offset()
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    """The smaller of two ends; the one that is given if the other is None."""
+    return min(one, other) if one is not None and other is not None else one if other is None else other
 
 
 def begin_of(texts: Sequence[str], group: str | None) -> Begin:

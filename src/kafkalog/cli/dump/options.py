@@ -127,7 +127,7 @@ _WHAT = (
     click.option("--all", "everything", is_flag=True, help="Print everything in the files: also control and aborted "
                  "records, deleted ones below the log start offset, and what comes after damage."),
     click.option("--deleted", is_flag=True, help="Print deleted data still on disk instead of live data: -delete "
-                 "directories and .deleted segments."),
+                 "directories, .deleted segments, and records below the log start offset."),
     click.option("--isolation-level", type=click.Choice(ISOLATION_LEVELS), default=ISOLATION_LEVELS[0],
                  show_default=True, help="read_committed leaves out aborted and open transactions."),
 )  # fmt: skip

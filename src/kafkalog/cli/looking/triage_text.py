@@ -10,9 +10,14 @@ from kafkalog.cluster.rules.departures import NO_LEADER
 from kafkalog.codec.wording import counted
 from kafkalog.recovery.triage.outcome import PartitionTriage
 from kafkalog.recovery.triage.run import Triage
+from kafkalog.recovery.triage.unknown import UnknownPartition
 from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_triage"]
+
+
+_UNKNOWN: list[str | Column] = ["topic", "partition", "broker", "offsets", Column("why", wraps=True)]
+_PLACES = 3
 
 
 def _name(node: int) -> str:
@@ -42,6 +47,11 @@ def _row(each: PartitionTriage) -> list[object]:
             each.advice.sentence()]  # fmt: skip
 
 
+def _unknown_row(each: UnknownPartition) -> list[object]:
+    offsets = f"{each.start}-{each.end - 1}" if each.end > each.start else "none"
+    return [each.topic, each.partition, each.node, offsets, each.why]
+
+
 def print_triage(found: Triage) -> None:
     """The partitions, all of them or those at risk, and what to do."""
     shown = found.partitions if len(found.partitions) <= MANY else found.at_risk
@@ -57,10 +67,31 @@ def print_triage(found: Triage) -> None:
     ]
     order = "in any order of starts" if found.order is None else f"if {', '.join(map(str, found.order))} start"
     print_table(f"elections {order}", columns, map(_row, shown))
+    if found.unknown:
+        print_table("partitions that the metadata does not know", _UNKNOWN, map(_unknown_row, found.unknown))
     with LineWriter() as writer:
         writer.write("")
         for line in _summary(found):
             writer.write(escape_controls(line))
+
+
+def _of_unknown(found: Triage) -> list[str]:
+    """Sentences about partitions that nobody will lead; none without such partitions."""
+    if not found.unknown:
+        return []
+    partitions = len({(each.topic, each.partition, each.topic_id) for each in found.unknown})
+    each_is = "is" if partitions == 1 else "are"
+    lost = (
+        f"{counted(partitions, 'partition')} in the brokers' directories {each_is} lost to the cluster: nobody leads "
+        "what the metadata does not know. A broker with KRaft renames such a directory to -stray when it starts (3.3 "
+        "to 3.6 delete it): start none before the metadata is right."
+    )
+    lines = [lost]
+    places = sorted({each.known_to for each in found.unknown if each.known_to is not None})
+    more = f" and {len(places) - _PLACES} more" if len(places) > _PLACES else ""
+    if places:
+        lines.append(f"Known to another copy of the metadata: {', '.join(places[:_PLACES])}{more}.")
+    return lines
 
 
 def _summary(found: Triage) -> list[str]:
@@ -71,6 +102,7 @@ def _summary(found: Triage) -> list[str]:
     if found.is_clean:
         lost = "Nothing that is on these disks is lost" if found.without_disks else "Nothing is lost"
         return [*lines, f"{lost}, and every partition gets a leader."]
+    lines += _of_unknown(found)
     worse = sum(each.may_be_led_worse for each in found.partitions)
     lose, none = sum(each.may_lose for each in found.partitions), sum(each.may_have_none for each in found.partitions)
     lines.append(

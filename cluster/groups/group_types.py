@@ -1,0 +1,66 @@
+"""Which kind of group each id is, record after record, as a coordinator replays a partition of `__consumer_offsets`.
+
+Decided by `GroupMetadataManager.replay` since Kafka 4.0 (read in 4.1.1 and 4.3.0): a record of a consumer, share or
+streams group, a tombstone too, that meets a group of another kind ends the loading of the whole partition
+(`IllegalStateException`).  A group that only commits have made is replaced by a consumer or streams group instead, and
+a classic group's own record replaces whatever was there.
+"""
+
+from __future__ import annotations
+
+from kafkalog.cluster.records.coordinator_records import CoordinatorRecord
+
+__all__ = ["CLASSIC", "CONSUMER", "GROUP_METADATA", "NEW_PROTOCOLS", "SHARE", "STREAMS", "GroupTypes"]
+
+CLASSIC, CONSUMER, SHARE, STREAMS = "Classic", "Consumer", "Share", "Streams"
+_SIMPLE = "simple"
+"""a classic group that has commits and nothing else"""
+_COMMITS = (0, 1)
+GROUP_METADATA = 2
+"""key type of a classic group"""
+
+NEW_PROTOCOLS = {
+    3: (CONSUMER, "metadata"), 5: (CONSUMER, "member"), 6: (CONSUMER, "target_epoch"), 7: (CONSUMER, "target"),
+    8: (CONSUMER, "current"), 4: (CONSUMER, "topics"), 16: (CONSUMER, "expression"),
+    11: (SHARE, "metadata"), 10: (SHARE, "member"), 12: (SHARE, "target_epoch"), 13: (SHARE, "target"),
+    14: (SHARE, "current"), 9: (SHARE, "topics"), 15: (SHARE, "initialized"),
+    17: (STREAMS, "metadata"), 19: (STREAMS, "member"), 20: (STREAMS, "target_epoch"), 21: (STREAMS, "target"),
+    22: (STREAMS, "current"), 23: (STREAMS, "topology"), 24: (STREAMS, "resolved"),
+}  # fmt: skip
+"""key type -> the kind of group, and what the record says of it"""
+
+
+class GroupTypes:
+    """Fed with the records of one partition in order."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, str] = {}
+
+    def conflict(self, record: CoordinatorRecord) -> str | None:
+        """Why a coordinator of 4.0 or later cannot apply the next record; None if it can, or ignores it."""
+        if not record.understood or record.type is None:
+            return None
+        if record.type in _COMMITS:
+            if record.value is not None:
+                self._kinds.setdefault(record.key_field("group"), _SIMPLE)
+        elif record.type == GROUP_METADATA:
+            if record.value is None:
+                self._kinds.pop(record.key_field("group"), None)
+            else:
+                self._kinds[record.key_field("group")] = CLASSIC
+        elif record.type in NEW_PROTOCOLS:
+            return self._of_new_protocol(record, *NEW_PROTOCOLS[record.type])
+        return None
+
+    def _of_new_protocol(self, record: CoordinatorRecord, kind: str, what: str) -> str | None:
+        group = record.key_field("group_id")
+        known = self._kinds.get(group)
+        if known is None and record.value is None:
+            return None
+        if known not in (None, kind) and (known != _SIMPLE or kind == SHARE):
+            other = CLASSIC if known == _SIMPLE else str(known)
+            return f"{record.name} for group {group}, which is a {other.lower()} group there"
+        self._kinds[group] = kind
+        if what == "metadata" and record.value is None:
+            del self._kinds[group]
+        return None

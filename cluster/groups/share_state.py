@@ -1,0 +1,242 @@
+"""The state of share groups: from which offset on each partition is delivered, and what of it has been settled.
+
+Decided by `ShareCoordinatorShard.replay`: a snapshot is the whole state, an update adds to it.  Of overlapping state
+batches the one with the higher delivery count wins, and of equal counts the higher delivery state
+(`PersisterStateBatchCombiner`); what lies below the start offset is forgotten.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.records.coordinator_records import SHARE_GROUP_STATE_TOPIC
+from kafkalog.cluster.records.replay import Entry, Until, partitions_of, replay
+from kafkalog.cluster.rules.java import coordinator_partition
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["DELIVERY_STATES", "SharePartition", "StateBatch", "combined", "read_share_state"]
+
+DELIVERY_STATES = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archiving", 4: "archived"}
+_SETTLED = frozenset({2, 4})
+"""states after which nobody gets the records again"""
+_SNAPSHOT, _UPDATE = 0, 1
+_UNCHANGED = -1
+_FEW = 1000
+"""state batches that are added before they are combined"""
+
+
+class StateBatch(NamedTuple):
+    """Offsets of one state; the last one is part of it."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+
+    @property
+    def state(self) -> str:
+        """The state in a word; the number if it is not known."""
+        return DELIVERY_STATES.get(self.delivery_state, str(self.delivery_state))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nobody gets these records again."""
+        return self.delivery_state in _SETTLED
+
+
+@dataclass(frozen=True, slots=True)
+class SharePartition:
+    """What a share group has of one partition, as of the end of the log."""
+
+    group: str
+    topic: str | None
+    """None if nothing at hand tells the name of `topic_id`"""
+    topic_id: str
+    partition: int
+    start_offset: int
+    """first offset that is not settled for good; -1 before the first delivery"""
+    batches: tuple[StateBatch, ...]
+    """in order, without overlaps; offsets between them are available"""
+    snapshot_epoch: int
+    state_epoch: int
+    leader_epoch: int
+    delivery_complete_count: int
+    """settled offsets from `start_offset` on, as a broker of 4.2 or later has counted them; -1 if none did"""
+    write_timestamp: int
+    """of the last snapshot, ms; -1 without one"""
+    log_partition: int
+    """which partition of `__share_group_state`"""
+    log_offset: int
+    """of the last record, there"""
+
+    @property
+    def settled(self) -> int:
+        """How many offsets from `start_offset` on nobody gets again."""
+        return sum(each.last_offset - each.first_offset + 1 for each in self.batches if each.is_settled)
+
+
+def combined(batches: Iterable[StateBatch]) -> tuple[StateBatch, ...]:
+    """Batches without overlaps, in order; neighbors of one state are one batch.  Empty ranges are left out."""
+    ordered = sorted(each for each in batches if each.first_offset <= each.last_offset)
+    edges = sorted({each.first_offset for each in ordered} | {each.last_offset + 1 for each in ordered})
+    found: list[StateBatch] = []
+    open_batches: list[tuple[int, int, int]] = []
+    following = 0
+    for begin, end in pairwise(edges):
+        while following < len(ordered) and ordered[following].first_offset == begin:
+            batch = ordered[following]
+            heapq.heappush(open_batches, (-batch.delivery_count, -batch.delivery_state, batch.last_offset))
+            following += 1
+        while open_batches and open_batches[0][2] < begin:
+            heapq.heappop(open_batches)
+        if not open_batches:
+            continue
+        count, state, _ = open_batches[0]
+        last = found[-1] if found else None
+        if last is not None and last.last_offset + 1 == begin and last[2:] == (-state, -count):
+            found[-1] = last._replace(last_offset=end - 1)
+        else:
+            found.append(StateBatch(begin, end - 1, -state, -count))
+    return tuple(found)
+
+
+@dataclass
+class _Building:
+    """The records of one share-partition since its last snapshot."""
+
+    fields: dict[str, Any] = field(default_factory=dict)
+    added: list[tuple[int, list[StateBatch]]] = field(default_factory=list)
+    """start offset from then on, and the batches that came with it"""
+    pending: int = 0
+    bound: int = _FEW
+    log_offset: int = 0
+
+    def add(self, start: int, batches: list[StateBatch]) -> None:
+        """Note batches of one record; they are combined now and then, so that the work stays in proportion."""
+        self.added.append((start, batches))
+        self.pending += len(batches) + 1
+        if self.pending > self.bound:
+            self.combine()
+
+    def combine(self) -> tuple[StateBatch, ...]:
+        """All batches so far, each without what lay below a start offset that came with it or after it."""
+        highest = _UNCHANGED
+        kept: list[StateBatch] = []
+        for start, batches in reversed(self.added):
+            highest = max(highest, start)
+            kept += [
+                each._replace(first_offset=max(each.first_offset, highest))
+                for each in batches
+                if each.last_offset >= highest
+            ]
+        found = combined(kept)
+        self.added = [(_UNCHANGED, list(found))]
+        self.pending = len(found)
+        self.bound = max(_FEW, 2 * self.pending)
+        return found
+
+
+_Key = tuple[str, str, int]
+
+
+class _State:
+    """Fed with the records of one partition of `__share_group_state` in order."""
+
+    def __init__(self) -> None:
+        self.known: dict[_Key, _Building] = {}
+
+    def entry(self, entry: Entry) -> None:
+        record = entry.record
+        if not record.understood or record.key is None or record.type not in (_SNAPSHOT, _UPDATE):
+            return
+        names = record.key.fields
+        key = names["group_id"], names["topic_id"], names["partition"]
+        if record.value is None:
+            self.known.pop(key, None)
+            return
+        value = record.value.fields
+        building = self.known.get(key)
+        if record.type == _SNAPSHOT or building is None:
+            building = self.known[key] = _Building(dict(value))
+        else:
+            _take(building.fields, value)
+        building.log_offset = entry.offset
+        building.add(int(building.fields["start_offset"]), _batches(value["state_batches"]))
+
+
+def _batches(given: Iterable[Mapping[str, Any]]) -> list[StateBatch]:
+    names = StateBatch._fields
+    return [StateBatch(*(int(each[name]) for name in names)) for each in given]
+
+
+def _take(fields: dict[str, Any], update: Mapping[str, Any]) -> None:
+    """Epochs and offsets of an update; -1 leaves them as they are."""
+    for name in ("start_offset", "leader_epoch", "delivery_complete_count"):
+        if update.get(name, _UNCHANGED) != _UNCHANGED:
+            fields[name] = update[name]
+
+
+def _finished(key: _Key, building: _Building, names: Mapping[str, str], log_partition: int) -> SharePartition:
+    group, topic_id, number = key
+    fields = building.fields
+    return SharePartition(
+        group=group,
+        topic=names.get(topic_id),
+        topic_id=topic_id,
+        partition=number,
+        start_offset=fields["start_offset"],
+        batches=building.combine(),
+        snapshot_epoch=fields["snapshot_epoch"],
+        state_epoch=fields.get("state_epoch", _UNCHANGED),
+        leader_epoch=fields["leader_epoch"],
+        delivery_complete_count=fields.get("delivery_complete_count", _UNCHANGED),
+        write_timestamp=fields.get("write_timestamp", _UNCHANGED),
+        log_partition=log_partition,
+        log_offset=building.log_offset,
+    )
+
+
+def read_share_state(
+    partitions: Sequence[Partition],
+    topic_names: Mapping[str, str],
+    findings: list[Finding],
+    *,
+    until: Until | None = None,
+    partition_count: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> list[SharePartition]:
+    """What the given partitions of `__share_group_state` say, by group, topic and partition.
+
+    `topic_names` are by topic id.  `partition_count` is how many partitions the topic has; without it no state is
+    called misplaced.  Raises `StorageError` only; what is wrong is added to `findings`.
+    """
+    found = []
+    for partition in partitions_of(partitions, SHARE_GROUP_STATE_TOPIC):
+        state, number = _State(), partition.partition or 0
+        for each in replay(partition, findings, until=until, limits=limits):
+            if isinstance(each, Entry):
+                state.entry(each)
+        for key, building in state.known.items():
+            found.append(_finished(key, building, topic_names, number))
+            if partition_count:
+                findings += _misplaced(key, number, partition_count, partition.path)
+    return sorted(found, key=lambda each: (each.group, each.topic or "", each.topic_id, each.partition))
+
+
+def _misplaced(key: _Key, number: int, count: int, path: str) -> list[Finding]:
+    """A finding if a share-partition's state is not where its hash says (`SharePartitionKey.asCoordinatorKey`)."""
+    expected = coordinator_partition(":".join(map(str, key)), count)
+    if expected == number:
+        return []
+    detail = (
+        f"the state of share group {key[0]} for partition {key[2]} of topic {key[1]} is in partition {number}; of "
+        f"{count} partitions its place is {expected}"
+    )
+    return [Finding(FindingCode.GROUP_MISPLACED, Severity.WARNING, None, None, detail, path)]

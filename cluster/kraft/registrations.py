@@ -1,0 +1,40 @@
+"""Partitions that name brokers which are not registered: nobody can be reached there."""
+
+from __future__ import annotations
+
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
+
+__all__ = ["unregistered_brokers"]
+
+_NO_LEADER = -1
+_NAMED = 3
+
+
+def unregistered_brokers(image: MetadataImage, path: str) -> list[Finding]:
+    """A finding for each broker that is a replica or a leader and has no registration, by id.
+
+    An unregistered broker stays a replica until its partitions are reassigned (`handleBrokerUnregistered` takes it out
+    of the in-sync replicas only), so a leader or in-sync replica without registration is an error, and any other
+    replica a warning.
+    """
+    replicas: dict[int, list[str]] = {}
+    in_sync: dict[int, list[str]] = {}
+    for topic in image.topics.values():
+        for number, partition in topic.partitions.items():
+            leading = {*partition.isr, partition.leader} - {_NO_LEADER}
+            for broker in {*partition.replicas, *leading} - image.brokers.keys():
+                (in_sync if broker in leading else replicas).setdefault(broker, []).append(f"{topic.name}-{number}")
+    found = []
+    for known, what, severity in (
+        (in_sync, "leads or is in sync for", Severity.ERROR),
+        (replicas, "is a replica of", Severity.WARNING),
+    ):
+        for broker, names in sorted(known.items()):
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            listed = ", ".join(sorted(names)[:_NAMED]) + more
+            count = counted(len(names), "partition")
+            detail = f"broker {broker} {what} {count} ({listed}), and no such broker is registered"
+            found.append(Finding(FindingCode.METADATA_INCONSISTENT, severity, None, None, detail, path))
+    return found

@@ -1,0 +1,34 @@
+"""`/cluster/id`: by it a broker knows its cluster (`ClusterIdZNode`, 0.10.1 and later)."""
+
+from __future__ import annotations
+
+from kafkalog.cluster.zookeeper.kafka_nodes import chroots, json_object
+from kafkalog.cluster.zookeeper.tree import Tree
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+
+__all__ = ["bad_cluster_ids", "cluster_id"]
+
+_SHOWN = 60
+
+
+def cluster_id(tree: Tree, chroot: str) -> str | None:
+    """The id of the cluster at `chroot`; None without a node, or if no broker could read it."""
+    node = tree.nodes.get(f"{chroot}/cluster/id")
+    found = (json_object(node.data) or {}).get("id") if node is not None else None
+    return found if isinstance(found, str) else None
+
+
+def bad_cluster_ids(tree: Tree, chroot: str | None, file: str | None = None) -> list[Finding]:
+    """A finding for each cluster (or for that at `chroot`) whose `/cluster/id` is there and holds no id.
+
+    A broker that reads it ends (`ClusterIdZNode.fromJson`).
+    """
+    places = chroots(tree.nodes) if chroot is None else [chroot.rstrip("/")]
+    found = []
+    for place in places:
+        node = tree.nodes.get(f"{place}/cluster/id")
+        if node is not None and cluster_id(tree, place) is None:
+            shown = repr((node.data or b"").decode("utf-8", "replace")[:_SHOWN])
+            detail = f"{place}/cluster/id holds no cluster id ({shown}): no broker starts with it"
+            found.append(Finding(FindingCode.ZK_NODE_INVALID, Severity.ERROR, None, None, detail, file))
+    return found

@@ -1,0 +1,38 @@
+"""Moves of replicas between log directories that were never finished: a `-future` directory is left.
+
+A broker that runs copies into it, and renames it when it has caught up (`ReplicaAlterLogDirsThread`).  In a directory
+that nobody writes to, the move was cut short.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import DirectoryState
+from kafkalog.log.directories.directory import LogDir
+
+__all__ = ["unfinished_moves"]
+
+
+def unfinished_moves(log_dir: LogDir, roots: Iterable[str]) -> list[Finding]:
+    """A warning for each `-future` directory; `roots` are the broker's log directories that are known."""
+    known = dict.fromkeys([log_dir.path, *roots])
+    found = []
+    for partition in log_dir.partitions:
+        name = partition.name
+        if name is None or name.state is not DirectoryState.FUTURE:
+            continue
+        live = f"{name.topic}-{name.partition}"
+        place = next((root for root in known if os.path.isdir(os.path.join(root, live))), None)
+        if place is None:
+            where = "the log that it was to replace is in none of the directories that are known"
+        elif os.path.realpath(place) == os.path.realpath(log_dir.path):
+            where = "the log that it was to replace is in the same directory, so it leads nowhere"
+        else:
+            where = f"the log that it was to replace is {os.path.join(place, live)}"
+        detail = f"a move of {live} between log directories was never finished; {where}"
+        code = FindingCode.MOVE_UNFINISHED
+        found.append(Finding(code, Severity.WARNING, None, None, detail, partition.path))
+    return found
