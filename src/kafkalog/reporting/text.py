@@ -15,6 +15,7 @@ from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
 from kafkalog.words.first_screen import FirstScreen, paths_text
+from kafkalog.words.node import mends
 from kafkalog.words.outlook import Outlook, first_screen
 from kafkalog.words.wrapping import WIDTH, is_command, wrapped, wrapped_command
 
@@ -53,7 +54,11 @@ def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]
         return "type this:", command.splitlines()
     if planned.refusal is not None:
         return f"recovery declines: {told(planned.refusal)}", []
-    return "nothing to do", []
+    node = None if planned.forecast is None else planned.forecast.node
+    mended = [] if node is None else list(mends(node, planned.root))
+    if mended:
+        return mended[0], []
+    return "recover changes nothing here" if planned.is_worth_a_look else "nothing to do", []
 
 
 def text_of_report(facts: ReportFacts) -> str:

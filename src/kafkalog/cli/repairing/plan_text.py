@@ -186,6 +186,9 @@ def _what_to_type(plan: Plan, given: Given) -> tuple[str, list[str]]:
         return "type this:", [f"kafkalog recover {shell_line([*paths, *words, *own, *copies])} --yes"]
     if is_choice and best is not None:
         return DONE, []
+    mended = [] if plan.broker.node is None else list(mends(plan.broker.node, plan.root))
+    if mended:
+        return mended[0], []
     return ("this mode changes nothing" if plan.is_worth_a_look else f"nothing to do; {NOT_EXAMINED}"), []
 
 
