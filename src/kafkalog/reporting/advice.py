@@ -138,6 +138,10 @@ _ADVICE = {
         "The operating system cannot read it: check the kernel log for disk errors, make an image (ddrescue) before "
         "anything else, and examine the image."
     ),
+    FindingCode.MOVE_UNFINISHED: (
+        "A broker goes on with the move when it starts, if the directory that the replica came from is there too. Mount "
+        "all directories of the broker; delete neither copy by hand."
+    ),
     FindingCode.RUN_UNFINISHED: "Complete the run or undo it before anything else, and before a broker starts.",
     FindingCode.START_LOSES: (
         "Do not start the node: partitions would leave service, or its metadata would begin from nothing. Mend the "

@@ -26,8 +26,8 @@ from kafkalog.words.wrapping import WIDTH
 
 __all__ = ["markdown_of"]
 
-_FINDINGS = 12
-_CONSEQUENCES = 3
+_FINDINGS = 5
+_COMMANDS = 2
 _DIRECTORIES = 3
 _COPIES = 8
 _RUNS = 3
@@ -88,7 +88,7 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
     )
     yield from _losses(facts)
     for planned in _worth_it(facts.planned)[:_DIRECTORIES]:
-        yield from _ways(planned, facts.arguments)
+        yield from _ways(planned, facts.arguments, is_one_of_several=len(facts.planned) > 1)
     left = len(_worth_it(facts.planned)) - _DIRECTORIES
     if left > 0:
         yield ""
@@ -135,14 +135,17 @@ def _damage(facts: ReportFacts) -> Iterator[str]:
     if left > 0:
         yield ""
         yield f"{counted(left, 'more finding')}: `kafkalog verify` lists all."
-    advice = list(dict.fromkeys((damage.finding.code, advice_for(damage.finding.code)) for damage in facts.damages))
+    advice: dict[str, dict[str, None]] = {}
+    for damage in facts.damages:
+        advice.setdefault(advice_for(damage.finding.code), {})[f"`{damage.finding.code}`"] = None
     yield ""
     yield "<details><summary>What to do about each</summary>"
     yield ""
-    for code, words in advice[:_FOLDED]:
-        yield f"- `{code}`: {words}"
-    commands = [explain_command(damage.finding) for damage in facts.damages[:_FINDINGS]]
-    yield from (f"- every byte there: {_code(command)}" for command in dict.fromkeys(commands) if command is not None)
+    for words, codes in list(advice.items())[:_FOLDED]:
+        yield f"- {', '.join(codes)}: {words}"
+    commands = dict.fromkeys(explain_command(damage.finding) for damage in facts.damages[:_FINDINGS])
+    shown = [_code(command) for command in commands if command is not None]
+    yield from (f"- every byte there: {command}" for command in shown[:_COMMANDS])
     yield ""
     yield "</details>"
 
@@ -151,7 +154,8 @@ def _worth_it(planned: Sequence[Planned]) -> list[Planned]:
     return [each for each in planned if each.is_worth_a_look]
 
 
-def _ways(planned: Planned, arguments: Sequence[str]) -> Iterator[str]:
+def _ways(planned: Planned, arguments: Sequence[str], *, is_one_of_several: bool) -> Iterator[str]:
+    """The ways of one log directory; the first screen has its consequences, and the command if there is one only."""
     forecast = planned.forecast
     yield ""
     yield f"### What to do: {_code(planned.path)}"
@@ -159,12 +163,14 @@ def _ways(planned: Planned, arguments: Sequence[str]) -> Iterator[str]:
     if forecast is None:
         yield f"No plan could be made: {_text(_cut(why_no_plan(planned)))}."
         return
-    yield f"{_text(forecast_text(forecast))}."
+    if is_one_of_several or not planned.is_choice:
+        yield f"{_text(forecast_text(forecast))}."
     if planned.refusal is not None:
         yield ""
         yield f"Recovery declines: {_text(_cut(told(planned.refusal)))}."
     if planned.is_choice:
-        yield ""
+        if is_one_of_several or planned.refusal is not None:
+            yield ""
         yield "| way | keeps | loses | offsets lost | needs |"
         yield "|---|---:|---:|---|---|"
         for way in planned.choice.ways:
@@ -175,12 +181,7 @@ def _ways(planned: Planned, arguments: Sequence[str]) -> Iterator[str]:
             yield (
                 f"| {name} | {kept_text(way.measured)} | {lost_text(way.measured)} | {_text(_cut(lost))} | {needs} |"
             )
-    if planned.consequences:
-        yield ""
-    yield from (f"- {_text(_cut(each.detail))}" for each in planned.consequences[:_CONSEQUENCES])
-    if len(planned.consequences) > _CONSEQUENCES:
-        yield f"- {len(planned.consequences) - _CONSEQUENCES} more: `kafkalog plan` names them"
-    command = recommended_command(planned, arguments)
+    command = recommended_command(planned, arguments) if is_one_of_several else None
     if command is not None:
         yield ""
         yield "```console"
