@@ -39,7 +39,7 @@ def test_a_batch_that_stands_there_twice_stops_the_reader_only_if_it_is_broken(
         directory.mkdir(parents=True)
         (directory / f"{0:020}.log").write_bytes(some(0) + some(2) + again + some(4))
         for way in ("by_batch", "by_run"):
-            reader = open_partition(directory).records()
+            reader = open_partition(directory).records(on_damage="stop")
             pieces = reader.by_batch() if way == "by_batch" else reader.by_run(hand_all_back)
             offsets = [each.offset for _, records in pieces for each in records]
             found[name, way] = offsets, [each.code for each in reader.findings if each.code not in _TOLD]

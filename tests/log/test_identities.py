@@ -32,6 +32,9 @@ def make(tmp_path: Path) -> Make:
         (path / (partition or f"{name}-0")).mkdir(parents=True)
         for kind in (".log", ".index", ".timeindex"):
             (path / (partition or f"{name}-0") / f"{'0' * 20}{kind}").touch()
+        if version:
+            topic_id = "version: 0\ntopic_id: BIzrMJ9vQ0mHqlDzTQ1XGQ\n"
+            (path / (partition or f"{name}-0") / "partition.metadata").write_text(topic_id)
         node_name = "node.id" if version else "broker.id"
         lines = [f"version={version}", f"{node_name}={node}", f"cluster.id={cluster}"]
         lines += [f"directory.id={directory}"] if directory is not None else []

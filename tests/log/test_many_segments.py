@@ -61,7 +61,7 @@ def test_lookups_that_follow_each_other_answer_as_each_alone(
     (root / "log-start-offset-checkpoint").write_text(f"0\n1\nt 0 {start}\n")
     settle(directory)
     partition = open_partition(directory)
-    readable = [record.offset for record in partition.records()]
+    readable = [record.offset for record in partition.records(on_damage="stop")]
     for timestamp in asked:
         found = partition.offset_for_timestamp(timestamp)
         assert found == open_partition(directory).offset_for_timestamp(timestamp)
@@ -169,9 +169,9 @@ def test_a_live_log_forgets_what_it_learned_of_segments_that_are_gone(tmp_path: 
         log.truncate_to(1)
         some(50)
         settle(tmp_path / "logs" / "t-0")
-        assert log.offset_for_timestamp(25) == (1, 50, 0)
+        assert log.offset_for_timestamp(25) == (1, 50, 1)  # what is cut off goes on in a new epoch
         some(60)
         log.delete_records_before(2)
         log.delete_old_segments()
-        assert log.offset_for_timestamp(5) == (2, 60, 0)
+        assert log.offset_for_timestamp(5) == (2, 60, 1)
         assert log.offset_for_timestamp(61) is None

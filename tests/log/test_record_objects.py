@@ -23,7 +23,7 @@ FAMILIES = [name for name in recovery_families() if name != "checkpoints"]
 
 
 def read(partition: Partition, **bounds: Any) -> tuple[list[Record], list[Any], Any, Any]:
-    reader = partition.records(**bounds)
+    reader = partition.records(on_damage="stop", **bounds)
     return list(reader), reader.findings, reader.stop, reader.damaged_at
 
 

@@ -143,7 +143,7 @@ def test_a_shorter_file_is_missing_data_and_a_torn_tail_only_the_end(tmp_path: P
     path.write_bytes(content[: starts[4]])
     _, (damage,) = read(partition)
     assert damage.is_missing
-    path.write_bytes(content[: starts[4] + 20] + bytes(len(content) - starts[4] - 20))
+    path.write_bytes(content[: starts[4] + 20] + b"\1" * (len(content) - starts[4] - 20))
     _, (corrupt,) = read(partition)
     assert not corrupt.is_missing
     path.write_bytes(content[: starts[4]] + bytes(len(content) - starts[4]))

@@ -73,10 +73,12 @@ def committed(directory: Path, enough: int, *, columns: bool) -> tuple[list[int]
         patch.setattr(thresholds, "ENOUGH_BYTES", enough)
         partition = open_partition(directory)
         if columns:
-            read = partition.to_arrow(["offset"], isolation_level="read_committed", findings=findings)
+            read = partition.to_arrow(
+                ["offset"], isolation_level="read_committed", findings=findings, on_damage="stop"
+            )
             return read.read_all()["offset"].to_pylist(), [each.code for each in findings]
         found: list[int] = []
-        reader = partition.records(isolation_level="read_committed")
+        reader = partition.records(isolation_level="read_committed", on_damage="stop")
         for made in reader.by_run(offsets_of_run):
             found += made if isinstance(made, list) else [record.offset for record in made[1]]
         # a marker that cannot be read is nothing that `to_arrow` tells
