@@ -15,7 +15,7 @@ NOT_NEEDED = "a recovery is not needed"
 
 def test_a_directory_that_was_stopped_cleanly_needs_no_recovery(tmp_path: Path) -> None:
     root = own_copy(brokers("4.1.1/segments")[0], tmp_path / "data")
-    assert kafkalog("plan", root).lines[-1] == f"nothing to do; {NOT_EXAMINED}"
+    assert f"nothing to do; {NOT_EXAMINED}" in kafkalog("plan", root).lines
     assert NOT_NEEDED in kafkalog("plan", "--full", root).out
     (root / ".kafka_cleanshutdown").unlink()
     assert NOT_NEEDED not in kafkalog("plan", root).out

@@ -73,7 +73,7 @@ def _two_disks(directory: Path) -> tuple[Path, Path]:
 
 
 def metadata_elsewhere(data: Path, other: Path) -> Path:
-    """Move the metadata log of a directory into `other`, a log directory of the same broker with an id of its own."""
+    """Move the metadata log of a directory into `other`, which keeps the id that the voter set has."""
     own_copy(data, other)
     shutil.rmtree(data / "__cluster_metadata-0")
     for each in other.iterdir():
@@ -81,7 +81,7 @@ def metadata_elsewhere(data: Path, other: Path) -> Path:
             shutil.rmtree(each)
         elif each.name.endswith("-checkpoint"):
             each.write_text("0\n0\n")
-    meta = other / "meta.properties"
+    meta = data / "meta.properties"
     own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
     meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
     return other
