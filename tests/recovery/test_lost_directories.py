@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from testkit.judging.trees import stamps
+from testkit.made.voters import directory_id_changed
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog
 
@@ -36,9 +37,7 @@ def disks(tmp_path: Path) -> tuple[Path, Path]:
             shutil.rmtree(each)
         elif each.name.endswith("-checkpoint"):
             each.write_text("0\n0\n")
-    meta = kept / "meta.properties"
-    own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
-    meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
+    directory_id_changed(kept, "AAAAAAAAAAAAAAAAAAAAZg")
     return kept, lost
 
 

@@ -62,7 +62,8 @@ def test_what_is_printed_keeps_what_is_promised_and_can_be_undone(
     ways = {name: way for name, found in choice.by_partition.items() for way in found if way.way == "merge"}
     assert ways.keys() >= {f"{topic}-0" for topic in topics}
     printed = [line.strip() for line in command("plan", damaged, "--copy", copy).lines]
-    lines = [line for line in printed if line.startswith("kafkalog recover ") and "--mode merge" in line]
+    found = (line for line in printed if line.startswith("kafkalog recover ") and "--mode merge" in line)
+    lines = list(dict.fromkeys(found))  # the first lines have that of the plan's way too
     assert len(lines) == len(ways)
     for line in lines:
         assert command(*shlex.split(line)[1:]).code == 2, line

@@ -44,7 +44,7 @@ def test_the_printed_command_sets_it_aside_and_can_be_undone(volumes: Path) -> N
     before = stamps(volume)
     (way,) = (each for each in plan(volume).choice.by_partition[TALE] if each.way == "set_aside")
     printed = [line.strip() for line in command("plan", volume).lines]
-    (line,) = (each for each in printed if each.startswith("kafkalog recover ") and "set-aside" in each)
+    (line,) = {each for each in printed if each.startswith("kafkalog recover ") and "set-aside" in each}
     assert command(*shlex.split(line)[1:]).code == 2
     assert not (volume / TALE).exists()
     left = {name: held for name, held in stamps(volume).items() if name != "."}

@@ -38,7 +38,7 @@ def listed(findings: Iterable[Finding], root: Path | None = None) -> list[dict[s
 def dumped(root: Path, *, everything: bool) -> list[Finding]:
     found: list[Finding] = []
     for partition in open_all(root).readable():
-        reader = partition.records(all=everything)
+        reader = partition.records(all=True) if everything else partition.records(on_damage="stop")
         for _ in reader:
             pass
         found += reader.findings
@@ -131,7 +131,7 @@ def test_a_size_beyond_the_file_with_batches_behind_it_is_damage(tmp_path: Path)
     (segment,) = partition["segments"]
     assert (segment["stop"], segment["valid_bytes"]) == ("corrupt", len(first))
     assert [record.offset for record in kafkalog.open(root)["made", 0].records(all=True)] == [0, 1, 5, 6, 7, 8, 9]
-    assert [record.offset for record in kafkalog.open(root)["made", 0].records()] == [0, 1]
+    assert [record.offset for record in kafkalog.open(root)["made", 0].records(on_damage="stop")] == [0, 1]
 
 
 @pytest.mark.parametrize("rest", [b"", simple(9, 2)[:40], patch(simple(3, 2), 8, BEYOND), bytes(90)])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import kafkalog
 from testkit.made import damage
+from testkit.made.voters import directory_id_changed
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import unpack_replicas, unpack_tiered, unpack_values
 from testkit.recorded.quorums import copied, tear
@@ -73,7 +74,7 @@ def _two_disks(directory: Path) -> tuple[Path, Path]:
 
 
 def metadata_elsewhere(data: Path, other: Path) -> Path:
-    """Move the metadata log of a directory into `other`, which keeps the id that the voter set has."""
+    """Move the metadata log of a directory into `other`, a log directory of the same broker with an id of its own."""
     own_copy(data, other)
     shutil.rmtree(data / "__cluster_metadata-0")
     for each in other.iterdir():
@@ -81,9 +82,7 @@ def metadata_elsewhere(data: Path, other: Path) -> Path:
             shutil.rmtree(each)
         elif each.name.endswith("-checkpoint"):
             each.write_text("0\n0\n")
-    meta = data / "meta.properties"
-    own = next(line for line in meta.read_text().splitlines() if line.startswith("directory.id="))
-    meta.write_text(meta.read_text().replace(own, "directory.id=AAAAAAAAAAAAAAAAAAAAZg"))
+    directory_id_changed(other, "AAAAAAAAAAAAAAAAAAAAZg")
     return other
 
 
