@@ -156,7 +156,7 @@ class PartitionRun:
         fallback: BrokerResult | None = None
         for _ in range(_STARTS):
             if result.outcome != Outcome.LOADED:
-                break
+                return None  # a start that scans all of it fails
             is_stable = self.is_stable(result, self.log_start)
             again = self.as_written(result)
             if again is None:

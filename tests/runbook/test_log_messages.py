@@ -10,7 +10,8 @@ from log_messages import COLUMNS, PAGE, classes_of, has_message, messages
 
 RUNBOOK = PAGE.parent / "runbook"
 NOT_PRINTED = {
-    "backup", "dead-cluster", "moved-controllers", "no-controller", "one-broker-left",
+    "backup", "dead-cluster", "deleted-records", "ephemeral-quarantine", "kraft-files", "moved-controllers",
+    "no-controller", "one-broker-left", "staging-cluster",
 }  # fmt: skip
 """Pages of what no broker's log tells, because none is there, or nothing has failed."""
 

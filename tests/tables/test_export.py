@@ -492,8 +492,12 @@ def test_the_manifest_has_every_file(tmp_path: Path) -> None:
     data, out = topic(tmp_path / "data", [50, 30]), tmp_path / "out"
     kafkalog.export(data, to=out, format="parquet", end_offset=20)
     left = out / "topic=orders" / "partition=0" / "date=2023-11-14"
-    (left / "kafkalog-0123456789abcdef-0.parquet").write_bytes(b"of an export that was cut short")
+    unnamed = left / "kafkalog-0123456789abcdef-0.parquet"
+    unnamed.write_bytes(b"of another manifest")
     (left / "of-others.parquet").write_bytes(b"x")
+    with pytest.raises(kafkalog.RecoveryRefused, match="does not name"):
+        kafkalog.export(data, to=out, format="parquet")
+    unnamed.unlink()
     kafkalog.export(data, to=out, format="parquet")
     assert (left / "of-others.parquet").exists()
     (left / "of-others.parquet").unlink()
