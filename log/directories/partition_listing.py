@@ -130,7 +130,7 @@ class PartitionListing:
         for base, files in made:
             self.files[base] = {kind: path for kind, path in files.items() if kind is not FileKind.PRODUCER_SNAPSHOT}
             detail = "a start puts this segment in place, and ends what was cut short; it is read as if that was done"
-            self.found(FindingCode.TEMPORARY_FILE, files[FileKind.LOG], detail, Severity.INFO)
+            self.found(FindingCode.TEMPORARY_FILE, files[FileKind.LOG], detail, Severity.WARNING)
 
     def _no_file(self, entry: Entry, mode: int, *, holds_records: bool) -> None:
         """What is in place of a file: nothing is read from it, and recovery leaves such a directory alone.

@@ -156,7 +156,10 @@ class _PartitionVerifier:
             self._found(FindingCode.LEADER_EPOCH_MISMATCH, detail, path, severity=Severity.WARNING)
         for path in self.partition.snapshots:
             self._snapshot(path)
+        told = {each.file for each in self.partition.findings if each.code is FindingCode.TEMPORARY_FILE}
         for path in self.partition.unfinished:
+            if path in told:
+                continue
             detail = "an unfinished operation, or a file waiting for deletion"
             self._found(FindingCode.TEMPORARY_FILE, detail, path, severity=severity_of_unfinished(path))
         return self.report

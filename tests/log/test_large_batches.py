@@ -38,7 +38,8 @@ def test_limits_of_opening_are_those_of_all_that_is_read(directory: Path) -> Non
 
 def found_by_command(directory: Path, **more: str) -> str:
     words = [sys.executable, "-m", "kafkalog", "find", str(directory), "--topic", "t", "--offset", "5"]
-    return subprocess.run(words, env=os.environ | {"COLUMNS": "200"} | more, capture_output=True, text=True, check=False).stdout
+    environment = os.environ | {"COLUMNS": "200"} | more
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False).stdout
 
 
 def test_the_environment_sets_the_limit_of_commands(directory: Path) -> None:

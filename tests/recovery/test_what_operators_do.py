@@ -205,13 +205,13 @@ def test_a_recommended_command_works_on_what_was_asked_about(tmp_path: Path) -> 
     before = stamps(root)
     declined = kafkalog("recover", "--yes", "--into", tmp_path / "new", "--quarantine", tmp_path / "kept", root)
     assert declined.code == 3
-    (command, _with_loss) = [shlex.split(line) for line in declined.out.splitlines() if line.startswith("  kafkalog ")]
+    (command, *_others) = [shlex.split(line) for line in declined.out.splitlines() if line.startswith("  kafkalog ")]
     assert kafkalog(*command[1:]).code == 0
     assert first_difference(stamps(root), before) == ""
     assert (tmp_path / "new" / "t-0").is_dir()
     assert list((tmp_path / "kept").iterdir())
     planned = kafkalog("plan", root / "t-0", root / "t-1")
-    (command, _with_loss) = [shlex.split(line) for line in planned.out.splitlines() if line.startswith("  kafkalog ")]
+    (command, *_others) = [shlex.split(line) for line in planned.out.splitlines() if line.startswith("  kafkalog ")]
     assert command[2:4] == [str(root / "t-0"), str(root / "t-1")]
 
 

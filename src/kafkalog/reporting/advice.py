@@ -139,8 +139,8 @@ _ADVICE = {
         "anything else, and examine the image."
     ),
     FindingCode.MOVE_UNFINISHED: (
-        "A broker goes on with the move when it starts, if the directory that the replica came from is there too. Mount "
-        "all directories of the broker; delete neither copy by hand."
+        "A broker goes on with the move when it starts, if the directory that the replica came from is there too. "
+        "Mount all directories of the broker; delete neither copy by hand."
     ),
     FindingCode.RUN_UNFINISHED: "Complete the run or undo it before anything else, and before a broker starts.",
     FindingCode.START_LOSES: (
