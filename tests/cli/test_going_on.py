@@ -16,8 +16,8 @@ from testkit.running.command import Finished, kafkalog
 
 CODE = "unreadable"
 VICTIM = "orders-23-0"
-READING = (["ls"], ["ls", "--segments"], ["verify"], ["verify", "--shallow"], ["dump"], ["dump", "--batches"],
-           ["dump", "--all"], ["dump", "--json"])  # fmt: skip
+READING = (["ls"], ["ls", "--segments"], ["verify", "--all"], ["verify", "--all", "--shallow"], ["dump"],
+           ["dump", "--batches"], ["dump", "--all"], ["dump", "--json"])  # fmt: skip
 
 Fail = Callable[[str, int], None]
 

@@ -109,7 +109,7 @@ def made(name: str) -> Iterator[tuple[str, str]]:
     case, topic = FIXTURES[name]
     texts: dict[str, list[str]] = {}
     for width in WIDTHS:
-        with tempfile.TemporaryDirectory() as temporary, chdir(temporary):
+        with tempfile.TemporaryDirectory(dir="/tmp") as temporary, chdir(temporary):  # lines wrap by its length
             place = Path(temporary).resolve()
             _scene(case, place)
             topics = sorted(path.name.removesuffix("-0") for path in (place / "data").glob("[a-z]*-0"))
