@@ -31,7 +31,9 @@ def check(case: RecoveryCase, root: Path) -> str:
     given = arguments(case)
     before = stamps(root)
     made = plan(root, **given)  # type: ignore[arg-type]
-    if made.broker.outcome != case.outcome:
+    node = made.broker.node  # the recorded result is that of the log manager; the whole node may end at another file
+    ends_elsewhere = case.outcome == Outcome.LOADED and node is not None and node.never_starts
+    if not ends_elsewhere and made.broker.outcome != case.outcome:
         return f"outcome {made.broker.outcome}, Kafka had {case.outcome}"
     if stamps(root) != before:
         return "planning changed something"
