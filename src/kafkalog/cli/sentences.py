@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import text_width
 from kafkalog.words.first_screen import FirstScreen
-from kafkalog.words.wrapping import is_command, wrapped, wrapped_command
+from kafkalog.words.wrapping import folded
 
 __all__ = ["SentenceWriter", "print_screen"]
 
@@ -23,7 +23,7 @@ class SentenceWriter(LineWriter):
         if colon and len(line) > self._width:
             self.write(f"{words}:")
             line = f"  kafkalog {command}"
-        for part in wrapped_command(line, self._width) if is_command(line) else wrapped(line, self._width):
+        for part in folded(line, self._width):
             super().write(part)
 
 

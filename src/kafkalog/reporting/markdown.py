@@ -73,9 +73,13 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
     yield f"**{_text(verdict.sentence)}** Exit code {int(verdict.code)}: {verdict.meaning}."
     yield ""
     if facts.planned:
+        screen = screen_of(facts)
         yield "```text"
-        yield from (line.replace("```", "'''") for line in screen_of(facts).lines(WIDTH))
+        yield from (line.replace("```", "'''") for line in screen.lines(WIDTH))
         yield "```"
+        left_out = [*map(_text, screen.left_out(WIDTH)), *map(_code, screen.commands_left_out(WIDTH))]
+        if left_out:
+            yield f"In full: {'; '.join(left_out)}."
         yield ""
     yield from (f"- {_text(name)}: {_text(_cut(sentence))}" for name, sentence in summary_of(facts)[:_FOLDED])
     yield ""

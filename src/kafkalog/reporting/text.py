@@ -17,7 +17,7 @@ from kafkalog.words.fields import explain_command
 from kafkalog.words.first_screen import FirstScreen, paths_text
 from kafkalog.words.node import mends
 from kafkalog.words.outlook import Outlook, first_screen
-from kafkalog.words.wrapping import WIDTH, is_command, wrapped, wrapped_command
+from kafkalog.words.wrapping import WIDTH, folded
 
 __all__ = ["screen_of", "text_of_report"]
 
@@ -63,10 +63,11 @@ def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]
 
 def text_of_report(facts: ReportFacts) -> str:
     """All of it, with a newline at the end."""
-    lines = [*screen_of(facts).lines(WIDTH)]
-    for line in _details(facts):
-        safe = escape_controls(line)
-        lines += wrapped_command(safe, WIDTH) if is_command(safe) else wrapped(safe, WIDTH)
+    screen = screen_of(facts)
+    lines = screen.lines(WIDTH)
+    commands = (f"  {each}" for each in screen.commands_left_out(WIDTH))
+    for line in (*screen.left_out(WIDTH), *commands, *_details(facts)):
+        lines += folded(escape_controls(line), WIDTH)
     return "\n".join(lines) + "\n"
 
 

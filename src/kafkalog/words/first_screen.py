@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from kafkalog.classes import dataclass
 from kafkalog.codec.wording import counted
 from kafkalog.words.escapes import escape_controls
-from kafkalog.words.wrapping import is_command, wrapped, wrapped_command
+from kafkalog.words.wrapping import folded, wrapped
 
 __all__ = ["HEIGHT", "FirstScreen", "Loss", "paths_text"]
 
@@ -97,6 +97,11 @@ class FirstScreen:
                 *([self.note] if self.note else [])]  # fmt: skip
         return [each for each in told if not shown.issuperset(wrapped(escape_controls(each), width))]
 
+    def commands_left_out(self, width: int) -> list[str]:
+        """The commands that `lines` leaves out."""
+        shown = set(self.lines(width))
+        return [each for each in self.commands if not shown.issuperset(_command_lines(each, width))]
+
 
 def paths_text(paths: Sequence[str]) -> str:
     """Paths for a title: all of them, or the first and a number if they are long together."""
@@ -136,10 +141,13 @@ def _some_commands(commands: Sequence[str], most: int, width: int) -> list[str]:
     """The first commands that fit, whole, so that each can be pasted; the first one always."""
     lines: list[str] = []
     for number, command in enumerate(commands):
-        line = f"  {escape_controls(command)}"
-        parts = wrapped_command(line, width) if is_command(line) else wrapped(line, width)
+        parts = _command_lines(command, width)
         is_last = number == len(commands) - 1
         if lines and len(lines) + len(parts) + (not is_last) > most:
             return [*lines, f"  and {counted(len(commands) - number, 'more command')}, below"]
         lines += parts
     return lines
+
+
+def _command_lines(command: str, width: int) -> list[str]:
+    return folded(f"  {escape_controls(command)}", width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
-__all__ = ["WIDTH", "is_command", "wrapped", "wrapped_command"]
+__all__ = ["WIDTH", "folded", "is_command", "wrapped", "wrapped_command"]
 
 WIDTH = 80
 """Columns of a line if nothing tells the terminal's width."""
@@ -17,6 +17,11 @@ _COMMAND = "kafkalog "
 def is_command(line: str) -> bool:
     """Whether a line is a command line of this program, for somebody to paste."""
     return line.lstrip().startswith(_COMMAND)
+
+
+def folded(line: str, width: int) -> list[str]:
+    """A sentence or a command line on as many lines as it takes."""
+    return wrapped_command(line, width) if is_command(line) else wrapped(line, width)
 
 
 def wrapped(text: str, width: int) -> list[str]:
