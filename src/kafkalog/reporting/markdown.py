@@ -22,12 +22,14 @@ from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.fields import explain_command
 from kafkalog.words.ways import label_of, needs_of, needs_text
-from kafkalog.words.wrapping import WIDTH
+from kafkalog.words.wrapping import REPORT_WIDTH
 
 __all__ = ["markdown_of"]
 
 _FINDINGS = 5
 _COMMANDS = 2
+_HEIGHT = 15
+"""Lines of the first screen here: its losses are cut short, because the table of lost records follows."""
 _DIRECTORIES = 3
 _COPIES = 8
 _RUNS = 3
@@ -75,9 +77,9 @@ def _lines(facts: ReportFacts) -> Iterator[str]:
     if facts.planned:
         screen = screen_of(facts)
         yield "```text"
-        yield from (line.replace("```", "'''") for line in screen.lines(WIDTH))
+        yield from (line.replace("```", "'''") for line in screen.lines(REPORT_WIDTH, _HEIGHT))
         yield "```"
-        left_out = [*map(_text, screen.left_out(WIDTH)), *map(_code, screen.commands_left_out(WIDTH))]
+        left_out = [*map(_text, screen.left_out(REPORT_WIDTH)), *map(_code, screen.commands_left_out(REPORT_WIDTH))]
         if left_out:
             yield f"In full: {'; '.join(left_out)}."
         yield ""

@@ -17,7 +17,7 @@ from kafkalog.words.fields import explain_command
 from kafkalog.words.first_screen import FirstScreen, paths_text
 from kafkalog.words.node import mends
 from kafkalog.words.outlook import Outlook, first_screen
-from kafkalog.words.wrapping import WIDTH, folded
+from kafkalog.words.wrapping import REPORT_WIDTH, folded
 
 __all__ = ["screen_of", "text_of_report"]
 
@@ -64,10 +64,10 @@ def _what_to_type(planned: Planned, facts: ReportFacts) -> tuple[str, list[str]]
 def text_of_report(facts: ReportFacts) -> str:
     """All of it, with a newline at the end."""
     screen = screen_of(facts)
-    lines = screen.lines(WIDTH)
-    commands = (f"  {each}" for each in screen.commands_left_out(WIDTH))
-    for line in (*screen.left_out(WIDTH), *commands, *_details(facts)):
-        lines += folded(escape_controls(line), WIDTH)
+    lines = screen.lines(REPORT_WIDTH)
+    commands = (f"  {each}" for each in screen.commands_left_out(REPORT_WIDTH))
+    for line in (*screen.left_out(REPORT_WIDTH), *commands, *_details(facts)):
+        lines += folded(escape_controls(line), REPORT_WIDTH)
     return "\n".join(lines) + "\n"
 
 

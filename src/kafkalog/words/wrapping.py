@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import textwrap
 
-__all__ = ["WIDTH", "folded", "is_command", "wrapped", "wrapped_command"]
+__all__ = ["REPORT_WIDTH", "WIDTH", "folded", "is_command", "wrapped", "wrapped_command"]
 
 WIDTH = 80
 """Columns of a line if nothing tells the terminal's width."""
+REPORT_WIDTH = 80
+"""Columns of a report, which is read elsewhere than where it is made."""
 _NARROWEST = 24
 _SHELL_WORD = re.compile(r"(?:\$'(?:\\.|[^'\\])*'|'[^']*'|\\.|[^\s'\\])+")
 _COMMAND = "kafkalog "
