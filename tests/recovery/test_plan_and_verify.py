@@ -45,7 +45,7 @@ def contradiction(root: Path, **options: Any) -> tuple[str, str]:
     if not checked.is_clean:
         # what is wrong inside of a message, `verify` alone looks for, and a plan says that it has not
         told = [each for each in checked.findings if each.severity is not Severity.INFO]
-        inside = all(each.code is FindingCode.MESSAGE_INVALID for each in told)
+        inside = all(each.code is FindingCode.MESSAGE_INVALID and "inner message" in each.detail for each in told)
         silent = "" if made.is_worth_a_look or inside else f"verify finds {checked.findings[0]}, and the plan nothing"
         return "with findings", silent
     if made.broker.outcome != "loaded":
