@@ -23,6 +23,7 @@ __all__ = ["screen_of", "text_of_report"]
 
 _FINDINGS = 50
 _RUNS = 10
+_LEFT_OUT = 50
 
 
 def screen_of(facts: ReportFacts) -> FirstScreen:
@@ -65,10 +66,17 @@ def text_of_report(facts: ReportFacts) -> str:
     """All of it, with a newline at the end."""
     screen = screen_of(facts)
     lines = screen.lines(REPORT_WIDTH)
-    commands = (f"  {each}" for each in screen.commands_left_out(REPORT_WIDTH))
-    for line in (*screen.left_out(REPORT_WIDTH), *commands, *_details(facts)):
+    for line in (*_left_out(screen), *_details(facts)):
         lines += folded(escape_controls(line), REPORT_WIDTH)
     return "\n".join(lines) + "\n"
+
+
+def _left_out(screen: FirstScreen) -> Iterator[str]:
+    sentences, commands = screen.left_out(REPORT_WIDTH), screen.commands_left_out(REPORT_WIDTH)
+    yield from sentences[:_LEFT_OUT]
+    if len(sentences) > _LEFT_OUT:
+        yield f"{len(sentences) - _LEFT_OUT} more: kafkalog plan names them"
+    yield from (f"  {each}" for each in commands)
 
 
 def _details(facts: ReportFacts) -> Iterator[str]:
