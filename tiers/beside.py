@@ -11,13 +11,11 @@ from kafkalog.codec.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     REMOTE_LOG_METADATA_TOPIC,
-    DirectoryState,
-    parse_partition_directory,
     parse_segment_file,
 )
 from kafkalog.codec.text import decode_leader_epochs, decode_offset_checkpoint
 from kafkalog.log.directories.lost_start import first_base
-from kafkalog.log.directories.partition import Partition, open_partition
+from kafkalog.log.directories.partition import Partition, open_live
 from kafkalog.log.disk.files import NotRegularFileError, is_directory, read_small, scan_directory
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
 from kafkalog.tiers.tiering import REMOTE_STORAGE_ENABLE, SETTINGS_OF_TOPICS, Key, Tiering
@@ -63,14 +61,7 @@ def _names(root: str) -> list[str]:
 
 def _metadata_partitions(found: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Partition]:
     for root, names in found:
-        for name in sorted(names):
-            parsed = parse_partition_directory(name)
-            if parsed is None or parsed.topic != REMOTE_LOG_METADATA_TOPIC or parsed.state is not DirectoryState.LIVE:
-                continue
-            try:
-                yield open_partition(os.path.join(root, name))
-            except KafkaLogError:
-                continue
+        yield from open_live(REMOTE_LOG_METADATA_TOPIC, root, names)
 
 
 def _log_starts(root: str) -> dict[Key, int]:

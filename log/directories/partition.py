@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import checked, needed
-from kafkalog.codec.errors import FormatError, UsageError
+from kafkalog.codec.errors import FormatError, KafkaLogError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity, StopReason
 from kafkalog.codec.limits import DEFAULT_LIMITS, MIB, Limits
 from kafkalog.codec.model import AbortedTransaction, BatchHeader, RecordBatch
@@ -66,7 +66,8 @@ if TYPE_CHECKING:
     from kafkalog.log.reading.transactions import Transactions
 
 __all__ = [
-    "Look", "OffsetAndTimestamp", "Partition", "first_since", "looking_for_timestamp", "open_partition", "open_segment",
+    "Look", "OffsetAndTimestamp", "Partition", "first_since", "looking_for_timestamp", "open_live", "open_partition",
+    "open_segment",
 ]  # fmt: skip
 
 
@@ -451,6 +452,21 @@ def open_partition(path: PathLike, *, limits: Limits = DEFAULT_LIMITS) -> Partit
     if not (partition.segments or partition.snapshots or partition.kraft_snapshots or partition.unfinished):
         raise UsageError(f"{os.fspath(path)} holds no segment")
     return _with_findings(partition, [*half_done, *([] if finding is None else [finding])])
+
+
+def open_live(topic: str, root: str, names: Iterable[str]) -> Iterator[Partition]:
+    """The live partitions of a topic among the `names` in a log directory, sorted by name.
+
+    Those that cannot be opened are left out.
+    """
+    for name in sorted(names):
+        parsed = parse_partition_directory(name)
+        if parsed is None or parsed.topic != topic or parsed.state is not DirectoryState.LIVE:
+            continue
+        try:
+            yield open_partition(os.path.join(root, name))
+        except KafkaLogError:
+            continue
 
 
 def _with_findings(partition: Partition, findings: Sequence[Finding]) -> Partition:

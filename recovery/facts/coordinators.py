@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.names import DirectoryState, parse_partition_directory
 
 if TYPE_CHECKING:
     from kafkalog.cluster.groups.offsets import CommittedOffset
@@ -72,18 +71,11 @@ class Coordinators:
         return found if sum(each.size for each in found) <= _MOST_BYTES else []
 
     def _open(self, topic: str) -> Iterator[Partition]:
-        from kafkalog.log.directories.partition import open_partition
+        from kafkalog.log.directories.partition import open_live
 
         for root in self._roots:
             try:
-                names = sorted(os.listdir(root))
+                names = os.listdir(root)
             except OSError:
                 continue
-            for name in names:
-                parsed = parse_partition_directory(name)
-                if parsed is None or parsed.topic != topic or parsed.state is not DirectoryState.LIVE:
-                    continue
-                try:
-                    yield open_partition(os.path.join(root, name))
-                except KafkaLogError:
-                    continue
+            yield from open_live(topic, root, names)
