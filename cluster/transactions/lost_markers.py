@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from kafkalog.classes import dataclass
 from kafkalog.cluster.transactions.producers import LastMarker, Producer
 
-__all__ = ["Decided", "Decision", "Listed", "decision_of", "markers_of"]
+__all__ = ["Decided", "Decision", "Listed", "decided_by", "decision_of", "markers_of"]
 
 TopicPartition = tuple[str, int]
 
@@ -24,6 +24,11 @@ class Decided(enum.StrEnum):
 
     COMMIT = "commit"
     ABORT = "abort"
+
+    @property
+    def word(self) -> str:
+        """`committed` or `aborted`."""
+        return "committed" if self is Decided.COMMIT else "aborted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,11 @@ class Decision:
 PREPARED = {2: Decided.COMMIT, 3: Decided.ABORT}
 """Numbers of the states in which the markers are sent (`TransactionState`)."""
 COMPLETE = {4: Decided.COMMIT, 5: Decided.ABORT}
+
+
+def decided_by(status: int) -> Decided | None:
+    """How a transaction ends whose coordinator has written this state; None if it is still open, or there is none."""
+    return PREPARED.get(status) or COMPLETE.get(status)
 
 
 def decision_of(

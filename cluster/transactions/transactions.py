@@ -203,13 +203,11 @@ class OpenTransaction:
         decided, source = self.decision.decided, self.decision.source
         name = "COMMIT" if decided is Decided.COMMIT else "ABORT"
         told = (
-            f"{text}, but it was {_ENDED[decided]} ({source}): its {name} marker is lost. The coordinator has "
+            f"{text}, but it was {decided.word} ({source}): its {name} marker is lost. The coordinator has "
             "completed it and does not write the marker again; consumers of committed data stop there"
         )
         return f"{told}. Do not abort it: its records are committed" if decided is Decided.COMMIT else told
 
-
-_ENDED = {Decided.COMMIT: "committed", Decided.ABORT: "aborted"}
 
 
 def open_transactions(

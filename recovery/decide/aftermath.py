@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafkalog.classes import dataclass
+from kafkalog.cluster.transactions.lost_markers import decided_by
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.index_files import decode_producer_snapshot
 from kafkalog.codec.names import DirectoryState, FileKind, PartitionName, parse_partition_directory, segment_file
@@ -74,8 +75,8 @@ def _of_groups(result: PartitionResult, name: PartitionName, coordinators: Coord
     more = f" and {len(beyond) - _NAMED} more" if len(beyond) > _NAMED else ""
     detail = (
         f"{counted(len(beyond), 'group')} stand{'s' if len(beyond) == 1 else ''} beyond the end {end} of "
-        f"{result.name} ({names}{more}): it resets by auto.offset.reset, or skips the records that get these offsets "
-        "next"
+        f"{result.name} ({names}{more}): consumers there reset by auto.offset.reset, or skip the records that get "
+        "these offsets next"
     )
     yield LossConsequence("groups_beyond_end", result.name, detail)
 
@@ -93,19 +94,16 @@ def _of_transactions(
         listed = known.listed.get((producer_id, (name.topic, name.partition)))
         ids = [each for each in known.ids if each.producer_id == producer_id]
         state = listed.status if listed is not None else ids[0].status if ids else None
-        ended = _ENDED.get(-1 if state is None else state)
+        ended = None if state is None else decided_by(state)
         if ended is None or any(each.is_undecided for each in ids):
             continue
         whose = f" ({ids[0].transactional_id})" if ids else ""
         detail = (
-            f"the end marker of a transaction of producer {producer_id}{whose}, which was {ended}, is among what is "
-            f"lost: consumers of committed data stop at offset {first_offset} of {result.name} (kafkalog transactions)"
+            f"the end marker of a transaction of producer {producer_id}{whose}, which was {ended.word}, is among what "
+            f"is lost: consumers of committed data stop at offset {first_offset} of {result.name} "
+            "(kafkalog transactions)"
         )
         yield LossConsequence("marker_lost", result.name, detail)
-
-
-_ENDED = {2: "committed", 4: "committed", 3: "aborted", 5: "aborted"}
-"""By number of the `TransactionState`."""
 
 
 def _open_at_end(after: Tree, path: str) -> Sequence[tuple[int, int]]:
