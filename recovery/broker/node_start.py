@@ -336,8 +336,6 @@ class _Start:
             if stated and state.voters and set(stated) != set(state.voters) and not self.release.at_least("3.8"):
                 raise self._end(_other_voters(stated, state))
             is_voter = node in members
-        if self.role is not Role.BROKER and not is_voter and members and self.role is Role.COMBINED:
-            self.condition = f"if the voters {_listed(members)} are there: this node is none of them"
         self._leads = is_voter and len(members) == 1 and self.role is not Role.BROKER
         if self.role is Role.BROKER:
             self.condition = "from this broker's own copy of the metadata, if its controllers have the same"

@@ -37,9 +37,9 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
     if broker.outcome != Outcome.LOADED:
         return replace(plan, broker=broker)
     plan = _without_bootstrap(plan, start)
-    first = start.answers[-1]
+    newest = start.answers[-1]
     if start.never_starts:
-        broker = replace(broker, outcome=Outcome.START_FAILS, exception=first.exception, message=first.message,
+        broker = replace(broker, outcome=Outcome.START_FAILS, exception=newest.exception, message=newest.message,
                          is_of_node=True)  # fmt: skip
     findings = [
         finding.in_file(os.path.relpath(finding.file or plan.root, plan.root))
