@@ -73,6 +73,8 @@ def text_of_report(facts: ReportFacts) -> str:
 
 def _left_out(screen: FirstScreen) -> Iterator[str]:
     sentences, commands = screen.left_out(REPORT_WIDTH), screen.commands_left_out(REPORT_WIDTH)
+    if sentences or commands:
+        yield from ("", "in full, what is cut short above")
     yield from sentences[:_LEFT_OUT]
     if len(sentences) > _LEFT_OUT:
         yield f"{len(sentences) - _LEFT_OUT} more: kafkalog plan names them"
