@@ -31,7 +31,7 @@ OLDEST_JAVA = 17
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 MEMORY, MEMORY_FACTS = Path("/dev/shm"), Path("/proc/meminfo")
 ROOM_BYTES = 4 << 30
-ROOMS = ("codec", "log", "recovery", "cluster", "tiers", "values", "tables", "spark", "server", "replay", "producer")
+ROOMS = ("codec", "recovery", "spark")  # packages at the top of the repository; src/kafkalog has a link to each
 
 # Beside the package itself, what mypy reads: the tests, and the programs that are not part of the package.
 TYPED_PROGRAMS = (

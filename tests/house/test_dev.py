@@ -329,8 +329,8 @@ def test_a_wheel_without_a_room_is_found_out(checkout: Path, tmp_path: Path) -> 
 
 def test_a_wheel_with_a_stale_file_is_found_out(checkout: Path, tmp_path: Path) -> None:
     archive = wheel_of(checkout, tmp_path / "a.whl")
-    (checkout / "log" / "__init__.py").write_bytes(b"newer = True\n")
-    assert dev.wheel_problems(archive, checkout) == ["the wheel holds another kafkalog/log/__init__.py"]
+    (checkout / "recovery" / "__init__.py").write_bytes(b"newer = True\n")
+    assert dev.wheel_problems(archive, checkout) == ["the wheel holds another kafkalog/recovery/__init__.py"]
 
 
 def test_a_wheel_that_leaks_a_folder_is_found_out(checkout: Path, tmp_path: Path) -> None:

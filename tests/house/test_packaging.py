@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ["codec", "log", "recovery", "cluster", "tiers", "values", "tables", "spark", "server", "replay", "producer"]
+ROOMS = ["codec", "recovery", "spark"]
 
 
 def python(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
