@@ -29,7 +29,8 @@ Pair = tuple[bytes, bytes | None]
 
 def pair(kind: int, group: str, *, tombstone: bool = False) -> Pair:
     _, key, values = TOPICS[CONSUMER_OFFSETS_TOPIC][kind]
-    names: dict[int, dict[str, Any]] = {CLASSIC: {"group": group}, COMMIT: {"group": group, "topic": "orders", "partition": 0}}
+    commit = {"group": group, "topic": "orders", "partition": 0}
+    names: dict[int, dict[str, Any]] = {CLASSIC: {"group": group}, COMMIT: commit}
     encoded = struct.pack(">h", kind) + encode(key, key.versions[-1], names.get(kind, {"group_id": group}))
     if tombstone:
         return encoded, None

@@ -15,18 +15,18 @@ OPENERS = {"os", "io", "Path", "codecs", "gzip", "bz2", "lzma", "shelve", "tarfi
 CLASSES = {"FileIO", "OSFile", "ParquetFile", "ORCFile", "TextFileReader"}
 ALLOWED = {
     "src/kafkalog/log/disk/files.py": "the opener: without blocking, links not followed, a regular file or an error",
-    "src/kafkalog/log/disk/fs.py": "what `log` writes: links not followed; who appends or replaces examines the kind first",
+    "src/kafkalog/log/disk/fs.py": "`log` writes here: links are not followed; callers examine the kind first",
     "recovery/act/descriptors.py": "the kernel's number of a mount, and a directory that is made",
     "recovery/act/fs.py": "recovery's own, relative to the directory's descriptor",
     "recovery/act/lock.py": "the broker's lock, which is locked; of it a note of ours is read, of 64 bytes at most",
     "recovery/act/machine_id.py": "the name of the machine, which the kernel tells",
     "recovery/act/permissions.py": "the attributes of what is to be changed, of which nothing is read",
-    "src/kafkalog/log/disk/holders.py": "the broker's lock, which is examined and never read, and the kernel's list of locks",
+    "src/kafkalog/log/disk/holders.py": "the broker's lock, never read, and the kernel's list of locks",
     "src/kafkalog/machine_code/levels.py": "what the kernel tells of processors",
     "src/kafkalog/machine_code/stored.py": "the program's own compiled code; a regular file of whom it may trust",
     "src/kafkalog/__main__.py": "the null device, in the place of an output that is closed",
     "src/kafkalog/cli/main.py": "the null device, to write to where the reader of a pipe went away",
-    "src/kafkalog/log/writing/record_files.py": "records that a user gives `build` to write, not a directory under examination",
+    "src/kafkalog/log/writing/record_files.py": "records that a user gives `build` to write",
     "src/kafkalog/values/protoc.py": "what a compiler wrote into a folder of our own, of 64 MiB at most",
     "src/kafkalog/replay/offset_map.py": "the map that an earlier replay wrote, which the user names",
 }

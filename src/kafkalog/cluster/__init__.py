@@ -5,6 +5,3 @@
 `old_assignors` and `rederive` compute what a group's assignment should be, `migration` carries offsets between
 ZooKeeper and Kafka, and `cross_check` compares metadata with log directories.  `layout` lists the record types.
 """
-
-if __name__ != "kafkalog.cluster":
-    raise ImportError("this folder is kafkalog.cluster; import that name")

@@ -4,9 +4,6 @@ Names are imported when somebody asks for them: who reads needs nothing that wri
 one table of them.
 """
 
-if __name__ != "kafkalog.log":
-    raise ImportError("this folder is kafkalog.log; import that name")
-
 from kafkalog.codec.lazily import homes, lazily
 
 _HOMES = homes(__name__)

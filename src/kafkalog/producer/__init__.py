@@ -3,6 +3,3 @@
 No broker takes part.  `Producer` is Kafka's client of that name, and its Scala one before; `Consumer` and the streams
 are Kafka's high-level consumer.
 """
-
-if __name__ != "kafkalog.producer":
-    raise ImportError("this folder is kafkalog.producer; import that name")

@@ -6,9 +6,6 @@ the last whole transaction ended.  What speaks to the target is `target`; nothin
 
 from __future__ import annotations
 
-if __name__ != "kafkalog.replay":
-    raise ImportError("this folder is kafkalog.replay; import that name")
-
 from kafkalog.replay.offset_map import OffsetMap, Run
 from kafkalog.replay.planning import ReplayOptions, ReplayPlan, plan_replay
 from kafkalog.replay.run import ReplayResult, replay

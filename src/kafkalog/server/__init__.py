@@ -4,6 +4,3 @@
 `served_log` what the directories hold; `handlers/` one file for each kind of question; `network` and `connection` the
 sockets.  Nothing here writes to a log directory.
 """
-
-if __name__ != "kafkalog.server":
-    raise ImportError("this folder is kafkalog.server; import that name")

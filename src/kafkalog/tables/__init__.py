@@ -3,6 +3,3 @@
 `exporting` is the public call.  `positions` decides what of a partition is still to be added, `rows` and `table_types`
 what a row is, `data_files` writes files; `parquet`, `iceberg` and `delta` keep the offsets in the table itself.
 """
-
-if __name__ != "kafkalog.tables":
-    raise ImportError("this folder is kafkalog.tables; import that name")

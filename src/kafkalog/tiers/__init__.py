@@ -3,6 +3,3 @@
 `metadata` reads what `__remote_log_metadata` says of remote segments, `tiering` tells from what lies on a disk whether
 a log is tiered and where its local part begins, `lineage` which remote segments belong to a log as its epochs have it.
 """
-
-if __name__ != "kafkalog.tiers":
-    raise ImportError("this folder is kafkalog.tiers; import that name")

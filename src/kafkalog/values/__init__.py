@@ -3,6 +3,3 @@
 `registry` is what a registry holds, `schema_log` reads it from the records of `_schemas`, `sources` finds those or what
 was exported; `export` gives a registry back; `used_ids` compares it with the ids that values use.
 """
-
-if __name__ != "kafkalog.values":
-    raise ImportError("this folder is kafkalog.values; import that name")
