@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 from support.local_session import local_session
 
 import kafkalog
-from kafkalog.recovery.restoring.events import rebuild_remote_metadata
+from kafkalog.jobs.restore.events import rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
 from testkit.made.many_segments import TOPIC_ID, as_tier
 from testkit.recorded.aiven_objects import as_aiven

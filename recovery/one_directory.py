@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kafkalog.codec.advice import Advice, Ask
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.act.journal import JOURNAL
 from kafkalog.recovery.act.runner import Earlier
 from kafkalog.recovery.act.transaction import Transaction
@@ -20,14 +21,10 @@ from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.unreadable import around_unreadable
-from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.results import RecoveryResult, losses_of, nothing_done, refuse_declined
 from kafkalog.recovery.safe.recovery import InOrder, no_checks
 from kafkalog.recovery.vouching import why_not_clean
-
-if TYPE_CHECKING:
-    from kafkalog.recovery.restoring.beginning import Beginning
 
 __all__ = ["OneDirectory", "plan_survey"]
 
@@ -38,11 +35,9 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
     What was closed in order stays as it is only where nothing changes: a run removes the marker that vouched for it.
     """
     rules, mark_clean, copies = options.rules, options.mark_clean, options.copies
-    begin: Sequence[Beginning] = ()
-    if options.tier is not None and rules.mode is Mode.REMOTE:
-        from kafkalog.recovery.restoring.in_place import beginnings_in, with_beginnings
-
-        begin = beginnings_in(found, options.tier, options.select, rules.facts)
+    with_beginnings: Callable[[Plan], Plan] | None = None
+    if options.remote_logs is not None and rules.mode is Mode.REMOTE:
+        with_beginnings = options.remote_logs.beginnings(found, options.select, rules.facts)
 
     def plan_with(
         is_in_order: InOrder, readable: Survey, at_work: Workers, look: Look | None = None
@@ -53,7 +48,7 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
     def make(readable: Survey, at_work: Workers) -> Plan:
         is_in_order, look = (no_checks, None) if mark_clean else checks_of(readable, rules.facts.tiering)
         made, outcomes = plan_with(is_in_order, readable, at_work, look)
-        if rules.mode is Mode.SET_ASIDE or not (made.actions or begin):
+        if rules.mode is Mode.SET_ASIDE or not (made.actions or with_beginnings):
             return with_node(made, rules, outcomes.kafka) if compare else made
         tiering = rules.facts.tiering
         if is_in_order is no_checks:
@@ -66,7 +61,7 @@ def plan_survey(found: Survey, workers: Workers, options: RecoveryOptions, *, co
         return with_node(replace(made, findings=[*made.findings, *left]), rules, outcomes.kafka)
 
     whole = around_unreadable(found.without(options.lacking), make, workers)
-    return with_beginnings(whole, begin) if begin else whole
+    return whole if with_beginnings is None else with_beginnings(whole)
 
 
 class OneDirectory:

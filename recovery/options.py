@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
+from typing import TYPE_CHECKING, Protocol
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import StorageError, UsageError
@@ -12,10 +13,30 @@ from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.own_identity import lost_identity
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.facts.topic_facts import NO_FACTS
-from kafkalog.tiers.remote_tier import RemoteTier
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
 
-__all__ = ["RecoveryOptions", "options_for_each", "refuse_copies"]
+if TYPE_CHECKING:
+    from kafkalog.recovery.decide.plan import Plan
+    from kafkalog.recovery.facts.survey import Survey
+
+__all__ = ["RecoveryOptions", "RemoteLogSource", "options_for_each", "refuse_copies"]
+
+
+class RemoteLogSource(Protocol):
+    """The parts of tiered logs that are in a remote tier, for a recovery; `kafkalog.jobs.restore` implements it."""
+
+    def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Plan], Plan] | None:
+        """Find the logs that can only begin after their remote part, because nothing usable of them is local.
+
+        Returns a function that adds them to a plan; None if there are none.  Raises `StorageError` if the tier cannot
+        be read, and `RecoveryRefused` if no event names the segments of such a log.
+        """
+
+    def restore(self, root: str, select: Selection) -> None:
+        """Write the missing and damaged segments of tiered logs into `root`, a copy that nobody else uses.
+
+        Raises `StorageError` if an object cannot be read or is not as it was copied.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +56,8 @@ class RecoveryOptions:
     """a run that another machine began and that is to be completed all the same"""
     moved: bool = False
     """the directory is the one that its runs were on, although that cannot be seen"""
-    tier: RemoteTier | None = None
-    """with mode remote, the remote tier: logs that are lost begin after what is there"""
+    remote_logs: RemoteLogSource | None = None
+    """the remote part of tiered logs: in mode remote, lost logs begin after it; into a copy, it is copied"""
     lacking: Mapping[str, StorageError] = field(default_factory=dict)
     """directories that are not in a copy, because they could not be read, and why"""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafkalog.log.directories.workers import OnProgress
 from kafkalog.recovery.facts.places import PathLike
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.facts.workers import OnProgress
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.results import RecoveryResult
 from kafkalog.recovery.run import recover_all

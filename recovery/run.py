@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.workers import OnProgress, Workers
 from kafkalog.recovery.act.transaction import Keeping, transaction
 from kafkalog.recovery.act.working_copy import copy_for
 from kafkalog.recovery.damage.bit_repair import Proof
@@ -26,11 +27,9 @@ from kafkalog.recovery.facts.places import (
 from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.recovery.facts.topic_facts import TopicFacts
-from kafkalog.recovery.facts.workers import OnProgress, Workers
 from kafkalog.recovery.one_directory import OneDirectory, plan_survey
 from kafkalog.recovery.options import RecoveryOptions, options_for_each, refuse_copies
 from kafkalog.recovery.results import RecoveryResult
-from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = [
     "log_directory_of",
@@ -283,13 +282,11 @@ def recover_into(
     jobs: int = 1,
     on_progress: OnProgress | None = None,
     on_plan: Callable[[Plan], None] | None = None,
-    tier: RemoteTier | None = None,
-    keep_remote: bool = False,
 ) -> RecoveryResult:
     """Copy a log directory to `target`, which must be new or empty, and recover the copy, not the original.
 
-    What cannot be read is not in the copy; the result's `declined` names it.  With a remote `tier`, tiered logs are
-    brought back from there first: what is not local, what is damaged, and logs that are gone.
+    What cannot be read is not in the copy; the result's `declined` names it.  With `options.remote_logs`, the segments
+    of tiered logs that are missing or damaged are first copied from the remote tier.
 
     * `path`: a log directory or partition directory
     * `options`: what is asked for (`RecoveryOptions`)
@@ -297,16 +294,13 @@ def recover_into(
     * `jobs`: how many partitions are examined at a time, each in its own process
     * `on_progress`: called with a `ProgressState` now and then
     * `on_plan`: called with the plan before the copy is changed
-    * `keep_remote`: with `tier`, logs that are gone begin after their remote part, which stays where it is
     """
 
     def recover_copy(destination: str, lacking: Mapping[str, StorageError]) -> RecoveryResult:
         wanted = replace(options, lacking=lacking)
-        if tier is not None:
-            from kafkalog.recovery.restoring.whole_logs import bring_back
-
-            bring_back(destination, tier, options.select, keep_remote=keep_remote)
-            wanted = replace(wanted, rules=replace(wanted.rules, full=True))
+        if options.remote_logs is not None:
+            options.remote_logs.restore(destination, options.select)
+            wanted = replace(wanted, remote_logs=None, rules=replace(wanted.rules, full=True))
         return recover_all(
             [destination], wanted, quarantine=quarantine, jobs=jobs, on_progress=on_progress, on_plan=on_plan
         )[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLEAN_SHUTDOWN_FILE
 from kafkalog.codec.text import NEW_CLEAN_SHUTDOWN, encode_clean_shutdown
+from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.manager import Outcome
 from kafkalog.recovery.checks.verify import verify
@@ -15,7 +16,6 @@ from kafkalog.recovery.decide.actions import difference
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
-from kafkalog.recovery.facts.workers import Workers
 
 __all__ = ["why_not_clean"]
 

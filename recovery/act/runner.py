@@ -10,6 +10,7 @@ from functools import partial
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import FormatError, RecoveryRefused, StorageError
+from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.pointer import cut_short, ends_of
 from kafkalog.recovery.act.apply import Located, locate, roll_back, roll_forward
 from kafkalog.recovery.act.belonging import mount_of
@@ -25,7 +26,6 @@ from kafkalog.recovery.act.space import refuse_without_room
 from kafkalog.recovery.act.states import Unexpected
 from kafkalog.recovery.decide.actions import ActionKind, Changes, RecoveryAction, marker_first
 from kafkalog.recovery.facts.survey import Survey
-from kafkalog.recovery.facts.workers import Workers
 
 __all__ = [
     "CompletedRuns",

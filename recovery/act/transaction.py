@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from kafkalog import __version__
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.log.directories.workers import Workers
 from kafkalog.log.disk.pointer import ends_of
 from kafkalog.recovery.act.belonging import refuse_copy, refuse_missing
 from kafkalog.recovery.act.fs import FileSystem
@@ -34,7 +35,6 @@ from kafkalog.recovery.act.runner import (
 )
 from kafkalog.recovery.decide.actions import Changes
 from kafkalog.recovery.facts.survey import Survey
-from kafkalog.recovery.facts.workers import Workers
 
 __all__ = ["Keeping", "Transaction", "transaction"]
 

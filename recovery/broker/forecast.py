@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, REMOTE_INDEX_CACHE, parse_partition_directory
+from kafkalog.log.directories.workers import Group, Workers, groups_of
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import ChangedFiles, changed_files
 from kafkalog.recovery.broker.manager import (
@@ -20,7 +21,6 @@ from kafkalog.recovery.broker.manager import (
     read_checkpoints,
 )
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.facts.workers import Group, Workers, groups_of
 
 __all__ = ["Forecast", "Started", "load_directory"]
 

@@ -25,6 +25,7 @@ from kafkalog.codec.names import (
     parse_partition_directory,
 )
 from kafkalog.codec.text import decode_meta_properties
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import java_lines, read_offset_checkpoint
 from kafkalog.log.storage.java import (
     AlreadyOfflineError,
@@ -42,7 +43,6 @@ from kafkalog.log.storage.java import (
 )
 from kafkalog.log.storage.loader import LoadedLog, LoadRequest, LogLoader
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.facts.broker_settings import LogSettings
 
 __all__ = [
     "BrokerResult",

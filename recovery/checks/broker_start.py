@@ -7,6 +7,7 @@ import time
 from kafkalog.codec.errors import StorageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.headers.header_tables import HeaderTables
+from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion, findings_for, start_with
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
@@ -15,7 +16,6 @@ from kafkalog.recovery.checks.report import BrokerStart
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey, survey
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts
-from kafkalog.recovery.facts.workers import Workers
 
 __all__ = ["broker_start", "surveyed"]
 

@@ -11,10 +11,10 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.directory import open_log_dir
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.workers import OnRead, in_order
 from kafkalog.log.disk.files import unreadable
 from kafkalog.recovery.checks.partition import header_tables, verify_partition
 from kafkalog.recovery.checks.report import DirectoryReport, PartitionReport
-from kafkalog.recovery.facts.workers import OnRead, in_order
 from kafkalog.tiers.beside import remote_metadata_in
 from kafkalog.tiers.both import BothTiers
 from kafkalog.tiers.remote_tier import RemoteTier

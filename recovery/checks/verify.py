@@ -16,6 +16,7 @@ from kafkalog.codec.names import META_PROPERTIES
 from kafkalog.log.directories.inventory import open_all
 from kafkalog.log.directories.partition import Partition
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.workers import OnRead, in_order
 from kafkalog.log.disk.files import listed_once, real, unreadable
 from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion
 from kafkalog.recovery.checks.beside import Beside, verify_beside
@@ -26,7 +27,6 @@ from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.partition import header_tables
 from kafkalog.recovery.checks.report import IN_USE, BrokerStart, DirectoryReport, PartitionReport, VerifyReport
 from kafkalog.recovery.facts.brokers import facts_of_each
-from kafkalog.recovery.facts.workers import OnRead, in_order
 
 __all__ = ["verify"]
 

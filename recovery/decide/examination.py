@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import FileKind
+from kafkalog.log.directories.workers import Group, Workers
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import Forecast, Started
 from kafkalog.recovery.broker.manager import BrokerResult, Outcome
 from kafkalog.recovery.decide.closed_in_order import Look
 from kafkalog.recovery.decide.counting import Counted, Units, are_counted, count_apart
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.facts.workers import Group, Workers
 from kafkalog.recovery.safe.recovery import InOrder, Recovered, SafeRecovery
 from kafkalog.recovery.safe.result import SafeResult
 

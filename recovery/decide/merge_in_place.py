@@ -22,12 +22,12 @@ from kafkalog.codec.names import (
     segment_file,
 )
 from kafkalog.codec.text import encode_leader_epochs, encode_partition_metadata
+from kafkalog.copies.merge_copies import MergeCopies, MergedLog
+from kafkalog.copies.preview import of_one_partition
 from kafkalog.log.directories.directory import is_log_dir, is_partition_dir
 from kafkalog.log.disk.files import real
 from kafkalog.log.storage.content import Content, Slice, join
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.copies.merge_copies import MergeCopies, MergedLog
-from kafkalog.recovery.copies.preview import of_one_partition
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey, facts_of
 from kafkalog.recovery.safe.normalize import Checkpoints, partitions_of

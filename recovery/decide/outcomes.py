@@ -9,6 +9,7 @@ from functools import cache
 from kafkalog.classes import dataclass
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY, META_PROPERTIES
+from kafkalog.log.directories.workers import Workers
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.forecast import load_directory
 from kafkalog.recovery.broker.identity import with_identity
@@ -24,7 +25,6 @@ from kafkalog.recovery.facts.coordinators import Coordinators
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import Survey
-from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.safe.normalize import Change, topic_ids
 from kafkalog.recovery.safe.recovery import InOrder, recover_safely
 from kafkalog.recovery.safe.result import SafeResult

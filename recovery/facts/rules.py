@@ -9,8 +9,8 @@ from dataclasses import field, replace
 
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import UsageError
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.topic_facts import NO_FACTS, TopicFacts, read_topic_facts
 from kafkalog.recovery.facts.topic_ids import check_topic_id

@@ -12,18 +12,16 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from kafkalog.classes import dataclass
+from kafkalog.cluster.rules.internal_topics import COMPACT, COMPACTED_BY_KAFKA, INTERNAL_TOPIC_SETTINGS
 from kafkalog.codec.errors import KafkaLogError
-from kafkalog.codec.findings import FindingCode, Severity
 from kafkalog.codec.names import (
     CLUSTER_METADATA_DIRECTORY,
     CLUSTER_METADATA_TOPIC,
-    CONSUMER_OFFSETS_TOPIC,
-    TRANSACTION_STATE_TOPIC,
     DirectoryState,
     parse_partition_directory,
 )
 from kafkalog.log.directories.identities import meta_properties_of
-from kafkalog.recovery.facts.broker_settings import LogSettings
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
 from kafkalog.recovery.facts.metadata_copies import OTHER_COPIES
 from kafkalog.tiers.beside import read_tiering
@@ -33,29 +31,13 @@ if TYPE_CHECKING:
     from kafkalog.cluster.kraft.metadata_log import MetadataState
 
 __all__ = [
-    "COMPACT",
-    "COMPACTED_BY_KAFKA",
     "NO_FACTS",
-    "TAILS",
     "TopicFacts",
     "directory_id_of",
     "identity_of",
     "node_id_of",
     "read_topic_facts",
 ]
-
-COMPACT = "compact"
-"""in a topic's `cleanup.policy`"""
-KAFKAS_OWN: Mapping[str, Mapping[str, str]] = {
-    topic: {"cleanup.policy": COMPACT, "segment.bytes": str(100 * 1024 * 1024)}
-    for topic in (CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
-}
-"""what a broker gives its own topics when it makes them (`GroupCoordinator.groupMetadataTopicConfigs`,
-`TransactionCoordinator.transactionTopicConfigs`); the state of share groups is deleted from its beginning instead"""
-COMPACTED_BY_KAFKA = frozenset(KAFKAS_OWN)
-
-TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
-"""what a crash leaves at the end of a metadata log: what was there was not committed"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +79,7 @@ class TopicFacts:
 
     def cleaner_config(self, topic: str, given: Mapping[str, str]) -> CleanerConfig:
         """How a topic is cleaned: the cluster's memory, else what the caller gave, else Kafka's defaults."""
-        own = {**KAFKAS_OWN.get(topic, {}), **self.cleaner_configs.get(topic, {})}
+        own = {**INTERNAL_TOPIC_SETTINGS.get(topic, {}), **self.cleaner_configs.get(topic, {})}
         return CleanerConfig.from_names({**known_settings(given), **self.cleaner_broker_configs, **own})
 
     def is_compacted(self, topic: str) -> bool:
@@ -216,9 +198,9 @@ def _read(root: str, path: str, roots: Sequence[str]) -> TopicFacts:
 
 def _problem(path: str, state: MetadataState) -> str | None:
     """A torn end is what a crash leaves, and what was in it was not committed; anything else may hide a setting."""
-    worse = [each for each in state.findings if each.severity is Severity.ERROR and each.code not in TAILS]
-    if worse:
-        return f"the metadata log is damaged, so settings of topics may be missing: {worse[0]}; {OTHER_COPIES}"
+    damage = state.damage
+    if damage is not None:
+        return f"the metadata log is damaged, so settings of topics may be missing: {damage}; {OTHER_COPIES}"
     if not state.next_offset:
         return f"the metadata log {path} holds no record: only the given settings apply"
     return None

@@ -27,10 +27,10 @@ from kafkalog.codec.names import (
     parse_segment_file,
 )
 from kafkalog.log.directories.directory import OFFSET_CHECKPOINTS
+from kafkalog.log.directories.workers import Workers, groups_of
 from kafkalog.log.disk.files import NotRegularFileError, unreadable
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.survey import Survey
-from kafkalog.recovery.facts.workers import Workers, groups_of
 
 __all__ = ["around_unreadable", "findings_of_unreadable", "refusal_of_unreadable", "sentences_of_unreadable"]
 

@@ -16,6 +16,7 @@ from kafkalog.codec.names import (
     DirectoryState,
     PartitionName,
 )
+from kafkalog.log.directories.workers import Group, Workers, groups_of
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.changed_files import ChangedFiles, changed_files
 from kafkalog.recovery.broker.manager import (
@@ -29,7 +30,6 @@ from kafkalog.recovery.damage.soundness import (
     log_segments,
 )
 from kafkalog.recovery.facts.rules import Rules
-from kafkalog.recovery.facts.workers import Group, Workers, groups_of
 from kafkalog.recovery.safe.normalize import (
     Change,
     Checkpoints,

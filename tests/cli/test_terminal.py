@@ -18,7 +18,7 @@ from testkit.running.terminal import interrupted_at, on_a_terminal
 
 CASE = recovery_case("random_mix/025")
 SLOWLY = """
-import kafkalog.recovery.facts.workers as workers
+import kafkalog.log.directories.workers as workers
 told = workers.Workers._tell
 def slowly(self):
     told(self)

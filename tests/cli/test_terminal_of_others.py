@@ -97,7 +97,7 @@ def test_ctrl_c_at_the_question_of_undelete(deleted: Path) -> None:
 @pytest.mark.parametrize(
     "moment",
     [
-        "kafkalog.recovery.undeleting.putting_back.recover_safely",
+        "kafkalog.jobs.undelete.putting_back.recover_safely",
         "kafkalog.recovery.act.preparing._Preparation:step",
     ],
 )
@@ -141,7 +141,7 @@ def test_undelete_interrupted_when_all_is_done(deleted: Path) -> None:
 def test_undelete_into_interrupted_leaves_no_half(deleted: Path, tmp_path: Path) -> None:
     before = stamps(deleted)
     seen = on_a_terminal("undelete", deleted, "--topic", "sessions-20", "--into", tmp_path / "new" / "logs",
-                         setup=interrupted_at("kafkalog.recovery.undeleting.taking_out._copy"))  # fmt: skip
+                         setup=interrupted_at("kafkalog.jobs.undelete.taking_out._copy"))  # fmt: skip
     assert seen.code == 130
     assert "interrupted; nothing was changed" in whole(seen)
     assert stamps(deleted) == before

@@ -18,8 +18,8 @@ from kafkalog.cluster.rules.java import coordinator_partition
 from kafkalog.cluster.transactions.producers import read_producers
 from kafkalog.cluster.transactions.transactions import open_transactions, read_transactions
 from kafkalog.codec.findings import Severity
+from kafkalog.jobs.quorum.expiry import expiry_of
 from kafkalog.log import open_all
-from kafkalog.recovery.quorum.expiry import expiry_of
 from kafkalog.replay.planning import ReplayOptions, plan_replay
 from kafkalog.server.error_codes import Code
 from kafkalog.spark.contents_cluster import cluster_rows

@@ -25,6 +25,8 @@ import pytest
 import kafkalog
 from kafkalog.codec.headers.header_tables import HeaderTables
 from kafkalog.codec.records import records_payload
+from kafkalog.jobs.restore.remote_logs import RemoteLogs
+from kafkalog.recovery.options import RemoteLogSource
 from testkit.made.batches import simple
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import broker_case
@@ -161,6 +163,8 @@ def example(hint: Any, depth: int = 0) -> Any:
 
 def instance(kind: type[Any], depth: int = 0, variables: dict[Any, Any] | None = None) -> Any:
     """An instance of a class, every argument made up from its type."""
+    if kind is RemoteLogSource:
+        return instance(RemoteLogs, depth)
     if issubclass(kind, enum.Enum):
         return list(kind)[-1]
     if issubclass(kind, OSError):

@@ -16,7 +16,7 @@ from testkit.running.programs import dev
 ROOT = Path(__file__).resolve().parents[2]
 MOST_MODULES = 22
 PACKAGES = {"log": "src/kafkalog/log", "recovery": "recovery", "cluster": "src/kafkalog/cluster"}
-WITH_ROOMS = (*PACKAGES.values(), "src/kafkalog/cli")
+WITH_ROOMS = (*PACKAGES.values(), "src/kafkalog/jobs", "src/kafkalog/cli")
 
 
 def rooms() -> list[Path]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafkalog import deleted, open_partition, plan, undelete, undelete_into, undo
-from kafkalog.recovery import RemainsKind
+from kafkalog.jobs.undelete.remains import RemainsKind
 from testkit.judging.trees import first_difference, stamps
 from testkit.kafka.kafka_oracle import KafkaOracle, OracleError
 from testkit.kafka.real_broker import RealBroker

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import kafkalog
+from kafkalog.jobs.restore.events import rebuild_remote_metadata
+from kafkalog.jobs.restore.remote_logs import RemoteLogs
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.topic_facts import read_topic_facts
 from kafkalog.recovery.options import RecoveryOptions
-from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 from kafkalog.recovery.run import recover_all, recover_into
 from kafkalog.tiers.remote_tier import RemoteTier
 from testkit.judging.trees import stamps
@@ -79,7 +80,7 @@ def whole_logs(cluster: TieredCluster, work: Path) -> None:
     log_dir = cluster[1].log_dir
     known = states([log_dir])
     assert min(int(path.stem) for path in (log_dir / "orders-0").glob("*.log")) > 0
-    done = recover_into(log_dir, work / "made", RecoveryOptions(), tier=cluster.tier())
+    done = recover_into(log_dir, work / "made", RecoveryOptions(remote_logs=RemoteLogs(cluster.tier())))
     assert done.changed
     assert (work / "made" / "orders-0" / f"{0:020}.log").is_file()
     in_place(work / "made", log_dir)
@@ -106,13 +107,13 @@ def without_its_end(log_dir: Path, topic: str) -> None:
 
 
 def into_a_copy(log_dir: Path, tier: RemoteTier, made: Path) -> None:
-    recover_into(log_dir, made, RecoveryOptions(), tier=tier, keep_remote=True)
+    recover_into(log_dir, made, RecoveryOptions(remote_logs=RemoteLogs(tier, keep_remote=True)))
     in_place(made, log_dir)
 
 
 def where_it_is(log_dir: Path, tier: RemoteTier, _made: Path) -> None:
     """Undone once before: undo leaves what a run can do again."""
-    options = RecoveryOptions(rules=Rules(mode=Mode.REMOTE), tier=tier)
+    options = RecoveryOptions(rules=Rules(mode=Mode.REMOTE), remote_logs=RemoteLogs(tier))
     before = stamps(log_dir)
     assert recover_all([log_dir], options)[0].changed
     kafkalog.undo(log_dir)

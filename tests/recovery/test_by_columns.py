@@ -22,13 +22,13 @@ from kafkalog.codec.headers.table import HeaderTable, MemoryBudget
 from kafkalog.codec.limits import KIB
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.content import Content
 from kafkalog.log.storage.tree import Tree
 from kafkalog.log.walk.summary import summarize
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.indexes import OffsetIndexCheck, TimeIndexCheck
 from kafkalog.recovery.damage.soundness import sound_prefix
-from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.safe.recovery import recover_safely
 from testkit.made import damage

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.jobs.compact.cleaner_checkpoint import CleanerCheckpoint
 from kafkalog.log.storage.tree import Tree
-from kafkalog.recovery.compaction.cleaner_checkpoint import CleanerCheckpoint
 from testkit.recorded.fixture_data import broker_case
 
 NAME = "cleaner-offset-checkpoint"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import kafkalog
-from kafkalog.recovery.compaction import cleaning
+from kafkalog.jobs.compact import cleaning
+from kafkalog.log.directories.workers import ProgressState
 from kafkalog.recovery.facts import workers
 from kafkalog.recovery.facts.scratch import Scratch
-from kafkalog.recovery.facts.workers import ProgressState
 from testkit.judging.trees import contents, copy_tree, first_difference
 from testkit.made.compactable import CONFIG, T0, compactable
 from testkit.running.command import kafkalog as command

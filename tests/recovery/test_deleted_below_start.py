@@ -9,7 +9,8 @@ import pytest
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
-from kafkalog.recovery import RemainsKind, deleted
+from kafkalog.jobs.undelete.listing import deleted
+from kafkalog.jobs.undelete.remains import RemainsKind
 from testkit.recorded.fixture_data import broker_case
 from testkit.running.command import kafkalog
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog.recovery.copies.copy_walk as copy_walk
+import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import compare, merge_directories, plan, verify
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.decide.ways import WayName

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog.recovery.copies.copy_walk as copy_walk
+import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import FindingCode, compare, merge_preview
 from kafkalog.codec.scanner import scan
 from testkit.made.batches import record, records_batch

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-import kafkalog.recovery.copies.copy_walk as copy_walk
+import kafkalog.copies.copy_walk as copy_walk
 from kafkalog import RecoveryRefused, UsageError, merge_directories, merge_preview, open_all, verify
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.model import BATCH
 from kafkalog.codec.scanner import scan
+from kafkalog.jobs.merge.merge import merge_replicas
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.merging.merge import merge_replicas
 from testkit.judging.trees import stamps
 from testkit.kafka.kafka_oracle import KafkaOracle
 from testkit.made.batches import fix_crc, records_batch

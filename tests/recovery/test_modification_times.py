@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 import kafkalog
+from kafkalog.jobs.merge.merge import merge_directories
+from kafkalog.jobs.undelete.taking_out import undelete_into
 from kafkalog.recovery import recover, undo
-from kafkalog.recovery.merging.merge import merge_directories
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.run import recover_into
-from kafkalog.recovery.undeleting.taking_out import undelete_into
 
 T0 = 1_500_000_000
 """seconds; segments are a day apart"""

@@ -11,8 +11,8 @@ import kafkalog
 from kafkalog.codec.index_files import encode_producer_snapshot
 from kafkalog.codec.model import ProducerEntry
 from kafkalog.codec.names import FileKind, segment_file
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery.broker.manager import BrokerResult, load_log_directory
-from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.survey import survey
 from testkit.judging.trees import stamps
 from testkit.made.batches import batch, record, records_batch

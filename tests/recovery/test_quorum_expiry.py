@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.jobs.quorum.expiry import Expiry, expiry_of
 from kafkalog.log import open_partition
-from kafkalog.recovery.quorum.expiry import Expiry, expiry_of
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.quorums import BROKER, METADATA, copied, node
 from testkit.running.command import kafkalog

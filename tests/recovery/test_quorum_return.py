@@ -16,9 +16,9 @@ from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.cluster.kraft.quorum import read_quorum
 from kafkalog.cluster.kraft.quorum_log import QuorumLog, read_quorum_log
 from kafkalog.codec.findings import FindingCode
+from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
 from kafkalog.log import open_partition
-from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
-from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
 from testkit.judging.trees import contents, copy_tree, first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.recorded.fixture_data import quorum_expected

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.log.directories.workers import Workers
 from kafkalog.recovery import Mode
 from kafkalog.recovery.decide.outcomes import find_out
 from kafkalog.recovery.decide.plan import Plan, plan_of
 from kafkalog.recovery.decide.refusals import REFUSALS, Decided, refusal_of
 from kafkalog.recovery.facts.rules import Rules
 from kafkalog.recovery.facts.survey import survey
-from kafkalog.recovery.facts.workers import Workers
 from kafkalog.recovery.options import RecoveryOptions
 from kafkalog.recovery.run import plan_one
 from kafkalog.recovery.safe.recovery import no_checks

@@ -11,8 +11,8 @@ import pytest
 
 import kafkalog
 from kafkalog.codec.text import decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.jobs.restore.events import metadata_partition, rebuild_remote_metadata
 from kafkalog.recovery.checks.verify import verify
-from kafkalog.recovery.restoring.events import metadata_partition, rebuild_remote_metadata
 from kafkalog.tiers.metadata import RemoteMetadata, read_remote_metadata
 from kafkalog.tiers.segments import RemoteSegmentState
 from testkit.judging.trees import stamps

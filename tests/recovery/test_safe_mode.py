@@ -16,10 +16,10 @@ import pytest
 
 from kafkalog import RecoveryRefused
 from kafkalog.codec.scanner import scan
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.recovery import plan, recover, undo
 from kafkalog.recovery.broker.manager import load_log_directory
 from kafkalog.recovery.checks.verify import verify
-from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.survey import survey
 from kafkalog.words.advice import in_options
 from testkit.judging.trees import contents, first_difference, stamps

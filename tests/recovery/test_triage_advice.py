@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafkalog.codec.text import LeaderEpoch
-from kafkalog.recovery.copies.common_history import Lineage
-from kafkalog.recovery.triage.logs import ReplicaLog
-from kafkalog.recovery.triage.memory import KnownReplicas
-from kafkalog.recovery.triage.outcome import StartAdvice, advised, judged
+from kafkalog.copies.common_history import Lineage
+from kafkalog.jobs.triage.logs import ReplicaLog
+from kafkalog.jobs.triage.memory import KnownReplicas
+from kafkalog.jobs.triage.outcome import StartAdvice, advised, judged
 
 Order = tuple[int, ...] | None
 

@@ -13,8 +13,8 @@ import pytest
 
 from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
-from kafkalog.recovery.triage.outcome import PartitionTriage
-from kafkalog.recovery.triage.run import Triage, triage
+from kafkalog.jobs.triage.outcome import PartitionTriage
+from kafkalog.jobs.triage.run import Triage, triage
 from testkit.recorded.fixture_data import unpack_replicas
 from testkit.running.command import kafkalog
 

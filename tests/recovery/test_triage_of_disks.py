@@ -12,10 +12,10 @@ from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.model import BATCH, RecordBatch
 from kafkalog.codec.scanner import scan
+from kafkalog.jobs.triage.outcome import PartitionTriage
+from kafkalog.jobs.triage.run import Triage, triage
 from kafkalog.log import open_partition
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.triage.outcome import PartitionTriage
-from kafkalog.recovery.triage.run import Triage, triage
 from testkit.judging.trees import first_difference, stamps
 from testkit.recorded.broker_dirs import brokers
 from testkit.recorded.fixture_data import REPLICA_VERSIONS, replica_roles, unpack_replicas

@@ -11,9 +11,9 @@ import pytest
 from kafkalog.cluster.kraft.metadata_log import MetadataLog
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import BufferSource
+from kafkalog.jobs.triage.run import Triage, triage
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.triage.run import Triage, triage
 from testkit.kafka.start_records import append_metadata
 from testkit.recorded.broker_dirs import own_copy, unpacked
 from testkit.recorded.fixture_data import unpack_replicas

@@ -15,10 +15,10 @@ from kafkalog.cluster.zookeeper.departures import Known
 from kafkalog.cluster.zookeeper.kafka_nodes import PartitionState
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import FindingCode
+from kafkalog.jobs.triage.logs import BrokerDisks
+from kafkalog.jobs.triage.run import Triage, triage
+from kafkalog.jobs.triage.zookeeper import ZooKeeperMemory
 from kafkalog.log.directories.directory import open_log_dir
-from kafkalog.recovery.triage.logs import BrokerDisks
-from kafkalog.recovery.triage.run import Triage, triage
-from kafkalog.recovery.triage.zookeeper import ZooKeeperMemory
 from testkit.recorded.broker_dirs import own_copy, unpacked
 from testkit.running.command import kafkalog
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from kafkalog import RecoveryRefused, UsageError, deleted, open_partition, plan, undelete, undelete_into, undo
-from kafkalog.recovery import RemainsKind, plan_undelete, recover, runs
+from kafkalog.jobs.undelete.remains import RemainsKind
+from kafkalog.jobs.undelete.undeletion import plan_undelete
+from kafkalog.recovery import recover, runs
 from testkit.judging.trees import copy_tree, first_difference, stamps
 from testkit.recorded.broker_dirs import brokers, own_copy
 from testkit.running.command import kafkalog

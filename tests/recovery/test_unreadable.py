@@ -261,7 +261,7 @@ def test_all_that_cannot_be_read_is_named_at_once(root: Path, fail: Fail) -> Non
 
 
 def test_several_at_a_time(root: Path, fail: Fail, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkalog.recovery.facts.workers._WORTHWHILE_BYTES", 0)
+    monkeypatch.setattr("kafkalog.log.directories.workers._WORTHWHILE_BYTES", 0)
     break_it("a disk error", root / VICTIM, fail)
     result = recover(root, full=True, accept_loss=True, jobs=2)
     assert list(result.declined) == [VICTIM]

@@ -13,8 +13,8 @@ import pytest
 import kafkalog
 from kafkalog.codec.index_files import decode_producer_snapshot, encode_producer_snapshot
 from kafkalog.inspect.remote import inspect_remote
+from kafkalog.jobs.restore.events import rebuild_remote_metadata
 from kafkalog.recovery.checks.remote import verify_remote
-from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
 from testkit.recorded.fixture_data import tiered_case

@@ -21,6 +21,7 @@ from kafkalog.codec.names import (
     parse_kraft_snapshot_file,
 )
 from kafkalog.codec.text import decode_leader_epochs
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.disk.files import FileSource
 from kafkalog.log.storage.tree import Tree
 from kafkalog.recovery.broker.manager import Outcome, load_log_directory, topic_id_or_none
@@ -28,7 +29,6 @@ from kafkalog.recovery.broker.node.answer import ConsequenceKind, Fault, Part, S
 from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.reading import MetaBatch, ReaderError, metadata_batches
-from kafkalog.recovery.facts.broker_settings import LogSettings
 
 __all__ = ["LoadedMetadata", "Snapshot", "load_metadata_log"]
 

@@ -23,6 +23,7 @@ from kafkalog.codec.names import (
     PartitionName,
     parse_partition_directory,
 )
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.storage.checkpoint_file import read_offset_checkpoint
 from kafkalog.log.storage.java import JavaError, JavaIOError, TooLargeError
 from kafkalog.log.storage.tree import Tree
@@ -32,7 +33,6 @@ from kafkalog.recovery.broker.node.ending import ends, in_full, without_cause
 from kafkalog.recovery.broker.node.node_files import NodeFiles
 from kafkalog.recovery.broker.node.releases import Release
 from kafkalog.recovery.broker.node.replay import replicas_of
-from kafkalog.recovery.facts.broker_settings import LogSettings
 
 __all__ = [
     "Explained",

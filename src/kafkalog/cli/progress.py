@@ -15,7 +15,7 @@ from kafkalog.codec.names import FileKind
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-    from kafkalog.recovery.facts.workers import ProgressState
+    from kafkalog.log.directories.workers import ProgressState
 
 __all__ = ["ByteProgress", "RecoveryProgress", "total_bytes"]
 

@@ -15,9 +15,9 @@ from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.options.times import AT
 from kafkalog.codec.errors import UsageError
 from kafkalog.codec.shell import shell_option
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery.damage.bit_repair import Proof
-from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.modes import Mode
 from kafkalog.recovery.facts.rules import Rules, mode_named
 from kafkalog.recovery.options import RecoveryOptions

@@ -12,7 +12,7 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.log.directories.selection import ALL, Selection
 
 if TYPE_CHECKING:
-    from kafkalog.recovery.facts.workers import ProgressState
+    from kafkalog.log.directories.workers import ProgressState
 
 __all__ = ["Asked", "Watch"]
 

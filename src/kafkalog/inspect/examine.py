@@ -11,6 +11,8 @@ from kafkalog import __version__
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.names import META_PROPERTIES, ZOOKEEPER_DIRECTORY
+from kafkalog.copies.compare import compare
+from kafkalog.copies.comparison import Comparison
 from kafkalog.inspect.annotated import bytes_around
 from kafkalog.inspect.asked import Asked, Watch
 from kafkalog.inspect.facts import Damage, Directory, Planned, ReportFacts
@@ -24,8 +26,6 @@ from kafkalog.recovery.act.history import RunInfo, runs
 from kafkalog.recovery.act.unfinished_business import standing
 from kafkalog.recovery.checks.report import VerifyReport
 from kafkalog.recovery.checks.verify import verify
-from kafkalog.recovery.copies.compare import compare
-from kafkalog.recovery.copies.comparison import Comparison
 from kafkalog.recovery.decide.plan import Plan
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.rules import Rules

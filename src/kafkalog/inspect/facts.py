@@ -8,12 +8,12 @@ from dataclasses import field
 from kafkalog.classes import dataclass
 from kafkalog.codec.errors import KafkaLogError
 from kafkalog.codec.findings import Finding, Severity, Unread
+from kafkalog.copies.comparison import Comparison
 from kafkalog.inspect.annotated import AnnotatedBytes
 from kafkalog.inspect.stretches import SegmentMap
 from kafkalog.inspect.timeline import Series
 from kafkalog.recovery.act.history import RunInfo
 from kafkalog.recovery.act.unfinished_business import Standing
-from kafkalog.recovery.copies.comparison import Comparison
 from kafkalog.recovery.decide.aftermath import LossConsequence
 from kafkalog.recovery.decide.choice import RecoveryChoice
 from kafkalog.recovery.decide.plan import BrokerForecast

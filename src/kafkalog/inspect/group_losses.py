@@ -16,9 +16,9 @@ from kafkalog.cluster.groups.offsets import CommittedOffset, read_offsets
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
+from kafkalog.copies.common_history import Lineage
+from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.log.directories.partition import open_partition
-from kafkalog.recovery.copies.common_history import Lineage
-from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
 
 __all__ = ["GroupLoss", "commits_of", "group_losses"]
 

@@ -18,6 +18,7 @@ from kafkalog.codec.names import META_PROPERTIES, DirectoryState, parse_partitio
 from kafkalog.log import Inventory, LogDir, Partition, open_all
 from kafkalog.log.directories.checkpoint_findings import checkpoint_findings
 from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.workers import OnRead, in_order
 from kafkalog.log.disk.files import PathLike, real, unreadable
 from kafkalog.log.walk.behind_damage import BehindDamage, tell_what_is_behind
 from kafkalog.log.walk.missing import MissingOffsets
@@ -30,7 +31,6 @@ from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.missing_segments import missing_from
 from kafkalog.recovery.facts.brokers import facts_of_each
-from kafkalog.recovery.facts.workers import OnRead, in_order
 from kafkalog.tiers.tiering import LocalStart
 
 __all__ = ["DirectoryHealth", "PartitionHealth", "health", "health_of"]

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kafkalog.classes import dataclass
+from kafkalog.cluster.rules.internal_topics import INTERNAL_TOPIC_SETTINGS
 from kafkalog.codec.findings import Finding
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.log import LogDir, Partition
@@ -18,7 +19,7 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.storage import retention
 from kafkalog.log.walk.summary import summarize
 from kafkalog.recovery.facts.cleaner_settings import CleanerConfig, known_settings
-from kafkalog.recovery.facts.topic_facts import KAFKAS_OWN, TopicFacts
+from kafkalog.recovery.facts.topic_facts import TopicFacts
 
 __all__ = ["PartitionRetention", "SegmentRetention", "foresee_retention"]
 
@@ -138,7 +139,7 @@ def _settings(
     layers = {
         "default": {"cleanup.policy": "delete", "retention.ms": "604800000", "retention.bytes": "-1"},
         "server.properties": known_settings(given),
-        "kafka": KAFKAS_OWN.get(topic, {}),
+        "kafka": INTERNAL_TOPIC_SETTINGS.get(topic, {}),
         "broker": facts.cleaner_broker_configs,
         "topic": facts.cleaner_configs.get(topic, {}),
         "--config": known_settings(instead),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kafkalog.codec.wording import counted
+from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.inspect.facts import ReportFacts
-from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.reporting.markup import Content, code, element, prose, table
 from kafkalog.reporting.section import Section, section
 from kafkalog.words.outcome import sentence_of

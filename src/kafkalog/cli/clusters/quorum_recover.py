@@ -19,9 +19,9 @@ from kafkalog.cli.options.times import AT
 from kafkalog.cli.output import print_json
 from kafkalog.cli.settings import parse_settings
 from kafkalog.codec.errors import UsageError
-from kafkalog.recovery.quorum.planned import QuorumPlan
-from kafkalog.recovery.quorum.request import QuorumRequest, QuorumWay
-from kafkalog.recovery.quorum.run import plan_quorum, recover_quorum
+from kafkalog.jobs.quorum.planned import QuorumPlan
+from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.run import plan_quorum, recover_quorum
 from kafkalog.words.outcome import Outcome, outcome_of_change, sentence_of
 
 __all__ = ["recover_command"]

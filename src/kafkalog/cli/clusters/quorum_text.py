@@ -14,10 +14,10 @@ from kafkalog.codec.names import DELETED
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.text import encode_uuid
 from kafkalog.codec.wording import counted
+from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan
+from kafkalog.jobs.quorum.run import QuorumResult
 from kafkalog.recovery.broker.node.sentences import node_sentences
 from kafkalog.recovery.broker.node_start import node_start
-from kafkalog.recovery.quorum.planned import DirectoryChange, QuorumPlan
-from kafkalog.recovery.quorum.run import QuorumResult
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 

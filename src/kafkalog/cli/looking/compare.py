@@ -14,10 +14,10 @@ from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.codec.errors import UnknownName
 from kafkalog.codec.findings import Finding, Severity
 from kafkalog.codec.names import CONSUMER_OFFSETS_TOPIC
+from kafkalog.copies.compare import compare
+from kafkalog.copies.comparison import Comparison
 from kafkalog.inspect.group_losses import GroupLoss, commits_of, group_losses
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.copies.compare import compare
-from kafkalog.recovery.copies.comparison import Comparison
 from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]

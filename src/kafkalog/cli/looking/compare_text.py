@@ -9,8 +9,8 @@ from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.shell import shell_line
 from kafkalog.codec.wording import counted
+from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.inspect.group_losses import GroupLoss
-from kafkalog.recovery.copies.comparison import Comparison, CopyReport, PartitionComparison
 from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_comparison", "print_losses"]

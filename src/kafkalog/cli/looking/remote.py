@@ -62,8 +62,8 @@ def rebuild_command(
 
     Exit code 0, 1 if a segment got no events, 4 if something could not be read.
     """
+    from kafkalog.jobs.restore.events import rebuild_remote_metadata
     from kafkalog.recovery.facts.topic_facts import read_topic_facts
-    from kafkalog.recovery.restoring.events import rebuild_remote_metadata
 
     tier = remote.tier()
     if tier is None:

@@ -16,9 +16,9 @@ from kafkalog.cli.options.times import AT
 from kafkalog.cli.progress import ByteProgress, RecoveryProgress
 from kafkalog.cli.settings import command_words, parse_settings
 from kafkalog.inspect.asked import Asked, Watch
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.facts.broker_settings import LogSettings
-from kafkalog.recovery.facts.workers import ProgressState
+from kafkalog.log.directories.workers import ProgressState
 from kafkalog.reporting.making import make_report
 from kafkalog.words.escapes import escape_controls
 

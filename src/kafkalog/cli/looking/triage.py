@@ -15,8 +15,8 @@ from kafkalog.cli.options.paths import PATHS, SERVER_PROPERTIES, settings_in
 from kafkalog.cli.options.selection import selection_options
 from kafkalog.cli.output import report_findings
 from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.jobs.triage.run import refused, triage
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.triage.run import refused, triage
 from kafkalog.words.outcome import Outcome, outcome_of_findings, sentence_of
 
 __all__ = ["command"]

@@ -8,9 +8,9 @@ from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import MANY, Column, print_table
 from kafkalog.cluster.rules.departures import NO_LEADER
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.triage.outcome import PartitionTriage
-from kafkalog.recovery.triage.run import Triage
-from kafkalog.recovery.triage.unknown import UnknownPartition
+from kafkalog.jobs.triage.outcome import PartitionTriage
+from kafkalog.jobs.triage.run import Triage
+from kafkalog.jobs.triage.unknown import UnknownPartition
 from kafkalog.words.escapes import escape_controls
 
 __all__ = ["print_triage"]

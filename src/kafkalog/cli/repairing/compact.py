@@ -20,9 +20,9 @@ from kafkalog.codec.errors import RecoveryRefused, UsageError
 from kafkalog.codec.names import CLEANED, DELETED, SWAP
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
+from kafkalog.jobs.compact.cleaning import CompactedPartition, Compaction
+from kafkalog.jobs.compact.run import CompactionResult, compact, compact_all, plan_compaction
 from kafkalog.log.directories.selection import Selection
-from kafkalog.recovery.compaction.cleaning import CompactedPartition, Compaction
-from kafkalog.recovery.compaction.run import CompactionResult, compact, compact_all, plan_compaction
 from kafkalog.recovery.decide.actions import ActionKind
 from kafkalog.recovery.facts.cleaner_settings import known_settings
 from kafkalog.recovery.facts.places import by_log_directory, holding

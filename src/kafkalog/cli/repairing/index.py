@@ -18,10 +18,10 @@ from kafkalog.cli.repairing.plan_text import print_plan
 from kafkalog.cli.settings import CLUSTER_METADATA, parse_settings
 from kafkalog.codec.findings import Finding, FindingCode
 from kafkalog.codec.names import CLUSTER_METADATA_DIRECTORY
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import Selection
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.checks.verify import verify
-from kafkalog.recovery.facts.broker_settings import LogSettings
 from kafkalog.recovery.facts.places import log_directories
 from kafkalog.recovery.rebuilding import rebuild_all_indexes
 from kafkalog.words.escapes import escape_controls

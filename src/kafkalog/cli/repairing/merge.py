@@ -14,12 +14,12 @@ from kafkalog.cli.progress import ByteProgress, total_bytes
 from kafkalog.cli.repairing.merge_text import print_directory, print_partition
 from kafkalog.cli.settings import parse_settings
 from kafkalog.codec.errors import UsageError
+from kafkalog.copies.preview import merge_preview
+from kafkalog.jobs.merge.merge import merge_directories, merge_replicas
 from kafkalog.log.directories.directory import is_partition_dir
+from kafkalog.log.directories.log_settings import LogSettings
 from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import is_directory
-from kafkalog.recovery.copies.preview import merge_preview
-from kafkalog.recovery.facts.broker_settings import LogSettings
-from kafkalog.recovery.merging.merge import merge_directories, merge_replicas
 from kafkalog.words.outcome import Outcome
 
 __all__ = ["command"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kafkalog.cli.output import LineWriter
 from kafkalog.cli.tables import Column, print_table
 from kafkalog.codec.wording import counted
-from kafkalog.recovery.copies.merge_result import CopyShare, MergedDirectory, MergeResult
+from kafkalog.copies.merge_result import CopyShare, MergedDirectory, MergeResult
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -21,6 +21,7 @@ from kafkalog.cli.repairing.result_text import print_result
 from kafkalog.cli.repairing.unplanned import Unplanned
 from kafkalog.cli.settings import EVERY, given_words, options_of, planning_options
 from kafkalog.codec.errors import KafkaLogError, RecoveryRefused, UsageError
+from kafkalog.jobs.restore.remote_logs import RemoteLogs
 from kafkalog.recovery import Plan, RecoveryResult
 from kafkalog.recovery.act.unfinished_business import UnfinishedRun, standing
 from kafkalog.recovery.facts.modes import Mode
@@ -31,9 +32,6 @@ from kafkalog.recovery.run import log_directory_of, recover_all, recover_into
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome, outcome_of_change
 from kafkalog.words.ways import with_needs
-
-if TYPE_CHECKING:
-    from kafkalog.tiers.remote_tier import RemoteTier
 
 __all__ = ["command"]
 
@@ -118,8 +116,8 @@ def command(
             "--quarantine": quarantine, "--complete": complete, "--moved": moved,
         })  # fmt: skip
     options = options_of(given)
-    if tier is not None and into is None:
-        options = _with_tier(options, tier)
+    if tier is not None:
+        options = _with_tier(options, RemoteLogs(tier, keep_remote=keep_remote), in_place=into is None)
     paths = tuple(holding(paths, options.select))
     words = given_words(
         given, paths, into=into, quarantine=quarantine, mark_clean=mark_clean, moved=moved, remote=remote,
@@ -149,8 +147,6 @@ def command(
                     jobs=jobs,
                     on_progress=progress.update,
                     on_plan=progress.paused(acting.planned),
-                    tier=tier,
-                    keep_remote=keep_remote,
                 )
             return _show([result], as_json, is_new=True)
         expected = _agreed(acting, paths, wanted, jobs, quarantine) if acting.asks else None
@@ -167,11 +163,13 @@ def command(
         return _show(results, as_json)
 
 
-def _with_tier(options: RecoveryOptions, tier: RemoteTier) -> RecoveryOptions:
-    """In place the remote part stays where it is, and so there is one mode that it goes with."""
+def _with_tier(options: RecoveryOptions, remote_logs: RemoteLogs, *, in_place: bool) -> RecoveryOptions:
+    """The options with a remote tier; in place its part of the logs stays there, which is mode remote."""
+    if not in_place:
+        return replace(options, remote_logs=remote_logs)
     if options.rules.mode not in (Mode.SAFE, Mode.REMOTE):
         raise UsageError("--remote in place is mode remote; with --into, the copy is recovered in the mode given")
-    return replace(options, tier=tier, rules=replace(options.rules, mode=Mode.REMOTE))
+    return replace(options, remote_logs=remote_logs, rules=replace(options.rules, mode=Mode.REMOTE))
 
 
 def _agreed(

@@ -21,13 +21,14 @@ from kafkalog.cli.tables import Column, Kind, print_table
 from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
 from kafkalog.codec.shell import shell_word
 from kafkalog.codec.wording import counted
+from kafkalog.jobs.undelete.listing import deleted
+from kafkalog.jobs.undelete.remains import Remains
+from kafkalog.jobs.undelete.results import PutBack, UndeleteResult, Undeletion
+from kafkalog.jobs.undelete.taking_out import TakenOut, undelete_into
+from kafkalog.jobs.undelete.undeletion import plan_undelete_all, undelete_all
 from kafkalog.log.directories.selection import is_glob, matcher
-from kafkalog.recovery import Remains, deleted, undelete_into
 from kafkalog.recovery.act.history import root_of_runs
 from kafkalog.recovery.facts.places import log_directories
-from kafkalog.recovery.undeleting.results import PutBack, UndeleteResult, Undeletion
-from kafkalog.recovery.undeleting.taking_out import TakenOut
-from kafkalog.recovery.undeleting.undeletion import plan_undelete_all, undelete_all
 from kafkalog.words.advice import told
 from kafkalog.words.escapes import escape_controls
 from kafkalog.words.outcome import Outcome

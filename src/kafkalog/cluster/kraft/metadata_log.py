@@ -25,7 +25,10 @@ from kafkalog.log.directories.partition import Partition, open_segment
 from kafkalog.log.disk.files import read_small
 from kafkalog.log.walk.on_damage import STOP
 
-__all__ = ["ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
+__all__ = ["UNCOMMITTED_TAILS", "ControllerTerm", "MetadataEvent", "MetadataLog", "MetadataState"]
+
+UNCOMMITTED_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+"""Findings about an end of the log that was being written; nothing in it was committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,15 @@ class MetadataState:
     kraft_version: int = 0
     voters: list[dict[str, Any]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def damage(self) -> Finding | None:
+        """The first error that may hide committed metadata; None if there is none.
+
+        A torn or zeroed end is what a crash leaves: what it held was not committed.
+        """
+        errors = (finding for finding in self.findings if finding.severity is Severity.ERROR)
+        return next((finding for finding in errors if finding.code not in UNCOMMITTED_TAILS), None)
 
 
 class MetadataLog:

@@ -14,7 +14,7 @@ from itertools import islice
 
 from kafkalog.classes import dataclass
 from kafkalog.cluster.kraft.batch_columns import BatchColumns
-from kafkalog.cluster.kraft.metadata_log import gap
+from kafkalog.cluster.kraft.metadata_log import UNCOMMITTED_TAILS, gap
 from kafkalog.cluster.kraft.quorum_snapshots import (
     LogEnd,
     MetadataSnapshot,
@@ -47,8 +47,7 @@ from kafkalog.log.walk.on_damage import STOP
 
 __all__ = ["MetadataSnapshot", "QuorumLog", "Term", "read_quorum_log", "root_of_metadata"]
 
-_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
-_NO_DAMAGE = {*_TAILS, FindingCode.IDENTITY_MISMATCH}
+_NO_DAMAGE = {*UNCOMMITTED_TAILS, FindingCode.IDENTITY_MISMATCH}
 _FEW = 3
 _WANTED = "a controller's or broker's log directory (metadata.log.dir, or else the first of log.dirs)"
 
@@ -151,7 +150,7 @@ class QuorumLog:
     @property
     def is_torn(self) -> bool:
         """The log ends in bytes that a start cuts off."""
-        return any(each.code in _TAILS for each in self.findings)
+        return any(each.code in UNCOMMITTED_TAILS for each in self.findings)
 
     @property
     def is_voter(self) -> bool:

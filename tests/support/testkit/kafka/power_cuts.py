@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kafkalog.jobs.triage.run import Triage, triage
 from kafkalog.log import open_partition
-from kafkalog.recovery.triage.run import Triage, triage
 from testkit.kafka.real_broker import SESSION_MS, START_SECONDS, RealBroker
 from testkit.kafka.real_cluster import RealCluster
 from testkit.kafka.real_zookeeper import ZooKeeper, ZooKeeperCluster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import kafkalog
 from kafkalog.codec.text import encode_uuid
-from kafkalog.recovery.restoring.events import rebuild_remote_metadata
+from kafkalog.jobs.restore.events import rebuild_remote_metadata
 from kafkalog.tiers.layouts import open_tier
 from kafkalog.tiers.reading import mounted
 from testkit.serving.tiny_s3 import BUCKET, TinyS3

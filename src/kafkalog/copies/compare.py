@@ -1,0 +1,361 @@
+"""Several brokers' volumes of one cluster side by side: what each copy of a partition holds, and which is the best.
+
+Every copy is read once with checksums; then each is compared with the best one by the columns of their headers.  Where
+a copy diverges from the best one is reported twice: by leader epochs, which is where Kafka would cut it when it follows
+(`lineage`), and by content (`difference`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
+from kafkalog.copies.batch_epochs import BatchEpochs, trusted_lineage
+from kafkalog.copies.cluster_memory import ClusterMemory, read_cluster_memory
+from kafkalog.copies.common_history import Lineage, common_past
+from kafkalog.copies.comparison import Comparison, CopyReport, PartitionComparison
+from kafkalog.copies.copy_walk import CopyWalk, Resumes
+from kafkalog.copies.difference import compare_contents
+from kafkalog.copies.jumps import Displaced, Jumps, without_disproved
+from kafkalog.copies.stretches import Stretch
+from kafkalog.copies.volumes import Copy, Shelf, gather, reason
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.directories.workers import in_order
+
+__all__ = ["compare"]
+
+PathLike = str | os.PathLike[str]
+_MOST_EPOCHS = 100_000
+"""Leader epochs that are taken from the batches of one copy, at most."""
+
+
+def compare(
+    *paths: PathLike,
+    select: Selection = ALL,
+    limits: Limits = DEFAULT_LIMITS,
+    jobs: int = 1,
+    on_read: Callable[[int], None] | None = None,
+) -> Comparison:
+    """Compare log directories, or partition directories, of several brokers; changes nothing.
+
+    The paths may include directories of several log directories, and ZooKeeper's data
+    directory.  `jobs` topic-partitions are compared at a time; `on_read` is called with the number of log bytes when
+    they are first read.  Raises `UsageError` for paths without Kafka data, or for the same path twice; what cannot be
+    read is part of the result.
+
+    * `paths`: log directories, or partition directories, two or more
+    * `select`: the topic-partitions to take; all of them without it
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
+    shelf = gather(paths, chosen=select, limits=limits)
+    memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
+    compared = list(
+        in_order(
+            list(shelf.copies),
+            lambda key, told: _Partition(shelf, key, memory, limits, told).compared(),
+            size=lambda key: sum(copy.partition.size for copy in shelf.copies[key] if copy.partition is not None),
+            jobs=jobs,
+            on_read=on_read,
+        )
+    )
+    unreadable = list(shelf.unreadable)
+    unreadable += [
+        (copy.path, copy.error)
+        for each in compared
+        for copy in each.copies
+        if copy.error is not None and (copy.path, copy.error) not in shelf.unreadable
+    ]
+    return Comparison(shelf.paths, compared, memory.source, memory.problem, shelf.left_out, unreadable, shelf.findings)
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What the first walk over a copy has found, besides what is reported."""
+
+    copy: Copy
+    report: CopyReport
+    start: int = 0
+    """from which offset on it is compared"""
+    lineage: Lineage = field(default_factory=lambda: Lineage((), 0))
+    batch_epochs: BatchEpochs = field(default_factory=BatchEpochs)
+    cleaned_until: int = 0
+    ends_in_damage: bool = False
+    resumes: Resumes = field(default_factory=dict)
+    records_deleted: int = 0
+    """that lie below the log start which another copy's checkpoint knows"""
+    knows_deleted: bool = True
+    """there are none of them, as it begins no earlier"""
+    known_start: int = 0
+    """the larger one of both starts"""
+    jumps: Jumps = field(default_factory=Jumps)
+    displaced: Displaced = field(default_factory=dict)
+
+    @property
+    def deleted_until(self) -> int:
+        """See `Copy.deleted_until`."""
+        return self.copy.deleted_until(self.report.log_end_offset)
+
+
+class _Partition:
+    """Compares the copies of one topic-partition."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        key: tuple[str, int],
+        memory: ClusterMemory,
+        limits: Limits,
+        on_read: Callable[[int], None] | None,
+    ) -> None:
+        self._shelf = shelf
+        self._key = key
+        self._copies = shelf.copies[key]
+        self._state = None if key[0] == CLUSTER_METADATA_TOPIC else memory.replica_state(*key)
+        self._is_compacted = memory.is_compacted(key[0])
+        self._limits = limits
+        self._on_read = on_read
+
+    def compared(self) -> PartitionComparison:
+        """Facts, the best copy, and the others compared with it."""
+        facts = [self._facts(copy, on_read=self._on_read) for copy in self._copies]
+        facts = [self._disproved(each, facts) for each in facts]
+        readable = [each for each in facts if each.report.error is None]
+        self._note_deleted(readable)
+        self._lineages(readable)
+        ranked = sorted(readable, key=self._rank, reverse=True)
+        best = ranked[0] if ranked else None
+        for each in ranked[1:]:
+            self._against(each, ranked[0])
+        return PartitionComparison(
+            topic=self._key[0],
+            partition=self._key[1],
+            copies=[each.report for each in facts],
+            best=None if best is None else best.report,
+            why=self._why(ranked),
+            replica_state=self._state,
+            missing=self._missing(),
+        )
+
+    # -- one copy ----------------------------------------------------------------------------------------------------
+
+    def _disproved(self, facts: _Facts, everything: Sequence[_Facts]) -> _Facts:
+        others = [each for each in everything if each.copy is not facts.copy and each.report.error is None]
+        return without_disproved(facts, lambda: {each.copy.path: self._stretches(each) for each in others}, self._facts)
+
+    def _facts(
+        self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None
+    ) -> _Facts:
+        report = CopyReport(copy.path, copy.node_id, copy.cluster_id, copy.topic_id, error=copy.error)
+        facts = _Facts(copy, report, displaced=wrong or {})
+        if self._state is not None and copy.node_id is not None:
+            report.in_sync = copy.node_id in self._state.may_lead
+            report.led = copy.node_id == self._state.leader
+        if copy.partition is None:
+            return facts
+        partition = copy.partition
+        facts.start = report.log_start_offset = partition.log_start_offset
+        if partition.begins_remotely:  # each replica deletes its local part when it likes
+            report.log_start_offset = partition.checkpointed_log_start_offset or 0
+        report.bytes = partition.size
+        report.leader_epochs = partition.leader_epochs
+        report.findings = [each for each in partition.findings if each.severity is not Severity.INFO]
+        if copy.log_dir is not None:
+            report.high_watermark = copy.log_dir.high_watermarks.get(copy.key)
+            facts.cleaned_until = copy.log_dir.cleaner_offsets.get(copy.key, 0)
+        if self._is_compacted and partition.segments:
+            facts.cleaned_until = max(facts.cleaned_until, partition.segments[-1].base_offset)
+        try:
+            self._walk(facts, on_read)
+        except StorageError as error:
+            report.error = reason(error, report.path)
+        return facts
+
+    def _walk(self, facts: _Facts, on_read: Callable[[int], None] | None) -> None:
+        report, partition = facts.report, facts.copy.partition
+        if partition is None:
+            raise AssertionError(report.path)
+        walk = CopyWalk(
+            partition.segments,
+            resumes=facts.resumes,
+            displaced=facts.displaced,
+            limits=self._limits,
+            on_bytes=on_read,
+        )
+        for stretch in walk:
+            count = stretch.records(0, len(stretch), self._limits)
+            report.batches += len(stretch)
+            report.records += count
+            if walk.damage is not None:
+                report.records_behind_damage += count
+            facts.cleaned_until = max(facts.cleaned_until, stretch.cleaned_until())
+            facts.batch_epochs.note(stretch)
+        facts.jumps = walk.jumps
+        report.damage, report.damaged_places = walk.damage, walk.damaged_places
+        report.log_end_offset = walk.end_offset
+        report.sound_end_offset = walk.sound_end_offset
+        _note_unread_log(facts)
+        if partition.segments and walk.end_offset < report.log_start_offset:
+            facts.start = partition.segments[0].base_offset
+        report.findings += _end_findings(report) if partition.segments else ()
+        below, below_behind_damage = self._below(facts, facts.start)
+        report.records -= below
+        report.records_behind_damage -= below_behind_damage
+        facts.ends_in_damage = walk.damage is not None and walk.end_offset == walk.sound_end_offset
+
+    def _below(self, facts: _Facts, offset: int) -> tuple[int, int]:
+        """Sound records below an offset, and how many of them come after damage."""
+        records = behind_damage = 0
+        segments = () if facts.copy.partition is None else facts.copy.partition.segments
+        if not segments or segments[0].base_offset >= offset:
+            return 0, 0
+        walk = self._stretches(facts)
+        for stretch in walk:
+            if stretch.row(0).first >= offset:
+                break
+            count = stretch.records_below(offset, self._limits)
+            records += count
+            behind_damage += count if walk.damage is not None else 0
+        return records, behind_damage
+
+    def _note_deleted(self, facts: Sequence[_Facts]) -> None:
+        """Below a log start that one copy's checkpoint knows, no other one holds anything that is not deleted."""
+        deleted = max((each.deleted_until for each in facts), default=0)
+        for each in facts:
+            each.known_start = max(each.start, deleted)
+            each.knows_deleted = each.start >= deleted
+            if not each.knows_deleted:
+                each.records_deleted = self._below(each, deleted)[0] - self._below(each, each.start)[0]
+
+    def _lineages(self, facts: Sequence[_Facts]) -> None:
+        """The lineage of each copy (`trusted_lineage`)."""
+        known = {entry.epoch for each in facts for entry in each.report.leader_epochs}
+        for each in facts:
+            report = each.report
+            each.lineage = trusted_lineage(
+                report.leader_epochs, each.batch_epochs.runs, known, report.log_end_offset
+            )
+            report.last_epoch = each.lineage.last_epoch
+
+    # -- which is best -----------------------------------------------------------------------------------------------
+
+    def _rank(self, facts: _Facts) -> tuple[int, ...]:
+        report = facts.report
+        return (
+            -1 if report.last_epoch is None else report.last_epoch,
+            report.log_end_offset if report.sound_end_offset is None else report.sound_end_offset,
+            int(report.damage is None),
+            int(facts.knows_deleted),
+            int(bool(report.in_sync)),
+            int(bool(report.led)),
+            report.records - facts.records_deleted,
+            -facts.known_start,
+        )
+
+    def _why(self, ranked: Sequence[_Facts]) -> str:
+        """Why the best copy is the best, in words that complete "it is the best because"."""
+        if not ranked:
+            return "no copy can be read"
+        if len(ranked) == 1:
+            return "it is the only copy that can be read" if len(self._copies) > 1 else "it is the only copy"
+        first, second = self._rank(ranked[0]), self._rank(ranked[1])
+        pairs = enumerate(zip(first, second, strict=True))
+        differing = next((number for number, pair in pairs if len({*pair}) > 1), -1)
+        report = ranked[0].report
+        return (
+            f"its last leader epoch, {report.last_epoch}, is the highest",
+            f"its log is sound for longest, up to offset {first[1]}",
+            "no copy is longer, and it is not damaged",
+            "no copy is longer, and it begins after what was deleted",
+            "no copy is better, and it is in sync according to the cluster's metadata",
+            "no copy is better, and it was the last leader",
+            "no copy is longer, and it holds the most records",
+            "no copy is longer, and it begins first",
+            "no copy is better than any other",
+        )[differing]
+
+    def _missing(self) -> list[int]:
+        """Brokers whose volumes are here and should hold a copy, and do not."""
+        if self._state is None:
+            return []
+        given = {
+            log_dir.meta_properties.node_id for log_dir in self._shelf.log_dirs if log_dir.meta_properties is not None
+        }
+        holding = {copy.node_id for copy in self._copies}
+        return [node for node in self._state.replicas if node in given and node not in holding]
+
+    # -- against the best --------------------------------------------------------------------------------------------
+
+    def _against(self, facts: _Facts, best: _Facts) -> None:
+        report = facts.report
+        report.past = common_past(facts.lineage, best.lineage)
+        cut = report.log_end_offset if report.past is None else report.past.offset
+        counted = _Counted(self._stretches(facts), cut, self._limits)
+        try:
+            report.difference = compare_contents(
+                counted,
+                self._stretches(best),
+                start=max(facts.start, best.start),
+                cleaned_until=max(facts.cleaned_until, best.cleaned_until),
+                ends_in_damage=(facts.ends_in_damage, best.ends_in_damage),
+                limits=self._limits,
+            )
+        except StorageError as error:
+            report.error = reason(error, report.path)
+            return
+        report.records_cut = counted.records
+
+    def _stretches(self, facts: _Facts) -> CopyWalk:
+        segments = () if facts.copy.partition is None else facts.copy.partition.segments
+        is_damaged = facts.report.damage is not None
+        return CopyWalk(
+            segments, check_crc=is_damaged, resumes=facts.resumes, displaced=facts.displaced, limits=self._limits
+        )
+
+
+def _note_unread_log(facts: _Facts) -> None:
+    """A link or a special file in place of a segment is damage, the first one if it comes before all other damage."""
+    found, report = facts.copy.unread_log, facts.report
+    if found is None:
+        return
+    base, finding = found
+    report.damaged_places += 1
+    if report.damage is None or (report.sound_end_offset is not None and base <= report.sound_end_offset):
+        report.damage = finding
+        report.sound_end_offset = min(base, report.log_end_offset)
+
+
+def _end_findings(report: CopyReport) -> Iterator[Finding]:
+    """What the checkpoints of the log directory say of a log's end."""
+    end, start, seen = report.log_end_offset, report.log_start_offset, report.high_watermark
+
+    def found(code: FindingCode, severity: Severity, detail: str) -> Finding:
+        return Finding(code, severity, None, end, f"the log ends at {end}, {detail}", report.path)
+
+    if end < start:
+        detail = f"its start is {start}: a broker would delete all of it"
+        yield found(FindingCode.LOG_END_BELOW_LOG_START, Severity.ERROR, detail)
+    if seen is not None and end < seen:
+        yield found(FindingCode.LOG_END_BELOW_HIGH_WATERMARK, Severity.WARNING, f"the high watermark was {seen}")
+
+
+class _Counted:
+    """Gives stretches on, and counts the records of batches that reach an offset or lie after it."""
+
+    def __init__(self, stretches: CopyWalk, offset: int, limits: Limits) -> None:
+        self._stretches = stretches
+        self._offset = offset
+        self._limits = limits
+        self.records = 0
+
+    def __iter__(self) -> Iterator[Stretch]:
+        for stretch in self._stretches:
+            number = stretch.ending_below(self._offset)
+            if number < len(stretch):
+                self.records += stretch.records(number, len(stretch), self._limits)
+            yield stretch

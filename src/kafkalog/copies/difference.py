@@ -1,0 +1,191 @@
+"""Where the contents of two copies of a log part, batch by batch, in one walk over both.
+
+Nothing is kept but where the first difference of each kind is, and how much there is of it.  Compaction works on every
+broker for itself: below what either copy has had cleaned, batches that only one of them has, or that hold other records
+there than here, are not a difference between the logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.insides import Insides
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.copies.copy_cursor import BatchPlace, Cursor
+from kafkalog.copies.stretches import Stretch
+
+__all__ = ["CopyDifference", "compare_contents"]
+
+
+@dataclass(slots=True)
+class CopyDifference:
+    """What one copy ("here") and another one ("there") do not have in common, from the larger log start on."""
+
+    other_bytes: tuple[BatchPlace, BatchPlace] | None = None
+    """the first batches, here and there, that share offsets and are not the same"""
+    other_batches: int = 0
+    """how many batches here are other ones there"""
+    unreadable_batches: int = 0
+    """how many of those cannot be read here"""
+    unreadable_there_batches: int = 0
+    """the same, there"""
+    only_epoch_differs: bool = False
+    """all of those are the same but for the leader epoch, which no checksum covers"""
+    lacks: BatchPlace | None = None
+    """the first batch that is there and not here"""
+    lacks_records: int = 0
+    lacks_for_damage: bool = False
+    """it is where this copy is damaged"""
+    has_alone: BatchPlace | None = None
+    """the first batch that is here and not there"""
+    has_alone_records: int = 0
+    has_alone_for_damage: bool = False
+    """it is where the other copy is damaged"""
+    cleaned: int = 0
+    """batches that compaction has treated otherwise here than there"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        here, there = self.other_bytes or (None, None)
+        return {
+            "other_bytes_at": None if here is None else here.as_dict(),
+            "other_bytes_there_at": None if there is None else there.as_dict(),
+            "other_batches": self.other_batches,
+            "unreadable_batches": self.unreadable_batches,
+            "unreadable_there_batches": self.unreadable_there_batches,
+            "only_epoch_differs": self.only_epoch_differs,
+            "lacks_from": None if self.lacks is None else self.lacks.as_dict(),
+            "lacks_records": self.lacks_records,
+            "lacks_for_damage": self.lacks_for_damage,
+            "has_alone_from": None if self.has_alone is None else self.has_alone.as_dict(),
+            "has_alone_records": self.has_alone_records,
+            "has_alone_for_damage": self.has_alone_for_damage,
+            "batches_cleaned_differently": self.cleaned,
+        }
+
+    @property
+    def is_none(self) -> bool:
+        """Nothing differs but what compaction did."""
+        return self.other_bytes is None and self.lacks is None and self.has_alone is None
+
+
+class _Side(Cursor):
+    """How far one copy has been walked, and the records of what comes next."""
+
+    def __init__(self, stretches: Iterable[Stretch], start: int, limits: Limits) -> None:
+        super().__init__(stretches, start)
+        self._limits = limits
+
+    def records_of_one(self) -> int:
+        """Records of the batch that comes next."""
+        return self.here.records(self.number, self.number + 1, self._limits)
+
+    def is_unreadable(self) -> bool:
+        """Whether the records of the batch that comes next cannot be read; it is opened for that."""
+        return self.here.insides(self.number, self._limits) is Insides.UNREADABLE
+
+    def rest(self) -> int:
+        """Records of all that is left; passes it."""
+        records = 0
+        while self.stretch is not None:
+            records += self.stretch.records(self.number, len(self.stretch), self._limits)
+            self.next_stretch()
+        return records
+
+
+class _Comparison:
+    def __init__(self, here: _Side, there: _Side, cleaned_until: int, ends_in_damage: tuple[bool, bool]) -> None:
+        self._here = here
+        self._there = there
+        self._cleaned_until = cleaned_until
+        self._here_is_torn, self._there_is_torn = ends_in_damage
+        self.found = CopyDifference()
+
+    def run(self) -> CopyDifference:
+        here, there = self._here, self._there
+        while here.stretch is not None and there.stretch is not None:
+            count = here.stretch.same(here.number, there.stretch, there.number)
+            if count:
+                here.advance(count)
+                there.advance(count)
+            else:
+                self._part()
+        if there.stretch is not None:
+            place = there.place()
+            self._lacks(place, there.rest(), self._here_is_torn)
+        if here.stretch is not None:
+            place = here.place()
+            self._has_alone(place, here.rest(), self._there_is_torn)
+        return self.found
+
+    def _part(self) -> None:
+        """The next batches are not the same."""
+        here, there = self._here, self._there
+        if here.stretch is None or there.stretch is None:
+            raise AssertionError
+        mine, its = here.stretch.row(here.number), there.stretch.row(there.number)
+        if max(mine.last, its.last) < self._cleaned_until:
+            self.found.cleaned += 1
+            # the smaller one is passed, or both where they end together
+            if mine.last <= its.last:
+                here.advance(1)
+            if its.last <= mine.last:
+                there.advance(1)
+        elif its.last < mine.first:
+            if its.last >= self._cleaned_until:
+                self._lacks(there.place(), there.records_of_one(), here.is_behind_damage())
+            else:
+                self.found.cleaned += 1
+            there.advance(1)
+        elif mine.last < its.first:
+            if mine.last >= self._cleaned_until:
+                self._has_alone(here.place(), here.records_of_one(), there.is_behind_damage())
+            else:
+                self.found.cleaned += 1
+            here.advance(1)
+        else:
+            self._other(mine._replace(epoch=0) == its._replace(epoch=0))
+            if mine.last <= its.last:
+                here.advance(1)
+            if its.last <= mine.last:
+                there.advance(1)
+
+    def _other(self, only_epoch: bool) -> None:
+        found = self.found
+        if found.other_bytes is None:
+            found.other_bytes = self._here.place(), self._there.place()
+            found.only_epoch_differs = only_epoch
+        found.only_epoch_differs = found.only_epoch_differs and only_epoch
+        found.other_batches += 1
+        if not only_epoch:  # else the records are the same
+            found.unreadable_batches += self._here.is_unreadable()
+            found.unreadable_there_batches += self._there.is_unreadable()
+
+    def _lacks(self, place: BatchPlace, records: int, for_damage: bool) -> None:
+        if self.found.lacks is None:
+            self.found.lacks, self.found.lacks_for_damage = place, for_damage
+        self.found.lacks_records += records
+
+    def _has_alone(self, place: BatchPlace, records: int, for_damage: bool) -> None:
+        if self.found.has_alone is None:
+            self.found.has_alone, self.found.has_alone_for_damage = place, for_damage
+        self.found.has_alone_records += records
+
+
+def compare_contents(
+    here: Iterable[Stretch],
+    there: Iterable[Stretch],
+    *,
+    start: int,
+    cleaned_until: int = 0,
+    ends_in_damage: tuple[bool, bool] = (False, False),
+    limits: Limits = DEFAULT_LIMITS,
+) -> CopyDifference:
+    """What two copies do not have in common from offset `start` on.
+
+    Below `cleaned_until` compaction may have taken records out of either.  `ends_in_damage` says whether
+    the copy here, and the one there, ends in damage: what it lacks at its end is lost there.
+    """
+    return _Comparison(_Side(here, start, limits), _Side(there, start, limits), cleaned_until, ends_in_damage).run()

@@ -1,0 +1,339 @@
+"""The copies of one topic-partition, read for a merge: what each has, and what all of them give together.
+
+Every copy is walked once with checksums.  After that the choice can be made as often as it is asked for, in walks that
+hold one window of each copy: once to see what the merged log would be, and once more to write it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import field
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import StorageError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.model import NO_PARTITION_LEADER_EPOCH
+from kafkalog.codec.names import PartitionName
+from kafkalog.codec.text import LeaderEpoch, OffsetCheckpointEntry, PartitionMetadata
+from kafkalog.copies.batch_epochs import BatchEpochs, trusted_lineage
+from kafkalog.copies.common_history import Lineage
+from kafkalog.copies.copy_walk import CopyWalk, Resumes
+from kafkalog.copies.jumps import Displaced, Jumps, without_disproved
+from kafkalog.copies.merge_result import CopyShare, MergedRange, MergeResult
+from kafkalog.copies.merge_segments import Piece, Rolling
+from kafkalog.copies.merged_stretches import Lineages, MergedStretches
+from kafkalog.copies.volumes import Copy, reason
+from kafkalog.log.directories.partition import Partition
+
+__all__ = ["MergeCopies", "MergedLog", "MergedSegment"]
+
+_MOST_RANGES = 1000
+_MOST_EPOCHS = 100_000
+"""Leader epochs of the merged log, at most."""
+_MOST_HOLES = 1000
+
+
+@dataclass(slots=True)
+class MergedSegment:
+    """A segment of the merged log."""
+
+    base_offset: int
+    size: int = 0
+
+
+@dataclass(slots=True)
+class MergedLog:
+    """What is to be written, but for the bytes."""
+
+    name: PartitionName
+    log_start_offset: int
+    segments: list[MergedSegment] = field(default_factory=list)
+    epochs: tuple[LeaderEpoch, ...] = ()
+    metadata: PartitionMetadata | None = None
+    checkpointed: int | None = None
+    """the largest log start offset in the checkpoints of the copies; None without any"""
+
+    @property
+    def start_entry(self) -> OffsetCheckpointEntry | None:
+        """The log start offset for the checkpoint; None if the first segment's name tells it.
+
+        A tiered log begins below its first local segment, and only the checkpoint says where.
+        """
+        start = self.log_start_offset
+        if start <= self.segments[0].base_offset:
+            if self.checkpointed is None:
+                return None
+            start = self.checkpointed
+        return OffsetCheckpointEntry(self.name.topic, self.name.partition, start)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+
+@dataclass(slots=True)
+class _Read:
+    """What the first walk over a copy has found."""
+
+    copy: Copy
+    share: CopyShare
+    epochs: BatchEpochs = field(default_factory=BatchEpochs)
+    lineage: Lineage = field(default_factory=lambda: Lineage((), 0))
+    holes: list[tuple[int, int]] = field(default_factory=list)
+    """offsets from and to (exclusive), between which damage has taken batches; the first of them"""
+    cleaned_until: int = 0
+    end_offset: int = 0
+    resumes: Resumes = field(default_factory=dict)
+    jumps: Jumps = field(default_factory=Jumps)
+    displaced: Displaced = field(default_factory=dict)
+
+    def may_have_lost(self, epoch: int, offset: int) -> bool:
+        """Whether an epoch can have begun there where damage has taken batches, and nothing is listed."""
+        number = bisect_right(self.holes, offset, key=lambda hole: hole[0]) - 1
+        if number < 0 or offset >= self.holes[number][1] or self.partition.leader_epochs:
+            return False
+        low, high = self.holes[number]
+        runs = self.epochs.runs
+        before = bisect_right(runs, low, key=lambda run: run.end_offset) - 1
+        after = bisect_left(runs, high, key=lambda run: run.start_offset)
+        return (before < 0 or runs[before].epoch < epoch) and (after == len(runs) or epoch <= runs[after].epoch)
+
+    @property
+    def deleted_until(self) -> int:
+        """See `Copy.deleted_until`."""
+        return self.copy.deleted_until(self.end_offset)
+
+    @property
+    def start(self) -> int:
+        """The first offset that a consumer may read here."""
+        base = self.partition.segments[0].base_offset if self.partition.segments else 0
+        return max(base, self.deleted_until)
+
+    @property
+    def partition(self) -> Partition:
+        """The directory; it could be read."""
+        if self.copy.partition is None:
+            raise AssertionError(self.copy.path)
+        return self.copy.partition
+
+
+class MergeCopies:
+    """Several copies of one topic-partition; `StorageError` if none of them can be read.
+
+    `is_compacted` says that gaps below the last segments are not loss; `prefer` is the copy that gives what several
+    have of the same leader epoch, if it is one of them; `on_read` is told of log bytes as they are first read.
+    """
+
+    def __init__(
+        self,
+        copies: Sequence[Copy],
+        *,
+        segment_bytes: int,
+        is_compacted: bool = False,
+        prefer: str | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        on_read: Callable[[int], None] | None = None,
+    ) -> None:
+        self._limits = limits
+        self._is_compacted = is_compacted
+        self._prefer = prefer
+        self.name = PartitionName(*copies[0].key)
+        everything = [self._read(copy, on_read=on_read) for copy in copies]
+        everything = [self._disproved(each, everything) for each in everything]
+        self._shares = [each.share for each in everything]
+        self._reads = [each for each in everything if each.share.error is None]
+        if not self._reads:
+            raise StorageError(None, "; ".join(f"{each.path} cannot be read: {each.error}" for each in self._shares))
+        self._lineages = self._all_lineages()
+        self._best = max(range(len(self._reads)), key=self._rank)
+        partitions = [each.partition for each in self._reads]
+        self._start = max(min(each.start for each in self._reads), *(each.deleted_until for each in self._reads))
+        sources = {segment.path: segment for each in partitions for segment in each.segments}
+        self._rolling = Rolling(self._start, segment_bytes, sources)
+
+    def _disproved(self, read: _Read, everything: Sequence[_Read]) -> _Read:
+        others = [each for each in everything if each.copy is not read.copy and each.share.error is None]
+        return without_disproved(read, lambda: {each.copy.path: self._walk(each) for each in others}, self._read)
+
+    def _read(self, copy: Copy, wrong: Displaced | None = None, on_read: Callable[[int], None] | None = None) -> _Read:
+        found = _Read(copy, CopyShare(copy.path, error=copy.error), displaced=wrong or {})
+        if copy.partition is None:
+            return found
+        segments = copy.partition.segments
+        if copy.log_dir is not None:
+            found.cleaned_until = copy.log_dir.cleaner_offsets.get(copy.key, 0)
+        if self._is_compacted and segments:
+            found.cleaned_until = max(found.cleaned_until, segments[-1].base_offset)
+        walk = CopyWalk(
+            segments, resumes=found.resumes, displaced=found.displaced, limits=self._limits, on_bytes=on_read
+        )
+        end = 0
+        try:
+            for stretch in walk:
+                found.epochs.note(stretch)
+                if stretch.behind_damage and len(found.holes) < _MOST_HOLES:
+                    found.holes.append((end, stretch.row(0).first))
+                end = stretch.next_offset()
+                found.cleaned_until = max(found.cleaned_until, stretch.cleaned_until())
+        except StorageError as error:
+            found.share.error = reason(error, copy.path)
+        found.share.damage, found.share.damaged_places = walk.damage, walk.damaged_places
+        unread = copy.unread_log
+        if unread is not None:
+            found.share.damaged_places += 1
+            if walk.sound_end_offset is None or unread[0] <= walk.sound_end_offset:
+                found.share.damage = unread[1]
+        found.share.unread = copy.unread_places
+        found.end_offset, found.jumps = walk.end_offset, walk.jumps
+        return found
+
+    def _all_lineages(self) -> Lineages:
+        """The lineage of the copy that goes furthest, with what others know of its holes."""
+        known = frozenset(entry.epoch for each in self._reads for entry in each.partition.leader_epochs)
+        for each in self._reads:
+            listed = each.partition.leader_epochs
+            each.lineage = trusted_lineage(listed, each.epochs.runs, known, each.end_offset)
+        number = max(range(len(self._reads)), key=self._distance)
+        leader = self._reads[number]
+        trusted = {entry.epoch for each in self._reads for entry in each.lineage.entries}
+        batches = {run.epoch for each in self._reads for run in each.epochs.runs}
+        entries = Lineage.of(self._between(leader), max(leader.end_offset, 1)).entries
+        return Lineages(number, frozenset(trusted | (known & batches)), entries)
+
+    def _between(self, leader: _Read) -> list[LeaderEpoch]:
+        """The leader's entries, those of others before its log begins, and those in holes of one without a list."""
+        own = leader.lineage.entries
+        entries = {entry.epoch: entry.start_offset for entry in own}
+        others = sorted(
+            (entry for each in self._reads if each is not leader for entry in each.lineage.entries),
+            key=lambda entry: entry.start_offset,
+        )
+        for epoch, offset in ((entry.epoch, entry.start_offset) for entry in others):
+            if own and (epoch < own[0].epoch or (epoch == own[0].epoch and offset < leader.start)):
+                is_known = offset < own[0].start_offset
+            else:
+                is_known = not own or leader.may_have_lost(epoch, offset)
+            if is_known:
+                entries[epoch] = min(offset, entries.get(epoch, offset))
+        return [LeaderEpoch(epoch, offset) for epoch, offset in sorted(entries.items())]
+
+    def _distance(self, number: int) -> tuple[int, int, int, int, int]:
+        """How far a copy goes: the highest epoch, the longest, the sounder one."""
+        each = self._reads[number]
+        last = each.lineage.last_epoch
+        is_sound = int(each.share.damage is None)
+        return (-1 if last is None else last), each.end_offset, is_sound, each.cleaned_until, -number
+
+    def _rank(self, number: int) -> tuple[bool, int, int, int, int, int]:
+        """Which copy rather gives what several have: one preferred, else the one that goes furthest."""
+        is_preferred = self._prefer is not None and self._reads[number].copy.is_in(self._prefer)
+        return is_preferred, *self._distance(number)
+
+    def _walk(self, each: _Read) -> CopyWalk:
+        is_damaged = each.share.damage is not None
+        return CopyWalk(
+            each.partition.segments,
+            check_crc=is_damaged,
+            resumes=each.resumes,
+            displaced=each.displaced,
+            limits=self._limits,
+        )
+
+    def _choice(self) -> MergedStretches:
+        walks = [self._walk(each) for each in self._reads]
+        cleaned = [each.cleaned_until for each in self._reads]
+        begin = [each.start for each in self._reads]
+        return MergedStretches(
+            walks, self._lineages, start=self._start, best=self._best, cleaned=cleaned, begin=begin, limits=self._limits
+        )
+
+    def pieces(self) -> Iterator[Piece]:
+        """What belongs into the merged log, in order."""
+        return self._rolling.pieces(self._choice())
+
+    def preview(self) -> tuple[MergeResult, MergedLog]:
+        """What the merged log would be; a walk in which nothing but counts and the list of segments is kept."""
+        choice = self._choice()
+        result = MergeResult(self.name.topic, self.name.partition, None, copies=self._shares)
+        starts = [each.copy.start_in_checkpoint(each.end_offset) for each in self._reads]
+        checkpointed = max((each for each in starts if each is not None), default=None)
+        log = MergedLog(self.name, self._start, checkpointed=checkpointed)
+        ranges = _Ranges(result)
+        epochs: list[LeaderEpoch] = []
+        for piece in self._rolling.pieces(choice):
+            if not log.segments or log.segments[-1].base_offset != piece.base_offset:
+                log.segments.append(MergedSegment(piece.base_offset))
+            log.segments[-1].size += piece.size
+            result.batches_kept += piece.taken.end - piece.taken.start
+            ranges.note(piece, self._reads[piece.taken.copy].copy.path)
+            row = piece.taken.stretch.row(piece.taken.start)
+            epoch = self._lineages.epoch_of(row)
+            is_new = not epochs or epoch > epochs[-1].epoch
+            if epoch != NO_PARTITION_LEADER_EPOCH and is_new and len(epochs) < _MOST_EPOCHS:
+                epochs.append(LeaderEpoch(epoch, row.first))
+        result.log_start_offset, result.log_end_offset = self._start, choice.end_offset
+        result.bytes_kept = log.size
+        self._note_tallies(result, choice)
+        if not log.segments:
+            log.segments.append(MergedSegment(max(each.end_offset for each in self._reads)))
+            result.log_end_offset = max(result.log_end_offset, log.segments[0].base_offset)
+        log.epochs = self._epochs(epochs, result.log_end_offset)
+        known = (each.partition.metadata for each in self._reads)
+        log.metadata = next((metadata for metadata in known if metadata is not None), None)
+        return result, log
+
+    def _note_tallies(self, result: MergeResult, choice: MergedStretches) -> None:
+        result.gaps, result.gap_count, result.offsets_missing = choice.gaps, choice.gap_count, choice.offsets_missing
+        for each, tally in zip(self._reads, choice.tallies, strict=True):
+            share = each.share
+            share.batches, share.records = tally.batches, tally.records
+            share.lacks_records, share.lacks_from = tally.lacks_records, tally.lacks
+            share.dropped_batches, share.dropped_records = tally.dropped_batches, tally.dropped_records
+            share.dropped_from = tally.dropped
+            share.passed_batches, share.passed_from = tally.passed_batches, tally.passed
+            share.cleaned_batches = tally.cleaned_batches
+        result.records_kept = sum(tally.records for tally in choice.tallies)
+        places = [(each.copy.log_dir, each.copy.key) for each in self._reads if not each.share.dropped_batches]
+        watermarks = [log_dir.high_watermarks.get(key) for log_dir, key in places if log_dir is not None]
+        result.high_watermark = max((offset for offset in watermarks if offset is not None), default=None)
+
+    def _epochs(self, found: Sequence[LeaderEpoch], end: int) -> tuple[LeaderEpoch, ...]:
+        """The list of the copy whose lineage goes furthest, if the batches agree with it; else what these say.
+
+        A broker's own list knows epochs of which compaction has left no batch, and where they began.
+        """
+        lineages = [Lineage.of(each.partition.leader_epochs, end) for each in self._reads]
+        best = max(lineages, key=lambda lineage: (lineage.last_epoch or -1, len(lineage.entries)))
+        latest = -1 if best.last_epoch is None else best.last_epoch
+        agrees = all(best.end_of(entry.epoch) is not None and _epoch_at(best, entry) == entry.epoch
+                     for entry in found if entry.epoch <= latest)  # fmt: skip
+        if not agrees:
+            return Lineage.of(found, end).entries
+        return Lineage.of((*best.entries, *(entry for entry in found if entry.epoch > latest)), end).entries
+
+
+def _epoch_at(lineage: Lineage, entry: LeaderEpoch) -> int | None:
+    """The epoch that a list gives to the offset of a batch."""
+    return next((each.epoch for each in reversed(lineage.entries) if each.start_offset <= entry.start_offset), None)
+
+
+class _Ranges:
+    """Which copy gave which offsets, the first ranges of them."""
+
+    def __init__(self, result: MergeResult) -> None:
+        self._result = result
+        self._source = ""
+
+    def note(self, piece: Piece, source: str) -> None:
+        """A copy has given a piece."""
+        result, stretch = self._result, piece.taken.stretch
+        first, last = stretch.row(piece.taken.start).first, stretch.row(piece.taken.end - 1).last
+        if source != self._source:
+            self._source = source
+            result.range_count += 1
+            if result.range_count <= _MOST_RANGES:
+                result.ranges.append(MergedRange(first, last, source))
+        elif result.range_count <= _MOST_RANGES:
+            result.ranges[-1].last_offset = last

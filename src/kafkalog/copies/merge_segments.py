@@ -1,0 +1,76 @@
+"""Where the segments of a merged log begin: where those of the copy that gives do, or where one is full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from kafkalog.codec.rules import MAX_RELATIVE_OFFSET
+from kafkalog.copies.merged_stretches import Taken
+from kafkalog.log.walk.segment import Segment
+
+__all__ = ["Piece", "Rolling"]
+
+
+class Piece:
+    """Bytes of one file of a copy, whole batches, and the base offset of the segment that they go into."""
+
+    def __init__(self, taken: Taken, base_offset: int, path: str, start: int, size: int) -> None:
+        self.taken = taken
+        self.base_offset = base_offset
+        self.path = path
+        self.start = start
+        self.size = size
+
+
+class Rolling:
+    """Cuts what is taken into pieces that lie in one segment each.
+
+    A segment is full at `segment_bytes`, or at the size of the file that gives if that is larger, and where an index
+    could not hold its offsets.  The first one begins at the log start offset.
+    """
+
+    def __init__(self, log_start_offset: int, segment_bytes: int, sources: Mapping[str, Segment]) -> None:
+        self._log_start_offset = log_start_offset
+        self._segment_bytes = segment_bytes
+        self._sources = sources
+
+    def pieces(self, choice: Iterable[Taken]) -> Iterator[Piece]:
+        """All of it, in order."""
+        base: int | None = None
+        size = 0
+        before: Taken | None = None
+        for taken in choice:
+            start = taken.start
+            while start < taken.end:
+                path, begin = taken.stretch.path, taken.stretch.position(start)
+                rolls_there = before is not None and before.copy == taken.copy and before.stretch.path != path
+                end = start if base is None or rolls_there else self._end(taken, start, base, size)
+                if base is None or end == start:
+                    base, size = self._base(base, taken, start), 0
+                    end = max(self._end(taken, start, base, 0), start + 1)
+                last = end - 1
+                length = taken.stretch.position(last) + taken.stretch.row(last).size - begin
+                before = Taken(taken.copy, taken.stretch, start, end)
+                yield Piece(before, base, path, begin, length)
+                size += length
+                start = end
+
+    def _base(self, before: int | None, taken: Taken, start: int) -> int:
+        first = taken.stretch.row(start).first
+        wanted = self._log_start_offset if before is None else self._sources[taken.stretch.path].base_offset
+        fits = (before is None or before < wanted) and wanted <= first and first - wanted < MAX_RELATIVE_OFFSET
+        # a segment that begins where the copy's does must not reach back over what the one before holds
+        return wanted if fits and (before is None or taken.stretch.position(start) == 0) else first
+
+    def _end(self, taken: Taken, start: int, base: int, size: int) -> int:
+        """After the last batch that fits into a segment which holds `size` bytes already; `start` if none does."""
+        stretch, begin = taken.stretch, taken.stretch.position(start)
+        room = max(self._segment_bytes, self._sources[stretch.path].size) - size
+        low, high = start, taken.end
+        while low < high:
+            middle = (low + high + 1) // 2
+            row = stretch.row(middle - 1)
+            behind = stretch.position(middle - 1) + row.size
+            fits = row.last - base <= MAX_RELATIVE_OFFSET and behind - begin <= room
+            low, high = (middle, high) if fits else (low, middle - 1)
+        return low

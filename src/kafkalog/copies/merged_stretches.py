@@ -1,0 +1,265 @@
+"""Of several copies of a partition batch by batch the one that belongs into the log, by the lineage of leader epochs.
+
+What counts is the lineage of the copy that goes furthest: a batch of another one is taken where that lineage has its
+epoch, so that the tail of a deposed leader does not come back, be its epoch older or newer.  Copies are walked side by
+side; where they agree, whole stretches are taken at once, and nothing is kept of what was passed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.text import LeaderEpoch
+from kafkalog.copies.copy_cursor import BatchPlace, Cursor
+from kafkalog.copies.stretches import Row, Stretch
+
+__all__ = ["Lineages", "MergedStretches", "Taken", "Tally"]
+
+
+class Taken:
+    """Consecutive batches of one stretch that belong into the merged log: those from `start` to before `end`."""
+
+    def __init__(self, copy: int, stretch: Stretch, start: int, end: int) -> None:
+        self.copy = copy
+        self.stretch = stretch
+        self.start = start
+        self.end = end
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one copy gave, and what it did not have."""
+
+    batches: int = 0
+    """that were taken from it"""
+    records: int = 0
+    """of these, from the log start on"""
+    lacks_records: int = 0
+    """records of the merged log that it does not have"""
+    lacks: int | None = None
+    """the first offset of these"""
+    dropped_batches: int = 0
+    """that a newer leader epoch has replaced"""
+    dropped_records: int = 0
+    dropped: BatchPlace | None = None
+    """the first of these"""
+    passed_batches: int = 0
+    """whose offsets another copy gave, with other bytes"""
+    passed: BatchPlace | None = None
+    """the first of these"""
+    cleaned_batches: int = 0
+    """that compaction has taken out of the best copy, or treated otherwise there"""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineages:
+    """The leader epochs of the merged log: those of the copy that goes furthest, the leader's.
+
+    A batch of another copy belongs there only if the leader's lineage has its epoch at its offsets: it is what that
+    copy would keep if it followed the leader.  Where damage has taken batches out of a leader's log that has no list of
+    its own, the epochs between are those of the other copies.
+    """
+
+    leader: int
+    """the number of that copy"""
+    trusted: frozenset[int]
+    """epochs that the lineage of any copy has: any other one is damage, as an epoch lies outside of the checksum"""
+    entries: tuple[LeaderEpoch, ...]
+    """strictly increasing in both numbers"""
+
+    def epoch_of(self, row: Row) -> int:
+        """A batch's leader epoch, -1 where no lineage has it."""
+        return row.epoch if row.epoch in self.trusted else -1
+
+    def bounds_of(self, epoch: int) -> tuple[int, int | None]:
+        """Where the lineage begins an epoch, and the next one, None after the last; (n, n) where it leaves it out."""
+        number = bisect_right(self.entries, epoch, key=lambda entry: entry.epoch)
+        end = self.entries[number].start_offset if number < len(self.entries) else None
+        entry = self.entries[number - 1] if number else None
+        if entry is None or entry.epoch != epoch:
+            return (end or 0), end or 0
+        return entry.start_offset, end
+
+    def replaced(self, copy: int, row: Row) -> bool:
+        """Whether a batch of a copy is not of the lineage."""
+        epoch = self.epoch_of(row)
+        if copy == self.leader or epoch < 0 or not self.entries:
+            return False
+        start, end = self.bounds_of(epoch)
+        return row.first < start or (end is not None and end <= row.last)
+
+
+class _Cursor(Cursor):
+    """The batch of one copy that comes next."""
+
+    def __init__(self, copy: int, stretches: Iterable[Stretch], start: int) -> None:
+        super().__init__(stretches, start)
+        self.copy = copy
+
+
+class MergedStretches:
+    """Iterates over what belongs into the merged log, in order of offsets; `tallies` tell what became of each copy.
+
+    `start` is the log start offset: what ends below it is passed over.  `best` is the copy that gives what several
+    have.  What compaction has taken out of it does not come back, unless it is damaged there: a value would, and the
+    record that deleted it would not.  `cleaned` are the offsets up to which each copy was cleaned, `begin` their log
+    starts.
+    """
+
+    def __init__(
+        self,
+        copies: Sequence[Iterable[Stretch]],
+        lineages: Lineages,
+        *,
+        start: int,
+        best: int,
+        cleaned: Sequence[int],
+        begin: Sequence[int],
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        self._start = start
+        self._cursors = [_Cursor(number, copy, start) for number, copy in enumerate(copies)]
+        self._lineages = lineages
+        self._best = self._cursors[best]
+        self._best_begin = begin[best]
+        self._cleaned = cleaned
+        self._cleaned_until = cleaned[best]
+        self._limits = limits
+        self._current = 0
+        self._has_begun = False
+        self.end_offset = start
+        """after the last batch so far"""
+        self.tallies = [Tally() for _ in copies]
+        self.gaps: list[tuple[int, int]] = []
+        """the first offsets that no copy has, at most `_MOST_GAPS` ranges; what compaction took is left out"""
+        self.gap_count = 0
+        self.offsets_missing = 0
+
+    def __iter__(self) -> Iterator[Taken]:
+        while cursors := [cursor for cursor in self._cursors if cursor.stretch is not None]:
+            lead = min(cursors, key=self._order)
+            row = lead.row()
+            if self._lineages.replaced(lead.copy, row):
+                self._drop(lead)
+            elif row.first < self.end_offset and self._has_begun:  # the log start may lie inside the first batch
+                self._pass(lead)
+            elif row.last < self._cleaned_until and lead is not self._best and not self._is_hole(row):
+                self._leave_cleaned(lead)
+            else:
+                lead = self._readable(lead, cursors)
+                yield self._take(lead, lead.row(), [cursor for cursor in cursors if cursor is not lead])
+
+    def _readable(self, lead: _Cursor, cursors: Sequence[_Cursor]) -> _Cursor:
+        """The copy whose batch is taken: where copies of one epoch differ, none whose records cannot be read.
+
+        A checksum that is right does not promise that they can.
+        """
+        row = lead.row()
+        epoch = self._lineages.epoch_of(row)
+        rivals = [
+            cursor for cursor in cursors
+            if cursor.row().first == row.first and self._lineages.epoch_of(cursor.row()) == epoch
+            and not self._lineages.replaced(cursor.copy, cursor.row())
+            and not lead.here.same(lead.number, cursor.here, cursor.number)
+        ]  # fmt: skip
+        if not rivals:
+            return lead
+        return min([lead, *sorted(rivals, key=self._order)], key=self._insides)
+
+    def _insides(self, cursor: _Cursor) -> int:
+        return cursor.here.insides(cursor.number, self._limits).rank
+
+    def _order(self, cursor: _Cursor) -> tuple[int, int, bool, bool, int]:
+        """Lower offsets first, then higher epochs, the best copy, and rather the one that gave the batch before."""
+        row = cursor.row()
+        epoch = self._lineages.epoch_of(row)
+        return row.first, -epoch, cursor is not self._best, cursor.copy != self._current, cursor.copy
+
+    def _is_hole(self, row: Row) -> bool:
+        """The best copy may have lost a batch that it does not have, as it was not compaction that took it."""
+        best = self._best
+        return best.stretch is None or best.is_behind_damage() or row.first < self._best_begin
+
+    def _leave_cleaned(self, lead: _Cursor) -> None:
+        """Compaction has taken out of the best copy what comes next."""
+        end = min(self._cleaned_until, self._best.row().first)
+        count = max(lead.here.ending_below(end) - lead.number, 1)
+        self.tallies[lead.copy].cleaned_batches += count
+        lead.advance(count)
+
+    def _drop(self, lead: _Cursor) -> None:
+        """All batches of this epoch go that follow in the stretch; if it begins only later, those that lie before."""
+        count = lead.here.of_one_epoch(lead.number)
+        row = lead.row()
+        start, end = self._lineages.bounds_of(self._lineages.epoch_of(row))
+        if row.first < start and start != end:
+            count = max(min(count, lead.here.ending_below(start) - lead.number), 1)
+        tally = self.tallies[lead.copy]
+        tally.dropped = tally.dropped or lead.place()
+        tally.dropped_batches += count
+        tally.dropped_records += lead.here.records(lead.number, lead.number + count, self._limits)
+        lead.advance(count)
+
+    def _pass(self, lead: _Cursor) -> None:
+        """Pass over offsets that another copy gave."""
+        count = max(lead.here.ending_below(self.end_offset) - lead.number, 1)
+        tally = self.tallies[lead.copy]
+        if lead.row().last < max(self._cleaned_until, self._cleaned[lead.copy]):
+            tally.cleaned_batches += count
+        else:
+            tally.passed = tally.passed or lead.place()
+            tally.passed_batches += count
+        lead.advance(count)
+
+    def _take(self, lead: _Cursor, row: Row, others: Sequence[_Cursor]) -> Taken:
+        stretch, start = lead.here, lead.number
+        count = stretch.of_one_epoch(start)
+        epoch = self._lineages.epoch_of(row)
+        limit = None if epoch < 0 or lead.copy == self._lineages.leader else self._lineages.bounds_of(epoch)[1]
+        if limit is not None and self._lineages.entries:
+            count = min(count, max(stretch.ending_below(limit) - start, 1))
+        agreeing, parted = [], []
+        for other in others:
+            same = stretch.same(start, other.here, other.number)
+            if same:
+                agreeing.append(other)
+                count = min(count, same)
+            else:
+                parted.append(other)
+                count = min(count, max(stretch.ending_below(other.row().first) - start, 1))
+        is_hole = self._is_hole(row)
+        if row.first > self.end_offset:
+            self._gap(self.end_offset, row.first - 1, is_hole)
+        for first, last in stretch.gaps(start, start + count):
+            self._gap(first, last, is_hole and lead is not self._best)
+        records = stretch.records(start, start + count, self._limits)
+        if row.first < self._start:  # a consumer is given none of those below it
+            records -= stretch.records_below(self._start, self._limits) - stretch.records(0, start, self._limits)
+        agreeing_copies = {lead.copy, *(other.copy for other in agreeing)}
+        last = stretch.row(start + count - 1).last
+        for copy, tally in enumerate(self.tallies):
+            if copy not in agreeing_copies and last >= self._cleaned[copy]:
+                tally.lacks = row.first if tally.lacks is None else tally.lacks
+                tally.lacks_records += records
+        self.tallies[lead.copy].batches += count
+        self.tallies[lead.copy].records += records
+        self._current, self._has_begun = lead.copy, True
+        self.end_offset = last + 1
+        for cursor in (lead, *agreeing):
+            cursor.advance(count)
+        return Taken(lead.copy, stretch, start, start + count)
+
+    def _gap(self, first: int, last: int, is_hole: bool) -> None:
+        if last < self._cleaned_until and not is_hole:
+            return
+        self.gap_count += 1
+        self.offsets_missing += last - first + 1
+        if len(self.gaps) < _MOST_GAPS:
+            self.gaps.append((first, last))
+
+
+_MOST_GAPS = 1000
+"""Ranges that are named; the others are counted."""

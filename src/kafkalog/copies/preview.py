@@ -1,0 +1,75 @@
+"""What a merge would keep of several copies of one partition; nothing is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import DirectoryState, parse_partition_directory
+from kafkalog.copies.merge_copies import MergeCopies
+from kafkalog.copies.merge_result import MergeResult
+from kafkalog.copies.volumes import Shelf, gather
+from kafkalog.log.directories.log_settings import LogSettings
+
+__all__ = ["merge_preview", "of_one_partition", "preferred", "refuse_several_clusters", "refuse_several_topics"]
+
+PathLike = str | os.PathLike[str]
+_STRANGERS = "these are not copies of each other"
+
+
+def merge_preview(
+    copies: Sequence[PathLike], *, prefer: PathLike | None = None, limits: Limits = DEFAULT_LIMITS
+) -> MergeResult:
+    """What `merge_replicas` would keep of these copies; writes nothing.
+
+    Raises `UsageError` and `RecoveryRefused` as `merge_replicas` does, but does not check whether a broker would load
+    the result.
+
+    * `copies`: directories of one topic-partition
+    * `prefer`: as of `merge_replicas`
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    """
+    (found,) = of_one_partition(copies).copies.values()
+    wanted = preferred(prefer, copies)
+    return MergeCopies(found, segment_bytes=LogSettings().segment_bytes, prefer=wanted, limits=limits).preview()[0]
+
+
+def preferred(prefer: PathLike | None, paths: Sequence[PathLike]) -> str | None:
+    """The copy that is to give what several have; `UsageError` for one that is not among those given."""
+    if prefer is None:
+        return None
+    wanted = os.path.realpath(prefer)
+    if wanted not in map(os.path.realpath, paths):
+        raise UsageError(f"{os.fspath(prefer)} is preferred and is not among the copies: name one of them")
+    return wanted
+
+
+def of_one_partition(copies: Sequence[PathLike]) -> Shelf:
+    """The copies, gathered; `UsageError` unless they are of one topic-partition."""
+    if isinstance(copies, str | bytes):
+        raise UsageError("copies is one path, not a list of directories")
+    paths = [os.path.realpath(copy) for copy in copies]
+    parsed = {parse_partition_directory(os.path.basename(path)) for path in paths}
+    name = next(iter(parsed), None)
+    if len(paths) < 2 or len(parsed) != 1 or name is None or name.state is not DirectoryState.LIVE:
+        raise UsageError("give two or more directories of the same topic-partition")
+    shelf = gather(paths)
+    if [*shelf.copies] != [(name.topic, name.partition)]:
+        raise UsageError("give two or more directories of the same topic-partition")
+    refuse_several_clusters(shelf)
+    refuse_several_topics(shelf, (name.topic, name.partition))
+    return shelf
+
+
+def refuse_several_clusters(shelf: Shelf) -> None:
+    """Logs of several clusters have nothing to do with each other, whatever their names."""
+    if shelf.several_clusters is not None:
+        raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_clusters}; merge the directories of one cluster")
+
+
+def refuse_several_topics(shelf: Shelf, key: tuple[str, int]) -> None:
+    """Nor have those of topics that were deleted and made again."""
+    if key in shelf.several_topics:
+        raise RecoveryRefused(f"{_STRANGERS}: {shelf.several_topics[key]}; merge the directories of one topic id")

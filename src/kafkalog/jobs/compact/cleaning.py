@@ -1,0 +1,457 @@
+"""What one pass of the log cleaner makes of a log directory, computed without changing it.
+
+A broker's start, its cleaner and its orderly stop run over the virtual tree, one compacted partition after the other
+(`LogManager`, `LogCleaner.CleanerThread`).  Unlike a broker this looks first: a log that is damaged is left alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.limits import MIB
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    CLUSTER_METADATA_TOPIC,
+    SWAP,
+    DirectoryState,
+    FileKind,
+    PartitionName,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.codec.thresholds import together
+from kafkalog.jobs.compact.cleaner_checkpoint import CleanerCheckpoint
+from kafkalog.jobs.compact.steps import compaction_actions
+from kafkalog.log.directories.workers import Group, Workers
+from kafkalog.log.storage.cleaning.cleanable_log import CleanableLog, Dirty, dirty_part
+from kafkalog.log.storage.cleaning.cleaner import CleanedGroup, Cleaner
+from kafkalog.log.storage.content import Content
+from kafkalog.log.storage.java import FullIndexError, JavaError, JavaIOError, OffsetOverflowError
+from kafkalog.log.storage.loader import LoadedLog, LoadRequest, LogLoader
+from kafkalog.log.storage.segment import LogSegment
+from kafkalog.log.storage.segment_deletion import delete_old_segments
+from kafkalog.log.storage.tree import Tree
+from kafkalog.log.walk.first_damage import first_damage
+from kafkalog.recovery.broker.manager import Offsets, is_kraft, read_checkpoints, topic_id_or_none
+from kafkalog.recovery.decide.actions import RecoveryAction
+from kafkalog.recovery.facts.cleaner_settings import CleanerConfig
+from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.recovery.facts.unreadable import findings_of_unreadable, sentences_of_unreadable
+from kafkalog.recovery.safe.normalize import read_high_watermarks
+
+__all__ = ["CompactedPartition", "Compaction", "CompactionRules", "plan_directory"]
+
+MODE = "compact"
+_ADVICE = "`kafkalog recover` repairs it"
+_MOST_GROWTH = 4
+"""So many times the bytes of its logs at most is what a process writes of a partition."""
+_GIVE_ID = Sentence(Ask.RECOVER_TOPIC_ID, " gives it one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionRules:
+    """What decides besides the bytes."""
+
+    topics: TopicFacts
+    now_ms: int
+    config: Mapping[str, str] = field(default_factory=dict)
+    """settings under Kafka's names; what the cluster knew of a topic wins"""
+
+
+@dataclass(slots=True)
+class CompactedPartition:
+    """One compacted partition: what a pass has to do, and what it leaves; sizes in bytes."""
+
+    name: str
+    first_dirty_offset: int
+    dirty_ratio: float
+    is_cleaned: bool
+    """the pass takes it on"""
+    cleaned_to: int | None = None
+    """first offset that is dirty afterwards; None if it was not cleaned"""
+    problem: str | None = None
+    """why a broker would mark it as one that cannot be cleaned; what it did before that stands"""
+    bytes_before: int = 0
+    """of logs"""
+    bytes_after: int = 0
+    segments_before: int = 0
+    segments_after: int = 0
+    records_read: int = 0
+    """those of control batches too"""
+    records_dropped: int = 0
+    """those of aborted transactions and of control batches too"""
+    records_without_key: int = 0
+    """dropped among them, because nothing could ever supersede them"""
+    deleted_segments: list[int] = field(default_factory=list)
+    """base offsets of those that retention, or the log's start, let go"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "name": self.name,
+            "first_dirty_offset": self.first_dirty_offset,
+            "dirty_ratio": self.dirty_ratio,
+            "cleaned": self.is_cleaned,
+            "cleaned_to": self.cleaned_to,
+            "problem": self.problem,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "segments_before": self.segments_before,
+            "segments_after": self.segments_after,
+            "records_read": self.records_read,
+            "records_dropped": self.records_dropped,
+            "records_without_key": self.records_without_key,
+            "deleted_segments": list(self.deleted_segments),
+        }
+
+
+@dataclass(slots=True)
+class Compaction:
+    """What would be done to one log directory; made from a survey, and valid only for that survey."""
+
+    root: str
+    survey: Survey = field(repr=False)
+    topics: TopicFacts
+    actions: list[RecoveryAction] = field(default_factory=list)
+    partitions: list[CompactedPartition] = field(default_factory=list)
+    """those whose topics are compacted, but for the declined"""
+    declined: dict[str, str] = field(default_factory=dict)
+    """partition directory -> why it is left as it is"""
+    findings: list[Finding] = field(default_factory=list)
+    mode: str = MODE
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would be changed."""
+        return bool(self.actions)
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether something in it cannot be read."""
+        return bool(self.survey.unreadable)
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether a partition is left alone, or cannot be cleaned by a broker either."""
+        return bool(self.declined or self.findings or any(each.problem for each in self.partitions))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "path": self.root,
+            "mode": self.mode,
+            "changes": self.changes,
+            "partitions": [each.as_dict() for each in self.partitions],
+            "declined": dict(self.declined),
+            "findings": [finding.as_dict() for finding in self.findings],
+            "settings": self.topics.as_dict(),
+            "actions": [action.as_dict() for action in self.actions],
+        }
+
+
+class _LeftAloneError(Exception):
+    """A partition that is not touched, and why."""
+
+    def __init__(self, why: str, finding: Finding | None = None) -> None:
+        self.why = why
+        super().__init__(why)
+        self.finding = finding
+
+
+def plan_directory(
+    found: Survey, names: list[str], rules: CompactionRules, workers: Workers | None = None
+) -> Compaction:
+    """One pass over each compacted partition of a survey; `names` are those of all directories in the log directory.
+
+    Raises `RecoveryRefused` for checkpoints with which a broker would take the directory offline.
+    """
+    made = Compaction(found.root, found, rules.topics)
+    after = found.tree()
+    checkpoints = read_checkpoints(after)
+    if checkpoints is None:
+        raise RecoveryRefused(
+            f"a checkpoint of recovery points or log starts in {found.root} cannot be read; {_ADVICE}",
+            reason="checkpoint",
+        )
+    live = {name: parsed for name in names if (parsed := _live(name)) is not None}
+    configs = {name: rules.topics.cleaner_config(parsed.topic, rules.config) for name, parsed in live.items()}
+    compacted = [name for name in after.subdirectories() if name in live and configs[name].is_compacted]
+    tiered = [name for name in compacted if rules.topics.tiering.has_remote_log(live[name].topic)]
+    made.declined |= dict.fromkeys(tiered, "its topic has remote storage, and Kafka compacts no such topic")
+    chosen = [name for name in compacted if name not in made.declined]
+    groups: dict[str, list[CleanedGroup]] = {}
+    if compacted:
+        checkpoint = CleanerCheckpoint(after, {(each.topic, each.partition) for each in live.values()})
+
+        def clean(group: Group) -> _Cleaned | _LeftAlone:
+            (name,) = group
+            return _Pass(after, name, live[name], configs[name], rules.now_ms, checkpoints, checkpoint).result()
+
+        for name, result in _each(found, chosen, clean, workers or Workers()):
+            if isinstance(result, _LeftAlone):
+                made.declined[name] = result.why
+                made.findings += [] if result.finding is None else [result.finding]
+                continue
+            made.partitions.append(result.partition)
+            groups[name] = result.groups
+            after.put(name, result.files)
+            after.times.update(result.times)
+            for offset in result.checkpoints:
+                checkpoint.put((live[name].topic, live[name].partition), offset)
+    if made.partitions:
+        checkpoint.create()
+    made.actions = compaction_actions(found, after, groups)
+    made.declined |= sentences_of_unreadable(found)
+    made.findings += findings_of_unreadable(found)
+    return made
+
+
+def _live(directory: str) -> PartitionName | None:
+    """The name of a directory that a broker's cleaner knows."""
+    name = parse_partition_directory(directory)
+    if name is None or name.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
+        return None
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class _LeftAlone:
+    """A partition that is not touched."""
+
+    why: str
+    finding: Finding | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleaned:
+    """What a pass makes of one partition."""
+
+    partition: CompactedPartition
+    groups: list[CleanedGroup]
+    files: Mapping[str, Content]
+    """all that its directory holds afterwards, by name"""
+    times: Mapping[str, int]
+    """path -> when a file was changed last (ms), where a pass says so"""
+    checkpoints: list[int]
+    """what a broker's cleaner writes into its checkpoint, one after the other"""
+
+
+def _each(
+    found: Survey, names: Sequence[str], clean: Callable[[Group], _Cleaned | _LeftAlone], workers: Workers
+) -> Iterator[tuple[str, _Cleaned | _LeftAlone]]:
+    """What becomes of each partition, in their order; where processes share the work, each writes what it computes.
+
+    A process that has no room for that fails, and its partition is cleaned here.
+    """
+    groups: list[Group] = [(name,) for name in names]
+    wanted = frozenset(names)
+    sizes = {path: facts.size for path, facts in found.files.items() if path.partition("/")[0] in wanted}
+    logs: dict[str, int] = dict.fromkeys(names, 0)
+    for path, size in sizes.items():
+        if path.endswith(FileKind.LOG.value):
+            logs[path.partition("/")[0]] += size
+    workers.begin("cleaning", sizes)
+    scratch, here = found.scratch, os.getpid()
+    rooms = {}
+    if scratch is not None and workers.is_worthwhile(groups):
+        most = [_MOST_GROWTH * size + MIB for size in logs.values()]
+        rooms = dict(zip(names, zip(scratch.divide(most), most, strict=True), strict=True))
+
+    def work(group: Group) -> _Cleaned | _LeftAlone:
+        if scratch is not None and rooms and os.getpid() != here:
+            scratch.stay_in(*rooms[group[0]])
+        return clean(group)
+
+    with together(sum(logs.values())):
+        yield from zip(names, workers.each(groups, work), strict=True)
+
+
+class _Pass:
+    """One partition, from start to stop, in a tree of its own."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        directory: str,
+        name: PartitionName,
+        config: CleanerConfig,
+        now_ms: int,
+        checkpoints: tuple[Offsets, Offsets],
+        checkpoint: CleanerCheckpoint,
+    ) -> None:
+        self._tree = tree.part(directory)
+        self._directory = directory
+        self._key = name.topic, name.partition
+        self._config = config
+        self._now_ms = now_ms
+        self._checkpoints = checkpoints
+        self._checkpoint = checkpoint
+        self._groups: list[CleanedGroup] = []
+        self._cleaned_to: list[int] = []
+        """what goes into the checkpoint"""
+
+    def result(self) -> _Cleaned | _LeftAlone:
+        """What the pass makes of the partition; the given tree is not changed."""
+        try:
+            partition = self._run()
+        except _LeftAloneError as left:
+            return _LeftAlone(left.why, left.finding)
+        tree, directory = self._tree, self._directory
+        files = {name: tree.files[f"{directory}/{name}"] for name in tree.all_names(directory)}
+        times = {path: at for path, at in tree.times.items() if path.rpartition("/")[0] == directory}
+        return _Cleaned(partition, self._groups, files, times, self._cleaned_to)
+
+    def _run(self) -> CompactedPartition:
+        """Raises `_LeftAloneError` where nothing is to be done, whatever the tree looks like then."""
+        before = self._logs()
+        self._refuse_damage()
+        loader, loaded = self._load(before)
+        log = CleanableLog(
+            disk=self._tree,
+            directory=self._directory,
+            settings=self._config,
+            segments=loader.segments,
+            producers=loader.producers,
+            epochs=loader.epochs,
+            log_start_offset=loaded.log_start_offset,
+            end_offset=loaded.log_end_offset,
+            high_watermark=read_high_watermarks(self._tree).get(self._key, loaded.log_end_offset),
+            retire=LogSegment.delete_files,
+        )
+        bytes_before, segments_before = _size(log), len(log.segments)
+        try:
+            dirty = dirty_part(log, self._checkpoint.offset(self._key), self._now_ms)
+            is_cleaned = dirty.is_cleaned(self._config.min_cleanable_dirty_ratio)
+            made = CompactedPartition(self._directory, dirty.first_offset, dirty.ratio, is_cleaned)
+            if is_cleaned:
+                self._clean(log, dirty, made)
+            if made.problem is None:
+                made.deleted_segments = delete_old_segments(log, self._now_ms)
+            loaded.segments = log.segments.all()
+            loader.epochs.flush()
+            loader.close(loaded)
+        except JavaError as error:
+            raise _LeftAloneError(f"a broker would fail at it ({error})") from error
+        made.bytes_before, made.segments_before = bytes_before, segments_before
+        made.bytes_after, made.segments_after = _size(log), len(log.segments)
+        if dirty.is_reset:
+            self._cleaned_to.append(dirty.first_offset)
+        if made.cleaned_to is not None:
+            self._cleaned_to.append(made.cleaned_to)
+        return made
+
+    def _logs(self) -> dict[str, object]:
+        """The log files and what they hold, but for those that wait for their removal."""
+        suffix = FileKind.LOG.value
+        return {
+            name: self._tree.files[f"{self._directory}/{name}"].parts
+            for name in self._tree.all_names(self._directory)
+            if name.endswith((suffix, suffix + SWAP))
+        }
+
+    def _refuse_damage(self) -> None:
+        """Read every batch with its checksum: what a cleaner rewrites, nobody could tell from sound bytes later."""
+        names = self._tree.all_names(self._directory)
+        if any(name.endswith(SWAP) for name in names):
+            raise _LeftAloneError(f"a compaction of it was interrupted; {_ADVICE}")
+        bases = sorted(
+            parsed.base_offset
+            for parsed in map(parse_segment_file, names)
+            if parsed is not None and parsed.kind is FileKind.LOG and not parsed.pending
+        )
+        for name in names:
+            parsed = parse_segment_file(name)
+            if parsed is None or parsed.kind is not FileKind.LOG or parsed.pending:
+                continue
+            finding = self._first_damage(
+                name, parsed.base_offset, next((base for base in bases if base > parsed.base_offset), None)
+            )
+            if finding is not None:
+                raise _damaged(finding)
+
+    def _first_damage(self, name: str, base: int, next_base: int | None) -> Finding | None:
+        path = f"{self._directory}/{name}"
+        finding, _end = first_damage(self._tree.source(path), base, next_base, self._tree.headers(path))
+        return None if finding is None else finding.in_file(path)
+
+    def _load(self, before: dict[str, object]) -> tuple[LogLoader, LoadedLog]:
+        untouched = self._tree.copy()
+        try:
+            loader = self._loader(self._tree, self._config)
+            loaded = loader.load()
+        except JavaError as error:
+            raise _LeftAloneError(f"a broker would not open it ({error}); {self._way_out(untouched)}") from error
+        if self._logs() != before:
+            raise _LeftAloneError(f"a broker's start would change its log; {_ADVICE}")
+        if is_kraft(self._tree) and topic_id_or_none(self._tree, self._directory) is None:
+            unknown = "it has no topic id, so that a broker would not recognize it as its own; "
+            raise _LeftAloneError(Sentence(unknown, _GIVE_ID))
+        return loader, loaded
+
+    def _loader(self, tree: Tree, config: CleanerConfig) -> LogLoader:
+        points, starts = self._checkpoints
+        request = LoadRequest(
+            directory=self._directory,
+            settings=config,
+            now_ms=self._now_ms,
+            clean=tree.exists(CLEAN_SHUTDOWN_FILE),
+            recovery_point=points.get(self._key, 0),
+            log_start_offset=starts.get(self._key, 0),
+        )
+        return LogLoader(tree, request)
+
+    def _way_out(self, untouched: Tree) -> str:
+        """What is to be done about a log that a broker would not open: other settings may be all that it needs."""
+        config, usual = self._config, CleanerConfig()
+        roomy = replace(
+            config,
+            segment_index_bytes=max(config.segment_index_bytes, usual.segment_index_bytes),
+            index_interval_bytes=max(config.index_interval_bytes, usual.index_interval_bytes),
+        )
+        if roomy == config:
+            return _ADVICE
+        try:
+            self._loader(untouched, roomy).load()
+        except JavaError:
+            return _ADVICE
+        return (
+            f"segment.index.bytes={config.segment_index_bytes} does not fit its indexes (index.interval.bytes="
+            f"{config.index_interval_bytes}): give the settings that its topic had, or a larger segment.index.bytes"
+        )
+
+    def _clean(self, log: CleanableLog, dirty: Dirty, made: CompactedPartition) -> None:
+        cleaner = Cleaner(log, dirty, self._now_ms)
+        made.cleaned_to = dirty.first_offset
+        try:
+            made.cleaned_to = cleaner.clean()
+        except FormatError as error:
+            code = FindingCode(error.code) if error.code else FindingCode.MESSAGE_INVALID
+            finding = Finding(code, Severity.ERROR, error.position, None, error.message, error.source)
+            raise _damaged(finding.in_file(finding.file or self._directory)) from error
+        except (OffsetOverflowError, JavaIOError) as error:
+            raise _LeftAloneError(f"a broker's cleaner would fail at it ({error})") from error
+        except JavaError as error:
+            made.problem = f"a broker marks it as one that cannot be cleaned: {error.java_class}: {error}"
+            if isinstance(error, FullIndexError):
+                made.problem += f" (segment.index.bytes={self._config.segment_index_bytes} is too small for it)"
+        self._groups = cleaner.groups
+        counts = cleaner.counts
+        made.records_read = counts.records_read
+        made.records_dropped = counts.records_read - counts.records_kept
+        made.records_without_key = counts.records_without_key
+
+
+def _size(log: CleanableLog) -> int:
+    return sum(segment.log.size for segment in log.segments.all())
+
+
+def _damaged(finding: Finding) -> _LeftAloneError:
+    return _LeftAloneError(f"it is damaged ({finding}), and cleaning would hide that; {_ADVICE}", finding)

@@ -1,0 +1,222 @@
+"""Several copies of a partition, or several brokers' volumes, made into one healthy log, or one log directory.
+
+Each copy is read past its damage.  What belongs into a log is chosen by the lineage of leader epochs
+(`merged_stretches`); what no copy has is a gap, and is reported.  Segments begin where those of the copies do; indexes,
+snapshots and epochs are what a broker makes of the merged log when it loads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    LOG_START_OFFSET_CHECKPOINT,
+)
+from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.copies.cluster_memory import read_cluster_memory
+from kafkalog.copies.merge_copies import MergeCopies, MergedLog
+from kafkalog.copies.merge_result import MergedDirectory, MergedRange, MergeResult
+from kafkalog.copies.preview import (
+    of_one_partition,
+    preferred,
+    refuse_several_clusters,
+    refuse_several_topics,
+)
+from kafkalog.copies.volumes import Copy, Shelf, gather
+from kafkalog.jobs.merge.write import write_partition
+from kafkalog.log.directories.directory import refuse_inside
+from kafkalog.log.directories.log_settings import LogSettings
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.files import read_small
+from kafkalog.log.disk.lock import refuse_half_done
+from kafkalog.recovery.act.fs import FileSystem, own_file
+from kafkalog.recovery.act.space import refuse_if_full
+from kafkalog.recovery.facts.topic_facts import TopicFacts, read_topic_facts
+
+__all__ = ["MergeResult", "MergedDirectory", "MergedRange", "merge_directories", "merge_replicas"]
+
+PathLike = str | os.PathLike[str]
+
+
+def merge_replicas(
+    copies: Sequence[PathLike],
+    target: PathLike,
+    *,
+    prefer: PathLike | None = None,
+    settings: LogSettings | None = None,
+    at: int | None = None,
+) -> MergeResult:
+    """Merge directories of the same topic-partition into `<target>/<topic>-<partition>`, which must not exist.
+
+    The copies are only read.  Raises `UsageError` if they are not copies of one partition, `RecoveryRefused` if they
+    belong to different topics with that name, or if a broker would not load the result.
+
+    * `copies`: directories of one topic-partition
+    * `target`: the log directory in which the merged partition is made
+    * `prefer`: the copy that gives what several have of the same leader epoch; else the best one does
+    * `settings`: the topic's settings (`LogSettings`)
+    * `at`: the time in ms to treat as now
+    """
+    given = settings or LogSettings()
+    shelf = of_one_partition(copies)
+    (found,) = shelf.copies.values()
+    place = os.path.join(os.path.realpath(target), str(found[0].name))
+    if os.path.lexists(place):
+        raise UsageError(f"{place} already exists")
+    refuse_inside(os.path.dirname(os.path.dirname(place)), target)
+    read = MergeCopies(found, segment_bytes=given.segment_bytes, prefer=preferred(prefer, copies))
+    result, log = read.preview()
+    _write(read, log, os.path.realpath(target), given, _now(at))
+    if log.start_entry is not None:
+        _write_starts(os.path.realpath(target), [log.start_entry])
+    result.target = place
+    return result
+
+
+def merge_directories(
+    *paths: PathLike,
+    into: PathLike | None,
+    prefer: PathLike | None = None,
+    select: Selection = ALL,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    on_read: Callable[[int], None] | None = None,
+) -> MergedDirectory:
+    """Merge every partition of several log directories into a new log directory, which must not exist.
+
+    `config` holds settings under Kafka's names (a topic's
+    settings in a volume's metadata take precedence); `at` is the time to treat as now, in ms.  A partition that is in
+    one volume only is taken from there.  The metadata log of KRaft is left out, and no `meta.properties` is written,
+    because the operator decides which broker gets the directory.  A partition that cannot be merged does not stop the
+    others; the result names it.  Raises `UsageError` for wrong paths, `RecoveryRefused` for volumes of several
+    clusters.
+
+    * `paths`: log directories of one cluster, two or more
+    * `into`: the new log directory; None: nothing is written, and the result says what would be
+    * `prefer`: the directory that gives what several have of the same leader epoch; else the best copy does
+    * `select`: the topic-partitions to take; all of them without it
+    * `limits`: what a batch or file may hold at most (`Limits`)
+    * `on_read`: called with the number of log bytes read
+    """
+    target = None if into is None else _new_place(into)
+    wanted = preferred(prefer, paths)
+    shelf = gather(paths, chosen=select, limits=limits)
+    refuse_several_clusters(shelf)
+    work = _Work(shelf, dict(config or {}), _now(at), limits, on_read, wanted)
+    work.refuse_half_done()
+    metadata = [each for each in shelf.copies if each[0] == CLUSTER_METADATA_TOPIC]
+    result = MergedDirectory(target, left_out=list(shelf.left_out), unreadable=list(shelf.unreadable))
+    result.left_out += [copy.path for key in metadata for copy in shelf.copies.pop(key)]
+    if not shelf.copies:
+        raise UsageError(f"no partition to merge is in {', '.join(shelf.paths)}")
+    starts = [work.merge(copies, target, result) for copies in shelf.copies.values()]
+    entries = [entry for entry in starts if entry is not None]
+    if entries and target is not None:
+        _write_starts(target, entries)
+    return result
+
+
+def _new_place(into: PathLike) -> str:
+    target = os.path.realpath(into)
+    if os.path.lexists(target) and (not os.path.isdir(target) or os.listdir(target)):
+        raise UsageError(f"{target} already exists: name a directory that does not")
+    refuse_inside(target, into)
+    return target
+
+
+class _Work:
+    """One partition after the other."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        config: Mapping[str, str],
+        now_ms: int,
+        limits: Limits,
+        on_read: Callable[[int], None] | None,
+        prefer: str | None,
+    ) -> None:
+        self._prefer = prefer
+        self._shelf = shelf
+        self._memory = read_cluster_memory(shelf.metadata, shelf.zookeeper)
+        self._facts: TopicFacts = read_topic_facts(log_dir.path for log_dir in shelf.log_dirs)
+        self._config = config
+        self._now_ms = now_ms
+        self._limits = limits
+        self._on_read = on_read
+
+    def refuse_half_done(self) -> None:
+        """Raise `RecoveryRefused` where a part of the logs may be in a quarantine."""
+        for log_dir in self._shelf.log_dirs:
+            refuse_half_done(log_dir.path)
+
+    def merge(self, copies: Sequence[Copy], target: str | None, into: MergedDirectory) -> OffsetCheckpointEntry | None:
+        """Merge one partition, without a target only in thought; its log start offset if a checkpoint must tell it."""
+        name = copies[0].name
+        settings = self._facts.settings(name.topic, self._config)
+        try:
+            refuse_several_topics(self._shelf, copies[0].key)
+            read = MergeCopies(
+                copies,
+                segment_bytes=settings.segment_bytes,
+                is_compacted=self._memory.is_compacted(name.topic),
+                prefer=self._prefer,
+                limits=self._limits,
+                on_read=self._on_read,
+            )
+            result, log = read.preview()
+            self.refuse_half_done()  # or a run has begun while the copies were read
+        except StorageError as error:
+            into.unreadable.append((str(name), str(error)))
+            return None
+        except RecoveryRefused as refused:
+            into.refused.append((str(name), refused.sentence))
+            return None
+        try:
+            if target is not None:
+                _write(read, log, target, settings, self._now_ms)
+        except RecoveryRefused as refused:
+            into.refused.append((str(name), refused.sentence))
+            return None
+        into.unreadable += [
+            (copy.path, copy.error)
+            for copy in result.copies
+            if copy.error is not None and (copy.path, copy.error) not in into.unreadable
+        ]
+        result.target = None if target is None else os.path.join(target, str(name))
+        into.partitions.append(result)
+        return log.start_entry
+
+
+def _write(read: MergeCopies, log: MergedLog, target: str, settings: LogSettings, now_ms: int) -> None:
+    refuse_if_full(target, [log.size], "new files")
+    with FileSystem.create(target) as fs:
+        write_partition(read, log, fs, settings, now_ms)
+
+
+def _write_starts(target: str, entries: Sequence[OffsetCheckpointEntry]) -> None:
+    """Log starts that no segment's name tells, beside those of partitions that were there before."""
+    path = os.path.join(target, LOG_START_OFFSET_CHECKPOINT)
+    known: list[OffsetCheckpointEntry] = []
+    with contextlib.suppress(FileNotFoundError):
+        known = list(decode_offset_checkpoint(read_small(path, DEFAULT_LIMITS.checkpoint_bytes), source=path))
+    new = {(entry.topic, entry.partition) for entry in entries}
+    data = encode_offset_checkpoint([*(entry for entry in known if (entry[0], entry[1]) not in new), *entries])
+    with FileSystem(target) as fs:
+        temporary = f".{LOG_START_OFFSET_CHECKPOINT}.kafkalog-tmp"
+        if fs.status(temporary) is not None:
+            fs.remove(temporary)
+        fs.write_new(temporary, [(0, data)], len(data), own_file())
+        fs.replace(temporary, LOG_START_OFFSET_CHECKPOINT)
+        fs.sync_directory("")
+
+
+def _now(at: int | None) -> int:
+    return time.time_ns() // 1_000_000 if at is None else at

@@ -1,0 +1,144 @@
+"""The metadata log with its new end: the torn tail cut, the new voters behind it, and the files beside it to match.
+
+A start scans a metadata log from its beginning and cuts it at the first bad batch, without an error; so what is torn
+goes first, or the new batch would go with it.  The result is put before the model of the start, which must change
+nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.codec.encode.batch import build_control_batch
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.kraft import KRaftRecord, encode_kraft_value
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    LEADER_EPOCH_CHECKPOINT,
+    QUORUM_STATE,
+    FileKind,
+    parse_segment_file,
+    segment_file,
+)
+from kafkalog.codec.quorum_state import QuorumState, encode_quorum_state
+from kafkalog.jobs.quorum.request import QuorumRequest
+from kafkalog.log.storage.content import Content, Literal, Slice, join
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.decide.actions import WRITTEN_AT_STOP, RecoveryAction, difference
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.topic_facts import NO_FACTS
+from kafkalog.recovery.safe.recovery import recover_safely
+from kafkalog.recovery.safe.result import SafeResult
+
+__all__ = ["NewMetadata", "actions_of", "broken_snapshots", "content_elsewhere", "make_metadata"]
+
+NOBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NewMetadata:
+    """A metadata directory as it will be."""
+
+    files: dict[str, Content]
+    """by name, slices of the donor's files"""
+    end_before: int
+    end: int
+    batch: bytes
+    """what is appended; empty with static voters"""
+
+
+def broken_snapshots(log: QuorumLog) -> list[str]:
+    """Snapshots that would stop a controller and that can go, because an older one or the whole log stands for them."""
+    reaches = log.start == 0 or any(each.counts and each.end >= log.start for each in log.snapshots)
+    return [each.file for each in log.snapshots if not each.counts] if reaches else []
+
+
+def make_metadata(
+    found: Survey, log: QuorumLog, wanted: QuorumRequest, records: Sequence[KRaftRecord], state: QuorumState, epoch: int
+) -> NewMetadata:
+    """The donor's log, cut if it is torn, with `records` behind it at `epoch`, and `state` beside it."""
+    rules = Rules(cluster_metadata=True, topics=NO_FACTS, at=wanted.now_ms).settled(())
+    tree = found.tree()
+    for name in broken_snapshots(log):
+        tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")
+    if log.drops_log:
+        _drop_log(tree)
+    cut = _safely(tree, rules)
+    end = max(_end_of(cut), log.end if not len(log.batches) else 0)
+    tree, batch = cut.tree, b""
+    if log.drops_log:
+        _drop_log(tree)  # the empty log that the loader made begins at 0
+    if records:
+        values = [encode_kraft_value(each) for each in records]
+        batch = build_control_batch(values, base_offset=end, timestamp=wanted.stamp_ms, partition_leader_epoch=epoch)
+        _append(tree, end, batch)
+        again = _safely(tree, rules)
+        tree = again.tree
+        if again.cuts or _end_of(again) != end + len(records):
+            raise RecoveryRefused(
+                f"{found.root}: the log would not keep its new end ({again.findings()[:1]}); nothing was changed",
+                reason="log",
+            )
+    tree.write(f"{CLUSTER_METADATA_DIRECTORY}/{QUORUM_STATE}", encode_quorum_state(state))
+    names = tree.all_names(CLUSTER_METADATA_DIRECTORY)
+    files = {name: tree.files[f"{CLUSTER_METADATA_DIRECTORY}/{name}"] for name in names}
+    return NewMetadata(files, end, end + len(records), batch)
+
+
+def _drop_log(tree: Tree) -> None:
+    """Drop the log as a start does where the newest snapshot goes further than the log (`truncateToLatestSnapshot`)."""
+    for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):
+        if parse_segment_file(name) is not None or name == LEADER_EPOCH_CHECKPOINT:
+            tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")
+
+
+def _safely(tree: Tree, rules: Rules) -> SafeResult:
+    result = recover_safely(tree, rules)
+    if result.refusals:
+        raise RecoveryRefused(next(iter(result.refusals.values())), reason="log")
+    return result
+
+
+def _end_of(result: SafeResult) -> int:
+    own = [each for each in result.partitions if each.name == CLUSTER_METADATA_DIRECTORY]
+    if not own:
+        raise RecoveryRefused(f"{CLUSTER_METADATA_DIRECTORY} cannot be loaded", reason="log")
+    return own[0].log_end_offset
+
+
+def _append(tree: Tree, end: int, batch: bytes) -> None:
+    logs = [
+        parsed.base_offset
+        for name in tree.all_names(CLUSTER_METADATA_DIRECTORY)
+        if (parsed := parse_segment_file(name)) is not None and parsed.kind is FileKind.LOG and not parsed.pending
+    ]
+    path = f"{CLUSTER_METADATA_DIRECTORY}/{segment_file(max(logs, default=end), FileKind.LOG)}"
+    before = tree.files.get(path, Content())
+    tree.files[path] = join([*before.parts, Literal(batch)])
+
+
+def content_elsewhere(files: dict[str, Content], donor: str) -> dict[str, Content]:
+    """The contents for another directory: what they take from the donor's files is named by its whole path."""
+    return {name: Content(tuple(_elsewhere(content.parts, donor))) for name, content in files.items()}
+
+
+def _elsewhere(parts: Iterable[object], donor: str) -> Iterable[Slice | Literal]:
+    for part in parts:
+        if isinstance(part, Slice):
+            yield Slice(os.path.join(donor, part.origin), part.start, part.length)
+        else:
+            yield part  # type: ignore[misc]
+
+
+def actions_of(found: Survey, files: dict[str, Content]) -> list[RecoveryAction]:
+    """What turns a metadata directory into one with these files; nothing else in the log directory is touched."""
+    tree = found.tree()
+    for name in tree.all_names(CLUSTER_METADATA_DIRECTORY):
+        tree.delete(f"{CLUSTER_METADATA_DIRECTORY}/{name}")
+    for name, content in files.items():
+        tree.files[f"{CLUSTER_METADATA_DIRECTORY}/{name}"] = content
+    return difference(found, tree, WRITTEN_AT_STOP)

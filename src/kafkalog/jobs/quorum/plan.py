@@ -1,0 +1,410 @@
+"""What would be done to bring a quorum back, and what it costs; nothing is changed here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum, read_quorum
+from kafkalog.cluster.kraft.quorum_log import QuorumLog, root_of_metadata
+from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.kraft import KRaftRecord, VoterNode
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_DIRECTORY,
+    CLUSTER_METADATA_TOPIC,
+    QUORUM_STATE,
+    DirectoryState,
+    parse_partition_directory,
+)
+from kafkalog.codec.quorum_state import QuorumState
+from kafkalog.codec.wording import counted
+from kafkalog.jobs.quorum.expiry import PREVENTION, expiry_of
+from kafkalog.jobs.quorum.mending import any_needs_mending
+from kafkalog.jobs.quorum.metadata_tree import (
+    NOBODY,
+    NewMetadata,
+    actions_of,
+    broken_snapshots,
+    content_elsewhere,
+    make_metadata,
+)
+from kafkalog.jobs.quorum.planned import DirectoryChange, QuorumPlan
+from kafkalog.jobs.quorum.properties import listener_lines, log_dirs_line
+from kafkalog.jobs.quorum.refusals import (
+    gone,
+    is_settled,
+    needless,
+    one_quorum,
+    refuse_contradictions,
+    refuse_damage,
+    refuse_epochs,
+    refuse_kinds,
+    refuse_majority,
+    refuse_no_files,
+    refuse_old_metadata,
+    refuse_others,
+)
+from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+from kafkalog.jobs.quorum.voters import (
+    QuorumMember,
+    bootstrap_line,
+    endpoints_known,
+    listener_of,
+    members_of,
+    new_member,
+    new_records,
+    node_of,
+    static_line,
+)
+from kafkalog.log.directories.directory import is_log_dir
+from kafkalog.log.directories.partition import open_partition
+from kafkalog.log.disk.files import scan_directory
+from kafkalog.log.storage.content import Content
+from kafkalog.recovery.decide.refusals import refuse_unsafe
+from kafkalog.recovery.facts.survey import Survey, survey
+from kafkalog.recovery.facts.topic_facts import node_id_of
+
+__all__ = ["make_plan"]
+
+_ONLY_METADATA = frozenset({CLUSTER_METADATA_DIRECTORY})
+_KRAFT_STATIC, _KRAFT_DYNAMIC = 0, 1
+
+
+def make_plan(
+    stack: ExitStack, wanted: QuorumRequest, directory_id: str, refuse_in_use: Callable[[str], None]
+) -> QuorumPlan:
+    """Plan; the surveys are closed with `stack`.  `RecoveryRefused` if it cannot be done, or not without consent.
+
+    `directory_id` is for the controller that is made of a broker's copy; `refuse_in_use` raises for a directory that
+    somebody is using.
+    """
+    wanted = _rooted(wanted)
+    with_metadata = [root for root in wanted.brokers if os.path.isdir(os.path.join(root, CLUSTER_METADATA_DIRECTORY))]
+    quorum = one_quorum(read_quorum([*wanted.targets, *wanted.beside, *with_metadata]))
+    logs = {each.log.root: each.log for each in quorum.survivors}
+    targets = [logs[root] for root in dict.fromkeys(wanted.targets)]
+    best = quorum.best
+    for root in dict.fromkeys([*logs, *wanted.brokers]):
+        refuse_in_use(root)
+    refuse_contradictions(quorum)
+    refuse_no_files([best, *targets])
+    refuse_damage(best, wanted)
+    refuse_epochs(quorum)
+    image = _image_of(best)
+    refuse_kinds(quorum, targets, wanted, image)
+    refuse_majority(quorum, wanted)
+    known = endpoints_known(best, image)
+    members = members_of(targets, wanted, known)
+    if wanted.way is QuorumWay.FROM_BROKER:
+        members = (new_member(wanted.node or 0, directory_id, wanted),)
+    others = gone(quorum, [(each.node, each.directory_id) for each in members])
+    is_dynamic = wanted.becomes_dynamic or not best.is_static
+    if wanted.becomes_dynamic and best.is_static:
+        refuse_old_metadata(image)
+    voters = tuple(node_of(each, wanted, known, best.voters) for each in members) if is_dynamic else ()
+    why_not = needless(quorum, targets, voters, wanted)
+    if why_not is not None:
+        lines = [static_line(members)] if best.is_static else [bootstrap_line(best.voters)]
+        made = _nothing(stack, wanted, quorum, targets, members, why_not)
+        made.configuration = [("every controller and broker", lines)]
+        return made
+    refuse_others(others, wanted)
+    made = _Making(
+        stack=stack,
+        wanted=wanted,
+        quorum=quorum,
+        targets=targets,
+        members=members,
+        voters=voters,
+        others=others,
+        listener=listener_of(wanted, known),
+        image=image,
+    ).plan()
+    made.expiry = expiry_of(image, _brokers(wanted, logs), wanted.config, wanted.now_ms)
+    if made.expiry:
+        made.configuration.append(("every broker, until it is clear what may go", list(PREVENTION)))
+    return made
+
+
+def _image_of(best: QuorumLog) -> MetadataImage:
+    """The metadata as it will be: by the snapshots that stay."""
+    log = MetadataLog(open_partition(best.directory))
+    stay = {each.file for each in best.snapshots if each.counts}
+    log.snapshots = tuple(each for each in log.snapshots if os.path.basename(each[2]) in stay)
+    return log.state().image
+
+
+def _nothing(
+    stack: ExitStack,
+    wanted: QuorumRequest,
+    quorum: Quorum,
+    targets: Sequence[QuorumLog],
+    members: tuple[QuorumMember, ...],
+    why: str,
+) -> QuorumPlan:
+    """A plan that leaves everything as it is."""
+    best = quorum.best
+    surveys = {log.root: stack.enter_context(survey(log.root, only=_ONLY_METADATA)) for log in [*targets, best]}
+    changes = [DirectoryChange(log.root, log.node or 0, surveys[log.root], [], log.end) for log in targets]
+    return QuorumPlan(
+        wanted=wanted,
+        quorum=quorum,
+        donor=best,
+        members=members,
+        voters=best.voters,
+        others=(),
+        epoch=best.epoch,
+        metadata=NewMetadata({}, best.end, best.end, b""),
+        changes=changes,
+        donor_survey=surveys[best.root],
+        needless=why,
+    )  # fmt: skip
+
+
+def _brokers(wanted: QuorumRequest, logs: Mapping[str, QuorumLog]) -> list[tuple[str, int | None]]:
+    """The directories in which partitions are: brokers', and those of controllers that are brokers too."""
+    combined = [root for root in wanted.targets if any(_is_live(entry.name) for entry in scan_directory(root))]
+    roots = dict.fromkeys([*wanted.brokers, *combined])
+    return [(root, logs[root].node if root in logs else node_id_of(root)) for root in roots]
+
+
+def _is_live(name: str) -> bool:
+    """Whether a name is that of a partition directory of a topic."""
+    parsed = parse_partition_directory(name)
+    return parsed is not None and parsed.state is DirectoryState.LIVE and parsed.topic != CLUSTER_METADATA_TOPIC
+
+
+def _rooted(wanted: QuorumRequest) -> QuorumRequest:
+    def roots(paths: Sequence[str]) -> tuple[str, ...]:
+        return tuple(root_of_metadata(path)[0] for path in paths)
+
+    first, rest = wanted.brokers[:1], wanted.brokers[1:]
+    if wanted.way is not QuorumWay.FROM_BROKER:
+        first, rest = (), wanted.brokers
+    data = tuple(os.path.realpath(path) if _holds_data_only(path) else roots([path])[0] for path in rest)
+    return replace(wanted, targets=roots(wanted.targets), beside=roots(wanted.beside), brokers=(*roots(first), *data))
+
+
+def _holds_data_only(path: str) -> bool:
+    """One of several log directories of a broker, which has the metadata in another."""
+    real = os.path.realpath(path)
+    holds_metadata = CLUSTER_METADATA_DIRECTORY in (os.path.basename(real), *_names(real))
+    return not holds_metadata and os.path.isdir(real) and is_log_dir(real)
+
+
+def _names(path: str) -> list[str]:
+    return [entry.name for entry in scan_directory(path)] if os.path.isdir(path) else []
+
+
+class _Making:
+    """A plan on its way: nothing speaks against it any more."""
+
+    def __init__(
+        self,
+        stack: ExitStack,
+        wanted: QuorumRequest,
+        quorum: Quorum,
+        targets: Sequence[QuorumLog],
+        members: tuple[QuorumMember, ...],
+        voters: tuple[VoterNode, ...],
+        others: tuple[KnownVoter, ...],
+        listener: str,
+        image: MetadataImage,
+    ) -> None:
+        self.stack = stack
+        self.wanted = wanted
+        self.quorum = quorum
+        self.targets = targets
+        self.members = members
+        self.voters = voters
+        self.others = others
+        self.listener = listener
+        self.image = image
+        self.best = quorum.best
+
+    def plan(self) -> QuorumPlan:
+        records = self.records()
+        epoch = max(each.log.latest_epoch for each in self.quorum.survivors)
+        # a vote that an unreadable quorum-state held must not be given again in the same epoch
+        is_new = bool(records) or (not self.voters and (self.is_smaller or any_needs_mending(self.targets)))
+        epoch += is_new
+        donor_survey = self.surveyed(self.best.root)
+        metadata = make_metadata(donor_survey, self.best, self.wanted, records, self.state(epoch), epoch)
+        changes = [self.change(log, metadata) for log in self.targets]
+        made = QuorumPlan(
+            wanted=self.wanted,
+            quorum=self.quorum,
+            donor=self.best,
+            members=self.members,
+            voters=self.voters,
+            others=self.others,
+            epoch=epoch,
+            metadata=metadata,
+            changes=[*(each for each in changes if each.root != self.best.root),
+             *(each for each in changes if each.root == self.best.root)],
+            donor_survey=donor_survey,
+        )  # fmt: skip
+        if self.wanted.way is QuorumWay.FROM_BROKER:
+            member = self.members[0]
+            made.identity = member.node, member.directory_id or ""
+        made.configuration = self.configuration()
+        made.warnings = self.warnings(made)
+        return made
+
+    def surveyed(self, root: str) -> Survey:
+        return self.stack.enter_context(survey(root, only=_ONLY_METADATA))
+
+    @property
+    def is_smaller(self) -> bool:
+        """With static voters: somebody who voted is gone, and must not win with a later epoch."""
+        return bool(self.others) or self.wanted.way is QuorumWay.FROM_BROKER
+
+    def records(self) -> tuple[KRaftRecord, ...]:
+        """What is to be appended; nothing where the log ends with it already."""
+        if not self.voters:
+            return ()
+        wanted = {(each.voter_id, each.directory_id, each.endpoints) for each in self.voters}
+        standing = {(each.voter_id, each.directory_id, each.endpoints) for each in self.best.voters}
+        if wanted == standing and is_settled(self.best):
+            return ()
+        return new_records(self.voters, becomes_dynamic=self.best.is_static)
+
+    def state(self, epoch: int) -> QuorumState:
+        """Nobody leads and nobody was voted for: what was promised to the dead is void."""
+        if self.voters:
+            return QuorumState(_KRAFT_DYNAMIC, NOBODY, epoch)
+        before = self.best.state
+        cluster = "" if before is None else before.cluster_id
+        ids = tuple(sorted(each.node for each in self.members))
+        return QuorumState(_KRAFT_STATIC, NOBODY, epoch, current_voters=ids, cluster_id=cluster)
+
+    def change(self, log: QuorumLog, metadata: NewMetadata) -> DirectoryChange:
+        found = self.surveyed(log.root)
+        files: dict[str, Content] = metadata.files
+        if log.root != self.best.root:
+            files = content_elsewhere(files, self.best.root)
+        actions = [] if self.stays(log) else actions_of(found, files)
+        refuse_unsafe(found, actions, found.tree())
+        return DirectoryChange(log.root, log.node or 0, found, actions, log.end)
+
+    def stays(self, log: QuorumLog) -> bool:
+        """Whether no file changes: the voters are static, all are here, and nothing has to be mended."""
+        is_needless = not self.is_smaller and not any_needs_mending(self.targets)
+        return not self.voters and is_needless and log.position == self.best.position
+
+    def configuration(self) -> list[tuple[str, list[str]]]:
+        lines: list[tuple[str, list[str]]] = []
+        given = self.wanted.properties
+        for each in self.members:
+            own = list(listener_lines(self.listener, each.place, given.get(each.node)))
+            if self.wanted.way is QuorumWay.FROM_BROKER:
+                place = os.path.abspath(self.wanted.into or "")
+                own = ["process.roles=controller", f"node.id={each.node}", log_dirs_line(place), *own,
+                       f"controller.listener.names={self.listener}"]  # fmt: skip
+                lines.append((f"controller {each.node}", own))
+            elif each.node in self.wanted.endpoints and not self.listens_beside(each):
+                lines.append((f"controller {each.node}", own))
+        who = "every controller and broker"
+        if self.voters:
+            told = [bootstrap_line(self.voters)]
+            if self.best.is_static or any("controller.quorum.voters" in each for each in given.values()):
+                who += ", in place of controller.quorum.voters"
+        else:
+            told = [static_line(self.members)]
+        return [*lines, (who, told)]
+
+    def listens_beside(self, member: QuorumMember) -> bool:
+        """Whether it is a broker too, and what else it listens on is not known."""
+        return member.node in self.image.brokers and member.node not in self.wanted.properties
+
+    def warnings(self, made: QuorumPlan) -> list[str]:
+        told = []
+        names = ", ".join(made.stay_dead)
+        if self.others:
+            told.append(_never_again(names, len(self.others) > 1))
+        if not self.quorum.has_majority:
+            told.append(
+                f"metadata that only {names or 'others'} had is lost: topics, partitions, configurations and access "
+                "control entries that were created, changed or removed last"
+            )
+        told += [
+            f"{each.file}: {each.detail}"
+            for each in self.quorum.findings
+            if each.code is FindingCode.CHECKPOINT_INVALID and (each.file or "").endswith(QUORUM_STATE)
+        ]
+        if self.quorum.later_epoch is not None:
+            told.append(f"epoch {self.quorum.later_epoch} was voted on and nothing that was written in it is here")
+        told += [
+            f"{each.file}: {each.detail}" for each in self.quorum.findings if each.code is FindingCode.IDENTITY_MISMATCH
+        ]
+        nodes = {member.node for member in self.members}
+        told += [
+            f"{_are(sum(each.has_more.values()), 'record')} set aside that only {each.log.root} has"
+            for each in self.quorum.survivors
+            if each.is_diverged and each.log.node in nodes
+        ]
+        told += self.of_best()
+        told += [
+            Sentence(
+                f"node {each.node} is a broker too: in its listeners only {self.listener}://{each.place} is new and "
+                "the others stay as they are (",
+                Ask.PROPERTIES,
+                " FILE prints the whole line)",
+            )
+            for each in self.members
+            if each.node in self.wanted.endpoints and self.listens_beside(each)
+        ]
+        if made.is_static:
+            told.append(
+                Sentence(
+                    "the voters are static, so the configuration decides, and not the files: the line below must be in "
+                    "the properties of every controller and broker before the first of them starts (",
+                    Ask.DYNAMIC,
+                    " makes the voters dynamic instead)",
+                )
+            )
+        return told
+
+    def of_best(self) -> Iterator[str]:
+        """What becomes of the log that goes on."""
+        best = self.best
+        if best.is_torn:
+            yield f"the torn end of the log in {best.root} is cut off first"
+        impossible = {each.file for each in best.snapshots if each.problem is not None}
+        for name in broken_snapshots(best):
+            what = (
+                f"the snapshot {name}, which cannot be of this log,"
+                if name in impossible
+                else f"the damaged snapshot {name}"
+            )
+            yield f"{what} is set aside"
+        if best.drops_log:
+            yield (
+                f"the log in {best.root} ends at offset {best.log_end[1]} of epoch {best.log_end[0]}, before its "
+                "newest snapshot, and is set aside, as a start would delete it"
+            )
+        if best.ends_in_damage:
+            yield f"the log in {best.root} ends in damage after offset {best.end}, which is cut off"
+        if best.records_behind_damage:
+            yield f"{_are(best.records_behind_damage, 'record')} cut off after the damage in {best.root}"
+
+
+def _never_again(names: str, are_several: bool) -> str:
+    if are_several:
+        return (
+            f"controllers {names} must never be started again with the disks that they have: wipe and format them "
+            "before they join again"
+        )
+    return (
+        f"controller {names} must never be started again with the disk that it has: wipe and format it before it joins "
+        "again"
+    )
+
+
+def _are(count: int, noun: str) -> str:
+    return f"{counted(count, noun)} {'is' if count == 1 else 'are'}"

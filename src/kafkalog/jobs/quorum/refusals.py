@@ -1,0 +1,338 @@
+"""What speaks against bringing a quorum back: each in one sentence, before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafkalog.cluster.kraft.metadata_image import MetadataImage
+from kafkalog.cluster.kraft.quorum import KnownVoter, Quorum
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.findings import FindingCode, Severity
+from kafkalog.codec.kraft import VoterNode
+from kafkalog.codec.names import META_PROPERTIES, QUORUM_STATE
+from kafkalog.codec.wording import counted
+from kafkalog.jobs.quorum.mending import any_needs_mending
+from kafkalog.jobs.quorum.metadata_tree import NOBODY, broken_snapshots
+from kafkalog.jobs.quorum.request import QuorumRequest, QuorumWay
+
+__all__ = [
+    "gone",
+    "is_settled",
+    "needless",
+    "one_quorum",
+    "refuse_contradictions",
+    "refuse_damage",
+    "refuse_epochs",
+    "refuse_kinds",
+    "refuse_majority",
+    "refuse_no_files",
+    "refuse_others",
+]
+
+_FIRST_DYNAMIC = 21
+"""metadata.version of 3.9, the first release with dynamic voters"""
+_LAST_EPOCH = 2**31 - 1 - 2**20
+"""no cluster has had so many elections, and few would be left"""
+
+
+def one_quorum(quorums: Sequence[Quorum]) -> Quorum:
+    """The only cluster there is."""
+    if len(quorums) > 1:
+        told = "; ".join(f"{each.best.root} is of {each.cluster_id or 'no known cluster'}" for each in quorums)
+        raise RecoveryRefused(
+            f"the directories are of {len(quorums)} clusters ({told}): name those of one cluster only",
+            reason="clusters",
+        )
+    return quorums[0]
+
+
+def _is_controller(log: QuorumLog, image: MetadataImage) -> bool:
+    return log.node in log.voter_ids or log.node in image.controllers
+
+
+def refuse_kinds(quorum: Quorum, targets: Sequence[QuorumLog], wanted: QuorumRequest, image: MetadataImage) -> None:
+    """Controllers' directories where controllers' are wanted, and a broker's where a broker's is."""
+    for log in targets:
+        _refuse_no_controller(log, image)
+    _refuse_same_identity(targets)
+    _refuse_strangers([log.node for log in targets], wanted)
+    if wanted.way is QuorumWay.FROM_BROKER:
+        _refuse_source(next(each.log for each in quorum.survivors if each.log.root == wanted.brokers[0]), image)
+        if wanted.node in image.brokers:
+            raise RecoveryRefused(
+                f"node {wanted.node} is a broker of this cluster: choose an id that no node has for the controller",
+                reason="node",
+            )
+
+
+def _refuse_no_controller(log: QuorumLog, image: MetadataImage) -> None:
+    meta = f"{log.root}/{META_PROPERTIES}"
+    if log.node is None or log.cluster_id is None:
+        raise RecoveryRefused(
+            f"{log.root} has no {META_PROPERTIES} that says which node of which cluster it is: put that back first",
+            reason="identity",
+        )
+    if log.known_as is not None:
+        raise RecoveryRefused(
+            f"{meta} says node.id={log.node}, and the voter set knows this directory, by its directory.id, as node "
+            f"{log.known_as}: put node.id={log.known_as} back if the directory.id is right",
+            reason="identity",
+        )
+    _refuse_as_of_another_broker(log, image)
+    if _is_controller(log, image):
+        return
+    if log.node in image.brokers:
+        raise RecoveryRefused(
+            Sentence(
+                f"{log.root} is of broker {log.node}, not of a controller: to make a controller of its copy, use ",
+                Ask.FROM_BROKER,
+                f" {log.root}",
+            ),
+            reason="kind",
+        )
+    raise RecoveryRefused(
+        f"{meta} says node.id={log.node}, and its log knows neither a controller nor a broker of that id: put the "
+        "right node.id back",
+        reason="identity",
+    )
+
+
+def _refuse_as_of_another_broker(log: QuorumLog, image: MetadataImage) -> None:
+    """Refuse where another broker than `meta.properties` says has registered this directory."""
+    broker = next((node for node, each in image.brokers.items() if log.directory_id in each.directories), None)
+    if broker is not None and broker != log.node:
+        raise RecoveryRefused(
+            f"{log.root}/{META_PROPERTIES} says node.id={log.node}, and the log knows this directory, by its "
+            f"directory.id, as one of broker {broker}: put node.id={broker} back if the directory.id is right",
+            reason="identity",
+        )
+
+
+def _refuse_same_identity(targets: Sequence[QuorumLog]) -> None:
+    nodes = [log.node for log in targets]
+    ids = [log.directory_id for log in targets]
+    for log in targets:
+        if nodes.count(log.node) > 1:
+            roots = " and ".join(each.root for each in targets if each.node == log.node)
+            raise RecoveryRefused(
+                f"two of the directories are of node {log.node}, {roots}: name the one that is to go on", reason="kind"
+            )
+        if log.directory_id is not None and ids.count(log.directory_id) > 1:
+            roots = " and ".join(each.root for each in targets if each.directory_id == log.directory_id)
+            raise RecoveryRefused(
+                f"{roots} have the same directory.id, {log.directory_id}, by which voters are told apart, so that one "
+                f"{META_PROPERTIES} is a copy: name the directory that is to go on",
+                reason="identity",
+            )
+
+
+def _refuse_strangers(nodes: Sequence[int | None], wanted: QuorumRequest) -> None:
+    """Nodes that an option names, and that will not be in the quorum."""
+    members = {*nodes, *(() if wanted.node is None else (wanted.node,))}
+    if wanted.voters is not None and set(wanted.voters) != members:
+        raise RecoveryRefused(
+            Sentence(
+                Ask.VOTERS,
+                f" names {', '.join(map(str, wanted.voters))}, and the directories are of nodes "
+                f"{', '.join(map(str, nodes)) or wanted.node}: both must be the same",
+            ),
+            reason="endpoint",
+        )
+    strangers = sorted(set(wanted.endpoints) - members)
+    if strangers:
+        raise RecoveryRefused(
+            Sentence(
+                Ask.ENDPOINT,
+                f" names node {strangers[0]}, of which no directory is given: give its log directory, or leave the "
+                "endpoint out",
+            ),
+            reason="endpoint",
+        )
+    for node in sorted(set(wanted.properties) - members):
+        raise RecoveryRefused(
+            Sentence(
+                Ask.PROPERTIES, f" gives a file of node {node}, which is not one of the new quorum: leave it out"
+            ),
+            reason="properties",
+        )
+
+
+def _refuse_source(source: QuorumLog, image: MetadataImage) -> None:
+    if source.cluster_id is None:
+        raise RecoveryRefused(
+            f"{source.root} has no {META_PROPERTIES} that says which cluster it is of: put that back first",
+            reason="identity",
+        )
+    _refuse_as_of_another_broker(source, image)
+    if _is_controller(source, image):
+        raise RecoveryRefused(
+            Sentence(
+                f"{source.root} is of controller {source.node}, whose own log is worth more than a copy: use ",
+                Ask.STANDALONE,
+                f" {source.root}",
+            ),
+            reason="kind",
+        )
+
+
+def refuse_majority(quorum: Quorum, wanted: QuorumRequest) -> None:
+    """Nothing has to be forced while enough voters are left to elect a leader."""
+    if wanted.way is QuorumWay.TOGETHER or not quorum.has_majority or len(quorum.in_force) == 1:
+        return
+    given = [str(each.node) for each in quorum.in_force if each.is_given]
+    raise RecoveryRefused(
+        Sentence(
+            f"controllers {', '.join(given)} are {len(given)} of {len(quorum.in_force)} voters, a majority, and elect "
+            "a leader without this: start them together; where they have moved, give ",
+            Ask.ENDPOINT,
+            " for each instead",
+        ),
+        reason="majority",
+    )
+
+
+def is_settled(log: QuorumLog) -> bool:
+    """A voter set was made here and has not been started since: what it takes is still to be said."""
+    at_end = log.voters_offset is not None and log.voters_offset + 1 == log.end
+    state = log.state
+    return at_end and state is not None and (state.leader_id, state.leader_epoch) == (NOBODY, log.epoch)
+
+
+def needless(
+    quorum: Quorum, targets: Sequence[QuorumLog], voters: Sequence[VoterNode], wanted: QuorumRequest
+) -> str | None:
+    """Why nothing has to be done, in a sentence; None if something has."""
+    best = quorum.best
+    becomes_dynamic = wanted.becomes_dynamic and best.is_static
+    if wanted.way is QuorumWay.FROM_BROKER or becomes_dynamic or not quorum.has_majority or is_settled(best):
+        return None
+    if any_needs_mending(targets):
+        return None
+    if any((each.voters, each.static_voters) != (best.voters, best.static_voters) for each in targets):
+        return None
+    standing = {(each.voter_id, each.directory_id, each.endpoints) for each in best.voters}
+    if best.is_static:
+        moves = bool(wanted.endpoints) or not {each.node for each in targets} <= set(best.static_voters)
+    else:
+        moves = not {(each.voter_id, each.directory_id, each.endpoints) for each in voters} <= standing
+    is_all = {each.node for each in targets} == set(best.voter_ids)
+    if moves or not (is_all or (wanted.way is QuorumWay.TOGETHER and not wanted.endpoints)):
+        return None
+    if len(quorum.in_force) == 1:
+        return f"nothing needs doing: controller {best.node} is the only voter, and elects itself when it is started"
+    names = ", ".join(str(each.node) for each in quorum.in_force if each.is_given)
+    return (
+        f"nothing needs doing: controllers {names} are a majority of {len(quorum.in_force)} voters, and elect a leader "
+        "when they are started together"
+    )
+
+
+def gone(quorum: Quorum, members: Sequence[tuple[int, str | None]]) -> tuple[KnownVoter, ...]:
+    """Voters of any known voter set who will not be in the new quorum: they must never start again as they are."""
+    ids = {node for node, _ in members}
+    known = set(members)
+
+    def stays(voter: KnownVoter) -> bool:
+        return voter.node in ids if voter.directory_id is None else (voter.node, voter.directory_id) in known
+
+    return tuple(each for each in quorum.voters if not stays(each))
+
+
+def refuse_others(others: Sequence[KnownVoter], wanted: QuorumRequest) -> None:
+    """Refuse where another voter is alive or comes back, who would go on with the old quorum."""
+    alive = [each for each in others if each.is_in_force]
+    if not alive or wanted.others_are_gone:
+        return
+    names = ", ".join(_named(each) for each in alive)
+    raise RecoveryRefused(
+        Sentence(
+            f"controllers that vote too may be alive: {names}; two quorums would tear the cluster apart, so make sure "
+            "that none of them runs or will ever be started again with its disk, and say so with ",
+            Ask.OTHERS_ARE_GONE,
+        ),
+        reason="others",
+    )
+
+
+def _named(voter: KnownVoter) -> str:
+    places = ", ".join(f"{host}:{port}" for _name, host, port in voter.endpoints)
+    return f"{voter.node} at {places}" if places else f"{voter.node}"
+
+
+def refuse_contradictions(quorum: Quorum) -> None:
+    """Refuse two copies that no quorum can both have written: the files do not say which one it wrote."""
+    for told in quorum.contradictions:
+        raise RecoveryRefused(
+            f"{told}; find out which (copies that are alike in `kafkalog quorum show` were there before), and leave it "
+            "out",
+            reason="contradiction",
+        )
+
+
+_OTHERWISE = Sentence(
+    "give another copy, as a further path or with ",
+    Ask.BROKER,
+    ", or make a controller of a broker's copy with ",
+    Ask.FROM_BROKER,
+)
+
+
+def refuse_damage(best: QuorumLog, wanted: QuorumRequest) -> None:
+    """A start would cut the log at its first damage: what comes after it is not given up without consent."""
+    if best.refusal is not None and not broken_snapshots(best):
+        raise RecoveryRefused(Sentence(f"{best.root}: {best.refusal}; ", _OTHERWISE), reason="unusable")
+    if best.end == 0:
+        raise RecoveryRefused(
+            Sentence(f"{best.root}: its metadata log holds no record; ", _OTHERWISE), reason="unusable"
+        )
+    if best.records_behind_damage and not wanted.accept_loss:
+        raise RecoveryRefused(
+            Sentence(
+                f"the metadata log in {best.root} is damaged after offset {best.end}, and "
+                f"{counted(best.records_behind_damage, 'record')} behind the damage would be cut off: see what ",
+                Ask.PLAN_METADATA,
+                " can do about it (",
+                Ask.REPAIR_BITS,
+                "), give another copy, or give these records up with ",
+                Ask.ACCEPT_LOSS,
+            ),
+            reason="loss",
+        )
+
+
+def refuse_no_files(logs: Sequence[QuorumLog]) -> None:
+    """A link or a directory under the name of a segment: what was there is missing."""
+    for finding in (each for log in logs for each in log.findings):
+        if finding.code is FindingCode.FOREIGN_FILE and finding.severity is Severity.ERROR:
+            raise RecoveryRefused(
+                f"{finding.file}: {finding.detail}; put the file back in its place, or leave this directory out",
+                reason="unusable",
+            )
+
+
+def refuse_epochs(quorum: Quorum) -> None:
+    """The new epoch is the one after the latest known; a damaged file may name one that has none."""
+    for log in (each.log for each in quorum.survivors):
+        if log.latest_epoch > _LAST_EPOCH:
+            if log.epoch > _LAST_EPOCH:
+                where, way = log.directory, "leave this directory out"
+            else:
+                where = f"{log.directory}/{QUORUM_STATE}"
+                way = "leave this directory out, or move that file away: the epoch is then that of the log"
+            raise RecoveryRefused(
+                f"{where} names epoch {log.latest_epoch}, which is damage, as no cluster has had so many elections: "
+                f"{way}",
+                reason="unusable",
+            )
+
+
+def refuse_old_metadata(image: MetadataImage) -> None:
+    """Dynamic voters need a release that knows them."""
+    level = image.features.get("metadata.version", 0)
+    if level < _FIRST_DYNAMIC:
+        raise RecoveryRefused(
+            f"metadata.version {level} is older than 3.9, which has dynamic voters first: keep static voters",
+            reason="version",
+        )

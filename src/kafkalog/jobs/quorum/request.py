@@ -1,0 +1,127 @@
+"""What is asked for when a quorum is to be brought back."""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.errors import UsageError
+from kafkalog.jobs.quorum.expiry import refuse_settings
+from kafkalog.jobs.quorum.properties import refuse_as_log_dir
+
+__all__ = ["QuorumRequest", "QuorumWay"]
+
+_LARGEST_PORT = 65_535
+_LARGEST_ID = 2**31 - 1
+_LISTENER = re.compile(r"[A-Za-z0-9_-]{1,60}", re.ASCII)
+
+
+class QuorumWay(enum.StrEnum):
+    """How a quorum comes back."""
+
+    STANDALONE = "standalone"
+    """one controller becomes the quorum"""
+    TOGETHER = "together"
+    """the given controllers become the quorum, at new endpoints if they have moved"""
+    FROM_BROKER = "from_broker"
+    """a broker's copy becomes a controller"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumRequest:
+    """The request."""
+
+    way: QuorumWay
+    targets: tuple[str, ...] = ()
+    """directories of controllers that will be the quorum"""
+    beside: tuple[str, ...] = ()
+    """directories of controllers that will not be: they are read only"""
+    brokers: tuple[str, ...] = ()
+    """directories of brokers, read only; the first one is the source of `FROM_BROKER`"""
+    endpoints: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    """node -> (host, port)"""
+    voters: tuple[int, ...] | None = None
+    """ids of all who will vote; None: those of the given directories"""
+    listener: str | None = None
+    """the controllers' listener, where the files do not name it"""
+    node: int | None = None
+    """id of the controller that is made of a broker's copy"""
+    into: str | None = None
+    """its directory, new or empty"""
+    directory_id: str | None = None
+    """the id of that directory; None: a new one"""
+    becomes_dynamic: bool = False
+    """static voters become dynamic ones"""
+    others_are_gone: bool = False
+    """no other member of the old voter set will come back"""
+    accept_loss: bool = False
+    """go on where metadata would be cut off that can still be read"""
+    at: int | None = None
+    """the time from which retention counts, in ms; None: the clock's"""
+    stamp: int | None = None
+    """the time that the new batch carries, in ms; None: the clock's"""
+    config: Mapping[str, str] = field(default_factory=dict)
+    """settings of the brokers, by which data expires"""
+    properties: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """node -> its own properties, of which the lines to set keep what they can"""
+
+    def checked(self) -> QuorumRequest:
+        """The request with its times; `UsageError` if it makes no sense."""
+        for node, (host, port) in self.endpoints.items():
+            if not 0 <= node <= _LARGEST_ID:
+                raise UsageError(f"node {node} is not a node id")
+            if not host or not 0 < port <= _LARGEST_PORT:
+                raise UsageError(f"{host}:{port} is not an endpoint of node {node}: give HOST:PORT")
+        if self.listener is not None and not _LISTENER.fullmatch(self.listener):
+            raise UsageError(
+                Sentence(
+                    Ask.LISTENER,
+                    f" {self.listener[:60]!r} is not the name of a listener: give letters, digits, - and _, such as "
+                    "CONTROLLER",
+                )
+            )
+        refuse_settings(self.config)
+        if self.way is QuorumWay.FROM_BROKER:
+            self._check_new_controller()
+        else:
+            self._check_controllers()
+        now = time.time_ns() // 1_000_000
+        return replace(self, at=now if self.at is None else self.at, stamp=now if self.stamp is None else self.stamp)
+
+    def _check_new_controller(self) -> None:
+        if self.node is None or self.into is None or not self.brokers:
+            raise UsageError(Sentence("a broker's copy becomes a controller with ", Ask.NODE, " and ", Ask.INTO))
+        if set(self.endpoints) != {self.node}:
+            raise UsageError(Sentence(Ask.ENDPOINT, f" HOST:PORT says where controller {self.node} will listen"))
+        if not 0 <= self.node <= _LARGEST_ID:
+            raise UsageError(f"node {self.node} is not a node id")
+        refuse_as_log_dir(Ask.INTO, os.path.abspath(self.into))
+
+    def _check_controllers(self) -> None:
+        if not self.targets:
+            raise UsageError("name the log directories of the controllers that will be the quorum")
+        for asked, value in ((Ask.NODE, self.node), (Ask.INTO, self.into)):
+            if value is not None:
+                raise UsageError(
+                    Sentence(asked, " is for the controller that ", Ask.FROM_BROKER, " makes: leave it out")
+                )
+
+    @property
+    def now_ms(self) -> int:
+        """The time to treat as now."""
+        if self.at is None:
+            raise AssertionError("a request that was not checked")
+        return self.at
+
+    @property
+    def stamp_ms(self) -> int:
+        """The time of the new batch."""
+        if self.stamp is None:
+            raise AssertionError("a request that was not checked")
+        return self.stamp

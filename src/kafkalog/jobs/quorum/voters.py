@@ -1,0 +1,135 @@
+"""Who will vote: the given controllers, by node and directory id, where they listen now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.kraft import KRaftRecord, KRaftVersion, KRaftVoters, VoterEndpoint, VoterNode
+from kafkalog.codec.text import decode_uuid, encode_uuid
+from kafkalog.jobs.quorum.request import QuorumRequest
+
+if TYPE_CHECKING:
+    from kafkalog.cluster.kraft.metadata_image import MetadataImage
+
+__all__ = ["QuorumMember", "endpoints_known", "new_records", "node_of", "static_line"]
+
+_LISTENER = "CONTROLLER"
+"""where no file names one"""
+_SMALLEST, _LARGEST = 0, 1
+"""levels of kraft.version that every release with dynamic voters supports"""
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumMember:
+    """A controller of the new quorum."""
+
+    node: int
+    directory_id: str | None
+    host: str | None
+    """None: not known, with static voters"""
+    port: int | None
+
+    @property
+    def place(self) -> str:
+        """`host:port`, an address of version 6 in brackets."""
+        if self.host is None or self.port is None:
+            return "HOST:PORT"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def endpoints_known(log: QuorumLog, image: MetadataImage) -> dict[int, tuple[VoterEndpoint, ...]]:
+    """Where controllers listen: by the voter sets, and what controllers registered (`RegisterControllerRecord`)."""
+    found: dict[int, tuple[VoterEndpoint, ...]] = {}
+    for node, fields in image.controllers.items():
+        found[node] = tuple(VoterEndpoint(each["name"], each["host"], each["port"]) for each in fields["end_points"])
+    for each in (*log.known.values(), *log.voters):
+        found[each.voter_id] = each.endpoints
+    return found
+
+
+def members_of(
+    logs: Sequence[QuorumLog], wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, ...]]
+) -> tuple[QuorumMember, ...]:
+    """The members that the given directories are."""
+    return tuple(_member(log.node or 0, log.directory_id, wanted, known) for log in logs)
+
+
+def _member(
+    node: int, directory_id: str | None, wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, ...]]
+) -> QuorumMember:
+    host, port = wanted.endpoints.get(node, (None, None))
+    if host is None:
+        first = next(iter(known.get(node, ())), None)
+        host, port = (None, None) if first is None else (first.host, first.port)
+    return QuorumMember(node, directory_id, host, port)
+
+
+def new_member(node: int, directory_id: str, wanted: QuorumRequest) -> QuorumMember:
+    """The controller that is made of a broker's copy."""
+    host, port = wanted.endpoints[node]
+    return QuorumMember(node, directory_id, host, port)
+
+
+def listener_of(wanted: QuorumRequest, known: Mapping[int, tuple[VoterEndpoint, ...]]) -> str:
+    """The name of the controllers' listener: as given, as any file says, or Kafka's usual one."""
+    named = (each.name for endpoints in known.values() for each in endpoints)
+    return wanted.listener or next(named, _LISTENER)
+
+
+def node_of(
+    member: QuorumMember,
+    wanted: QuorumRequest,
+    known: Mapping[int, tuple[VoterEndpoint, ...]],
+    before: Sequence[VoterNode],
+) -> VoterNode:
+    """The member as a voters record has it; what it listened on stays, unless it has moved."""
+    if member.directory_id is None:
+        raise RecoveryRefused(
+            f"meta.properties of node {member.node} has no directory.id, by which dynamic voters are known: start the "
+            "controller once (it adds the id), or keep static voters",
+            reason="directory_id",
+        )
+    old = next((each for each in before if each.voter_id == member.node), None)
+    moved = member.node in wanted.endpoints or not known.get(member.node)
+    if moved:
+        if member.host is None or member.port is None:
+            raise RecoveryRefused(
+                Sentence(
+                    f"no file says where controller {member.node} listens: give ",
+                    Ask.ENDPOINT,
+                    f" {member.node}=HOST:PORT",
+                ),
+                reason="endpoint",
+            )
+        endpoints: tuple[VoterEndpoint, ...] = (VoterEndpoint(listener_of(wanted, known), member.host, member.port),)
+    else:
+        endpoints = known[member.node]
+    lowest, highest = (_SMALLEST, _LARGEST) if old is None else (old.min_supported_version, old.max_supported_version)
+    return VoterNode(member.node, decode_uuid(member.directory_id), endpoints, lowest, highest)
+
+
+def new_records(voters: Sequence[VoterNode], *, becomes_dynamic: bool) -> tuple[KRaftRecord, ...]:
+    """The control records that make these the voters."""
+    record = KRaftVoters(0, tuple(sorted(voters, key=lambda each: each.voter_id)))
+    return (KRaftVersion(0, 1), record) if becomes_dynamic else (record,)
+
+
+def static_line(members: Sequence[QuorumMember]) -> str:
+    """The setting that decides where voters are static."""
+    return "controller.quorum.voters=" + ",".join(f"{each.node}@{each.place}" for each in members)
+
+
+def bootstrap_line(voters: Sequence[VoterNode]) -> str:
+    """The setting by which nodes find dynamic voters."""
+    return "controller.quorum.bootstrap.servers=" + ",".join(_places(voters))
+
+
+def _places(voters: Sequence[VoterNode]) -> Iterator[str]:
+    for each in voters:
+        first = each.endpoints[0]
+        yield QuorumMember(each.voter_id, encode_uuid(each.directory_id), first.host, first.port).place

@@ -1,0 +1,164 @@
+"""Tiered logs that are lost, or damaged up to their end, made to go on after their remote part, where they are.
+
+Mode remote leaves damaged segments to the remote tier, which needs no more than the events.  This adds to its plan the
+logs of which nothing is left that a broker could go on from; for these the tier itself is read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kafkalog.codec.errors import FormatError, RecoveryRefused
+from kafkalog.codec.names import (
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    REMOTE_LOG_METADATA_TOPIC,
+    REPLICATION_OFFSET_CHECKPOINT,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.codec.text import OffsetCheckpointEntry, decode_offset_checkpoint, encode_offset_checkpoint
+from kafkalog.jobs.restore.beginning import Beginning, beginning_of, is_missed, local_logs, sound_end
+from kafkalog.log.directories.directory import LogDir, open_log_dir
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import Selection
+from kafkalog.log.storage.content import Content, Literal
+from kafkalog.recovery.checks.missing_partitions import missing_partitions_of
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, marker_first
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.topic_facts import TopicFacts, directory_id_of
+from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.remote_tier import RemoteTier
+
+__all__ = ["beginnings_in", "with_beginnings"]
+
+Key = tuple[str, int]
+
+
+def beginnings_in(survey: Survey, tier: RemoteTier, select: Selection, facts: TopicFacts) -> list[Beginning]:
+    """The logs of a log directory that begin after their remote part; raises `StorageError` for the tier.
+
+    `RecoveryRefused` where no event names the segments of one: a broker would not find them.
+    """
+    both = BothTiers(survey.root, tier, facts.tiering.remote)
+    log_dir = open_log_dir(survey.root, tolerant=True)
+    local, gone = dict(local_logs(log_dir)), _gone(log_dir, facts)
+    reached, starts = _checkpointed(survey), _lines(survey, LOG_START_OFFSET_CHECKPOINT)
+    found = []
+    for key in sorted(both.listed):
+        name = f"{key[0]}-{key[1]}"
+        is_meant = select.takes(*key) and key[0] != REMOTE_LOG_METADATA_TOPIC and name not in survey.unreadable
+        if not is_meant or (key not in local and key not in gone):
+            continue
+        copied = both.copied(key)
+        if not copied or (key in local and _goes_on(local[key], copied[-1].last + 1, reached.get(key, 0))):
+            continue
+        if not both.has_events(key):
+            raise RecoveryRefused(
+                f"no event in {REMOTE_LOG_METADATA_TOPIC} names a segment of {name}, so a broker would not find its "
+                "remote part: have the events rebuilt first",
+                reason="events",
+            )
+        beginning = beginning_of(both, key, starts.get(key))
+        if beginning is not None:
+            found.append(beginning)
+    return found
+
+
+def _gone(log_dir: LogDir, facts: TopicFacts) -> set[Key]:
+    """Logs that were in this log directory: by its own checkpoints, or as the metadata assigns them to it.
+
+    A broker that finds a log in two of its directories does not start.
+    """
+    own = directory_id_of(log_dir.path)
+    found = set()
+    for finding in missing_partitions_of(log_dir, facts):
+        name = parse_partition_directory(os.path.basename(finding.file or ""))
+        if name is not None:
+            key = name.topic, name.partition
+            if is_missed(key, facts) and facts.assigned.get(key, own) == own:
+                found.add(key)
+    return found
+
+
+def _goes_on(partition: Partition, remote_end: int, reached: int) -> bool:
+    """Whether a local log reaches the end of the remote part, or was never longer than it is and is not damaged."""
+    end, is_damaged = sound_end(partition, remote_end)
+    return end >= remote_end or not (is_damaged or reached > end)
+
+
+def with_beginnings(made: Plan, found: Sequence[Beginning]) -> Plan:
+    """The plan with what lets these logs begin after their remote part."""
+    if not found:
+        return made
+    directories = {each.name for each in found}
+    others = [each for each in made.actions if each.path.partition("/")[0] not in directories]
+    actions = [*others, *(action for each in found for action in _actions(made.survey, each))]
+    for name, wanted in (
+        (LOG_START_OFFSET_CHECKPOINT, {each.name: each.log_start for each in found}),
+        (RECOVERY_POINT_CHECKPOINT, {each.name: each.end for each in found}),
+    ):
+        actions = _with_lines(made.survey, actions, name, wanted, keeps=name == LOG_START_OFFSET_CHECKPOINT)
+    return replace(
+        made,
+        actions=marker_first(made.survey, actions),
+        partitions=[each for each in made.partitions if each.name not in directories],
+        begins={each.name: each.end for each in found},
+    )
+
+
+def _checkpointed(survey: Survey) -> dict[Key, int]:
+    """How far each log reached by the checkpoints: one that was flushed or replicated further has lost its end."""
+    found: dict[Key, int] = {}
+    for name in (RECOVERY_POINT_CHECKPOINT, REPLICATION_OFFSET_CHECKPOINT):
+        for key, offset in _lines(survey, name).items():
+            found[key] = max(offset, found.get(key, 0))
+    return found
+
+
+def _lines(survey: Survey, name: str) -> dict[Key, int]:
+    if name not in survey.files:
+        return {}
+    source = survey.source(name)
+    try:
+        entries = decode_offset_checkpoint(bytes(source.read(0, source.size)), source=name)
+    except FormatError:
+        return {}
+    return {(each.topic, each.partition): each.offset for each in entries}
+
+
+def _actions(survey: Survey, begun: Beginning) -> list[RecoveryAction]:
+    """The log first: a broker that starts on half of it goes on at the right offset."""
+    inside = [path for path in survey.files if path.partition("/")[0] == begun.name]
+    gone = [path for path in inside if parse_segment_file(path.rpartition("/")[2]) is not None]
+    kept = {f"{begun.name}/{name}" for name in begun.files}
+    actions = [RecoveryAction(ActionKind.REMOVE, path) for path in sorted(gone, reverse=True) if path not in kept]
+    if begun.name not in survey.directories:
+        actions.append(RecoveryAction(ActionKind.MAKE_DIRECTORY, begun.name))
+    return actions + [_write(f"{begun.name}/{name}", data) for name, data in begun.files.items()]
+
+
+def _write(path: str, data: bytes) -> RecoveryAction:
+    return RecoveryAction(ActionKind.WRITE, path, size=len(data), content=Content((Literal(data),) if data else ()))
+
+
+def _with_lines(
+    survey: Survey, actions: Sequence[RecoveryAction], name: str, wanted: Mapping[str, int], *, keeps: bool
+) -> list[RecoveryAction]:
+    """The actions, with lines in a checkpoint; `keeps`: what a line says already stays."""
+    planned = next((each for each in actions if each.path == name and each.kind is ActionKind.WRITE), None)
+    lines = _lines(survey, name)
+    if planned is not None and planned.content is not None:
+        data = b"".join(part.data for part in planned.content.parts if isinstance(part, Literal))
+        lines = {(each.topic, each.partition): each.offset for each in decode_offset_checkpoint(data, source=name)}
+    before = dict(lines)
+    for directory, offset in wanted.items():
+        topic, _, number = directory.rpartition("-")
+        lines[topic, int(number)] = lines.get((topic, int(number)), offset) if keeps else offset
+    if lines == before:
+        return list(actions)
+    entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(lines.items())]
+    return [*(each for each in actions if each is not planned), _write(name, encode_offset_checkpoint(entries))]

@@ -1,0 +1,35 @@
+"""A remote tier as a recovery uses it: lost logs begin after their remote part, or all of it is copied back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from kafkalog.classes import dataclass
+from kafkalog.jobs.restore.in_place import beginnings_in, with_beginnings
+from kafkalog.jobs.restore.whole_logs import bring_back
+from kafkalog.log.directories.selection import Selection
+from kafkalog.recovery.decide.plan import Plan
+from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.tiers.remote_tier import RemoteTier
+
+__all__ = ["RemoteLogs"]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteLogs:
+    """Tiered logs in a remote tier, for `RecoveryOptions.remote_logs`."""
+
+    tier: RemoteTier
+    keep_remote: bool = False
+    """into a copy: logs of which nothing is local begin after their remote part instead of getting it back"""
+
+    def beginnings(self, survey: Survey, select: Selection, facts: TopicFacts) -> Callable[[Plan], Plan] | None:
+        """Find the logs that can only begin after their remote part (`RemoteLogSource.beginnings`)."""
+        found = beginnings_in(survey, self.tier, select, facts)
+        return partial(with_beginnings, found=found) if found else None
+
+    def restore(self, root: str, select: Selection) -> None:
+        """Write the missing and damaged segments of tiered logs into a copy (`RemoteLogSource.restore`)."""
+        bring_back(root, self.tier, select, keep_remote=self.keep_remote)

@@ -1,0 +1,178 @@
+"""Whole tiered logs in a log directory: remote segments are written where none is local, or where that is damaged.
+
+The log directory is a copy that is recovered afterwards, which builds indexes and snapshots.  A log file gets the time
+of its object: a broker goes by it where a segment has no timestamps, or has them in the future.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.findings import StopReason
+from kafkalog.codec.names import (
+    CLEAN_SHUTDOWN_FILE,
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    REMOTE_LOG_METADATA_TOPIC,
+    FileKind,
+    PartitionName,
+    parse_segment_file,
+    segment_file,
+)
+from kafkalog.codec.text import (
+    OffsetCheckpointEntry,
+    PartitionMetadata,
+    encode_leader_epochs,
+    encode_offset_checkpoint,
+    encode_partition_metadata,
+)
+from kafkalog.jobs.restore.beginning import beginning_of, is_missed, local_logs
+from kafkalog.log.directories.directory import open_log_dir
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import ALL, Selection
+from kafkalog.log.disk.remote import RemoteFile
+from kafkalog.log.walk.segment import Segment
+from kafkalog.recovery.act.fs import PIECE, FileSystem, own_file
+from kafkalog.recovery.facts.topic_facts import read_topic_facts
+from kafkalog.tiers.both import BothTiers
+from kafkalog.tiers.lineage import RemoteStretch
+from kafkalog.tiers.remote_tier import RemoteTier
+
+__all__ = ["BroughtBack", "bring_back"]
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtBack:
+    """What was written of one log."""
+
+    name: str
+    segments: int
+    size: int
+    is_new: bool
+    """nothing of the log was local"""
+
+
+def bring_back(
+    root: str, tier: RemoteTier, select: Selection = ALL, *, keep_remote: bool = False
+) -> list[BroughtBack]:
+    """Write what is missing or damaged of the tiered logs of a log directory that nobody else uses.
+
+    With `keep_remote` a log of which nothing is local gets no segment of it: it begins, empty, after its remote part.
+    Logs of which nothing is local are those that the cluster's metadata places on this broker, or all where it says
+    nothing.  Raises `StorageError` where an object cannot be read, or is not as it was copied: then a log is not whole.
+    """
+    facts = read_topic_facts([root])
+    both = BothTiers(root, tier, facts.tiering.remote)
+    log_dir = open_log_dir(root, tolerant=True)
+    local = dict(local_logs(log_dir))
+    found = []
+    with FileSystem(root) as fs:
+        for key in sorted(both.listed):
+            topic, number = key
+            is_meant = select.takes(topic, number) and topic != REMOTE_LOG_METADATA_TOPIC
+            if is_meant and (key in local or is_missed(key, facts)):
+                begins = keep_remote and key not in local
+                found.append(_begin_after(fs, both, key) if begins else _bring_back(fs, both, key, local.get(key)))
+        written = [each for each in found if each.segments or (each.is_new and both.copied(_key(each.name)))]
+        if written and fs.status(CLEAN_SHUTDOWN_FILE) is not None:
+            fs.remove(CLEAN_SHUTDOWN_FILE)
+        _add_log_starts(fs, both, [each for each in written if each.is_new], log_dir.log_start_offsets)
+        fs.sync_directory("")
+    return written
+
+
+def _key(name: str) -> Key:
+    topic, _, number = name.rpartition("-")
+    return topic, int(number)
+
+
+def _bring_back(fs: FileSystem, both: BothTiers, key: Key, partition: Partition | None) -> BroughtBack:
+    name = str(PartitionName(*key))
+    stretches = list(_wanted(both.copied(key), partition))
+    if partition is None and stretches:
+        _new_directory(fs, both, key)
+    size = 0
+    for stretch in stretches:
+        base = stretch.segment.start_offset
+        for each in fs.names(name):
+            parsed = parse_segment_file(each)
+            if parsed is not None and parsed.base_offset == base and parsed.kind is not FileKind.PRODUCER_SNAPSHOT:
+                fs.remove(f"{name}/{each}")
+        file, item = both.log_of(key, stretch)
+        path = f"{name}/{segment_file(base, FileKind.LOG)}"
+        try:
+            fs.write_new(path, _pieces(file), file.size, own_file())
+            size += file.size
+        finally:
+            file.close()
+        fs.set_mtime(path, item.modified_ns)
+    if stretches:
+        fs.sync_directory(name)
+    return BroughtBack(name, len(stretches), size, partition is None)
+
+
+def _new_directory(fs: FileSystem, both: BothTiers, key: Key) -> None:
+    name = str(PartitionName(*key))
+    fs.make_directory(name, 0o755)
+    _write(fs, f"{name}/{LEADER_EPOCH_CHECKPOINT}", encode_leader_epochs(both.epochs(key)))
+    topic_id = both.listed[key][0].topic_id
+    _write(fs, f"{name}/{PARTITION_METADATA}", encode_partition_metadata(PartitionMetadata(0, topic_id)))
+
+
+def _begin_after(fs: FileSystem, both: BothTiers, key: Key) -> BroughtBack:
+    """Nothing of it is local: it goes on after its remote part."""
+    begun = beginning_of(both, key)
+    if begun is not None:
+        fs.make_directory(begun.name, 0o755)
+        for name, data in begun.files.items():
+            _write(fs, f"{begun.name}/{name}", data)
+        fs.sync_directory(begun.name)
+    return BroughtBack(str(PartitionName(*key)), 0, 0, is_new=True)
+
+
+def _wanted(copied: list[RemoteStretch], partition: Partition | None) -> Iterator[RemoteStretch]:
+    """The stretches below the local part, and those in place of a damaged local segment."""
+    if partition is None or not partition.segments:
+        yield from copied
+        return
+    begins = partition.segments[0].base_offset
+    local = {each.base_offset: each for each in partition.segments}
+    for stretch in copied:
+        segment = local.get(stretch.segment.start_offset)
+        if stretch.first < begins:
+            yield RemoteStretch(stretch.first, min(stretch.last, begins - 1), stretch.segment)
+        elif segment is not None and stretch.last == stretch.segment.end_offset and not _is_sound(segment):
+            yield stretch
+
+
+def _is_sound(segment: Segment) -> bool:
+    with segment.scanner() as scanner:
+        for _ in scanner:
+            pass
+        return scanner.stop is StopReason.END and not scanner.findings
+
+
+def _pieces(file: RemoteFile) -> Iterator[tuple[int, bytes]]:
+    for position in range(0, file.size, PIECE):
+        yield position, file.read(position, PIECE)
+
+
+def _add_log_starts(fs: FileSystem, both: BothTiers, new: list[BroughtBack], known: Mapping[Key, int]) -> None:
+    """Add the log starts of logs that are new here, where a broker would take 0."""
+    starts = dict(known)
+    for each in new:
+        key = _key(each.name)
+        starts.setdefault(key, both.copied(key)[0].first)
+    if starts != known:
+        entries = [OffsetCheckpointEntry(*key, offset) for key, offset in sorted(starts.items())]
+        if fs.status(LOG_START_OFFSET_CHECKPOINT) is not None:
+            fs.remove(LOG_START_OFFSET_CHECKPOINT)
+        _write(fs, LOG_START_OFFSET_CHECKPOINT, encode_offset_checkpoint(entries))
+
+
+def _write(fs: FileSystem, path: str, data: bytes) -> None:
+    fs.write_new(path, [(0, data)], len(data), own_file())

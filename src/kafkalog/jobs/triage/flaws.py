@@ -1,0 +1,41 @@
+"""Damage in the copies that go furthest: of logs that end alike, one that consumers can read is the better leader.
+
+An election looks at no log, and who follows fetches nothing below its own end: a flaw stays where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafkalog.codec.limits import Limits
+from kafkalog.copies.compare import compare
+from kafkalog.copies.comparison import CopyReport, PartitionComparison
+from kafkalog.jobs.triage.logs import ReplicaLog
+from kafkalog.log.disk.files import is_directory
+
+__all__ = ["flaws_of"]
+
+
+def flaws_of(logs: Mapping[int, ReplicaLog], limits: Limits) -> dict[int, int]:
+    """Broker -> places in its copy that consumers do not read, of copies of one topic-partition that are up.
+
+    Damage counts below the end that the broker's own start leaves; batches are opened where the copies differ.
+    """
+    paths = {log.path: node for node, log in logs.items() if log.path is not None and is_directory(log.path)}
+    if len(paths) < 2:
+        return {}
+    (found,) = compare(*paths, limits=limits).partitions
+    by_node = {paths[each.path]: each for each in found.copies}
+    return {node: _damage(each, logs[node].end) + _unreadable(each, found) for node, each in by_node.items()}
+
+
+def _damage(copy: CopyReport, end: int) -> int:
+    first = copy.sound_end_offset
+    return copy.damaged_places if first is not None and first < end else 0
+
+
+def _unreadable(copy: CopyReport, found: PartitionComparison) -> int:
+    if copy.difference is not None:
+        return copy.difference.unreadable_batches
+    against = (each.difference.unreadable_there_batches for each in found.copies if each.difference is not None)
+    return max(against, default=0)

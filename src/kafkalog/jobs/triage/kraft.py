@@ -1,0 +1,225 @@
+"""The metadata that one of the KRaft controllers will lead with.
+
+Nothing says who of several controllers wins the vote: everybody whose log a majority would not refuse can
+(`CandidateState`, `UnattachedState`), and what the others have after that is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.kraft.departures import TopicRules, topic_rules
+from kafkalog.cluster.kraft.fencing import fencing_order, software_level
+from kafkalog.cluster.kraft.metadata_image import Broker, MetadataImage, PartitionImage
+from kafkalog.cluster.kraft.metadata_log import MetadataLog
+from kafkalog.cluster.kraft.quorum import Quorum, best_first, read_quorum
+from kafkalog.cluster.kraft.quorum_log import QuorumLog
+from kafkalog.cluster.kraft.starts import Starts, possible_leaders
+from kafkalog.codec.errors import RecoveryRefused
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
+from kafkalog.jobs.triage.logs import BrokerDisks
+from kafkalog.jobs.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
+from kafkalog.log.directories.partition import open_partition
+
+__all__ = ["KRaftMemory", "kraft_memory"]
+
+
+@dataclass(slots=True)
+class KRaftMemory(Memory):
+    """Each image is one that the next controller may have."""
+
+    source: str
+    images: list[MetadataImage]
+    voters: frozenset[int]
+    """ids of the voters in force"""
+    static: Mapping[str, str]
+    controller: int | None
+    first_step: str = "Start the controllers alone and wait for longer than broker.session.timeout.ms"
+    unclean_election: str = ELECTION_COMMAND
+    logs: Sequence[QuorumLog] = ()
+    """every copy of the metadata log: first those that can win, the furthest of them first"""
+    _removed: frozenset[str] | None = None
+    _others: list[tuple[str, MetadataImage]] | None = None
+    _starts: list[tuple[MetadataImage, Starts]] = field(default_factory=list)
+    _rules: dict[tuple[int, str], TopicRules] = field(default_factory=dict)
+    _known: dict[object, frozenset[int] | None] = field(default_factory=dict)
+
+    @property
+    def brokers(self) -> frozenset[int]:
+        """Who is registered, or has replicas."""
+        return frozenset(self.images[0].brokers)
+
+    def partitions(self) -> dict[Key, KnownReplicas]:
+        """Every partition."""
+        found = {}
+        for name, topic in sorted(self.images[0].topics.items()):
+            for number, each in sorted(topic.partitions.items()):
+                found[name, number] = KnownReplicas(each.replicas, each.isr, each.leader, each.elr, each.last_known_elr)
+        return found
+
+    def eligible(self, key: Key) -> frozenset[int]:
+        """See `Memory.eligible`."""
+        each = self.images[0].topics[key[0]].partitions[key[1]]
+        return frozenset(each.isr + each.elr) or frozenset(each.last_known_elr)
+
+    def directories_of(self, node: int) -> frozenset[str]:
+        """See `Memory.directories_of`."""
+        return frozenset(self.images[0].brokers[node].directories or ())
+
+    def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
+        """See `Memory.unknown`; whichever controller wins, it has to know the partition."""
+        why = next((why for image in self.images if (why := _lacks(image, topic, partition, topic_id))), None)
+        return None if why is None or topic_id in self._removed_topics() else why
+
+    def _removed_topics(self) -> frozenset[str]:
+        """Ids of the topics that the log shows as deleted."""
+        if self._removed is None:
+            log = self.logs[0]
+            events = MetadataLog(open_partition(log.directory)).events([])
+            decoded = (each.record.decoded for each in events if each.record.name == "RemoveTopicRecord")
+            self._removed = frozenset(each.fields["topic_id"] for each in decoded if each is not None)
+        return self._removed
+
+    def known_elsewhere(self, topic: str, partition: int, topic_id: str | None) -> str | None:
+        """See `Memory.known_elsewhere`."""
+        if self._others is None:
+            states = ((each, MetadataLog(open_partition(each.directory)).state(each.end)) for each in self.logs)
+            self._others = [(each.directory, state.image) for each, state in states]
+        places = (path for path, image in self._others if _lacks(image, topic, partition, topic_id) is None)
+        return next(places, None)
+
+    def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
+        """Note that these brokers are about to be started."""
+        self._starts, self._known = [], {}
+        for image in self.images:
+            level = software_level(image)
+            groups = fencing_order(image.brokers.values(), level)
+            there: dict[int, Broker] = dict(image.brokers)
+            for node, each in disks.items():
+                if node in there and (ids := each.directory_ids) is not None:
+                    there[node] = replace(there[node], directories=ids)
+            up = frozenset(node for node, each in disks.items() if each.is_up and node in there)
+            clean = frozenset(node for node in up if disks[node].was_stopped(there[node].epoch))
+            after = _with_brokers(image, there)
+            counts = Starts.counts_registrations(level)
+            self._starts.append((image, Starts(after, groups, up, clean, registration_counts=counts)))
+
+    def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
+        """See `Memory.leaders`."""
+        found: set[int] = set()
+        for number, (image, starts) in enumerate(self._starts):
+            topic = image.topics.get(key[0])
+            partition = None if topic is None else topic.partitions.get(key[1])
+            if topic is None or partition is None:
+                continue
+            rules = self._rules.get((number, key[0]))
+            if rules is None:
+                rules = self._rules[number, key[0]] = topic_rules(image, topic, self.controller, self.static)
+            these = self._of_one(number, partition, rules, starts, order)
+            if these is None:
+                return None
+            found |= these
+        return frozenset(found)
+
+    def _of_one(
+        self, number: int, partition: PartitionImage, rules: TopicRules, starts: Starts, order: tuple[int, ...] | None
+    ) -> frozenset[int] | None:
+        alike = replace(partition, leader_epoch=0, partition_epoch=0)
+        key = (number, alike, rules, order)
+        if key not in self._known:
+            if order is not None:
+                racing = self._racing(order)
+                starts = replace(starts, racing=racing & starts.running, order=self._after(order, racing, starts))
+            self._known[key] = possible_leaders(alike, rules, starts)
+        return self._known[key]
+
+    def _racing(self, order: Sequence[int]) -> frozenset[int]:
+        """Where brokers are controllers too, as many as make a majority are up when the old sessions end."""
+        alone = self.voters - self.brokers
+        needed = len(self.voters) // 2 + 1 - len(alone)
+        racing: list[int] = []
+        for each in order:
+            if needed <= 0:
+                break
+            racing.append(each)
+            needed -= each in self.voters
+        return frozenset(racing)
+
+    @staticmethod
+    def _after(order: Sequence[int], racing: frozenset[int], starts: Starts) -> tuple[int, ...]:
+        return tuple(each for each in order if each not in racing and each in starts.running)
+
+
+def _with_brokers(image: MetadataImage, brokers: dict[int, Broker]) -> MetadataImage:
+    """The image with other registrations; what elections look at."""
+    after = MetadataImage()
+    after.brokers = brokers
+    after.features = image.features
+    return after
+
+
+def _lacks(image: MetadataImage, topic: str, partition: int, topic_id: str | None) -> str | None:
+    """Why the image has no such partition; None if it has."""
+    known = image.topics.get(topic)
+    if topic_id is not None and image.topic_names.get(topic_id) != topic:
+        if known is None:
+            return "the metadata knows no such topic"
+        return f"the metadata knows another topic of this name, with id {known.id}"
+    if known is None:
+        return "the metadata knows no such topic"
+    return (
+        None if partition in known.partitions else f"the metadata knows {counted(len(known.partitions), 'partition')}"
+    )
+
+
+def kraft_memory(paths: Sequence[str], static: Mapping[str, str], findings: list[Finding]) -> KRaftMemory:
+    """The cluster's memory, from the copies of `__cluster_metadata`.
+
+    `RecoveryRefused` where what is there cannot be used.
+    """
+    quorums = read_quorum(paths)
+    if len(quorums) > 1:
+        ids = ", ".join(str(each.cluster_id) for each in quorums)
+        raise RecoveryRefused(f"the directories are of {len(quorums)} clusters ({ids}): give those of one")
+    quorum = quorums[0]
+    findings += quorum.findings
+    winners = _winners(quorum, findings)
+    images: list[MetadataImage] = []
+    for log in winners:
+        state = MetadataLog(open_partition(log.directory)).state(log.end)
+        findings += [each for each in state.findings if each not in findings]
+        if not any(_same(state.image, other) for other in images):
+            images.append(state.image)
+    first = winners[0]
+    if not images[0].topics and not images[0].brokers:
+        raise RecoveryRefused(
+            f"the metadata log {first.directory} can be read up to offset {first.end} and says nothing"
+        )
+    controller = first.terms[-1].leader if first.terms else None
+    source = f"{first.directory} up to offset {first.end}"
+    logs = [*winners, *(each.log for each in quorum.survivors if each.log not in winners)]
+    return KRaftMemory(source, images, frozenset(first.voter_ids), static, controller, logs=logs)
+
+
+def _same(one: MetadataImage, other: MetadataImage) -> bool:
+    return (one.topics, one.brokers, one.configs, one.features) == (
+        other.topics, other.brokers, other.configs, other.features,
+    )  # fmt: skip
+
+
+def _winners(quorum: Quorum, findings: list[Finding]) -> list[QuorumLog]:
+    """The copies with which a controller may lead, the furthest first; distinct by where they end."""
+    voters = [each.log for each in quorum.survivors if each.log.is_voter and each.log.refusal is None]
+    needed = len(quorum.best.voter_ids) // 2 + 1
+    able = [each for each in voters if sum(other.position <= each.position for other in voters) >= needed]
+    if not able:
+        detail = (
+            f"{len(voters)} of {len(quorum.best.voter_ids)} voters are here, which elect no controller: what follows "
+            "holds once `kafkalog quorum recover` has brought one back from the best copy"
+        )
+        findings.append(Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, None))
+        able = [quorum.best]
+    return list({each.position: each for each in reversed(best_first(able))}.values())[::-1]

@@ -1,0 +1,172 @@
+"""What each broker will have of each partition once it is up: its logs after its own start has cut torn ends.
+
+The model of a broker's start (`forecast`) runs on each log directory; nothing is changed.  A partition that should be
+in a directory and is not there is made by the broker, and is empty.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.names import LEADER_EPOCH_CHECKPOINT, parse_partition_directory
+from kafkalog.codec.text import LeaderEpoch, decode_leader_epochs
+from kafkalog.copies.common_history import Lineage
+from kafkalog.copies.volumes import reason
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.log_settings import LogSettings
+from kafkalog.log.directories.workers import OnProgress, Workers
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.broker.forecast import load_directory
+from kafkalog.recovery.broker.identity import with_identity
+from kafkalog.recovery.broker.manager import Outcome, PartitionResult
+from kafkalog.recovery.broker.node.sentences import node_findings, node_sentences
+from kafkalog.recovery.broker.node_start import node_start
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import survey
+
+__all__ = ["BrokerDisks", "ReplicaLog", "read_brokers", "unread"]
+
+Key = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLog:
+    """One broker's log of a partition, as the broker will have it when it is up."""
+
+    node: int
+    path: str | None
+    """the partition directory; None where the broker will make an empty one"""
+    start: int
+    end: int
+    lineage: Lineage
+    high_watermark: int | None = None
+    """the last that the broker wrote down: below it everything was committed"""
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """What makes one copy go further than another: its last leader epoch, then its end."""
+        last = self.lineage.last_epoch
+        return (-1 if last is None else last), self.end
+
+
+@dataclass(slots=True)
+class BrokerDisks:
+    """The log directories of one broker, as far as they were given."""
+
+    node: int
+    directories: list[LogDir]
+    logs: dict[Key, ReplicaLog] = field(default_factory=dict)
+    online: list[LogDir] = field(default_factory=list)
+    """those that its start does not take offline"""
+    refusal: str | None = None
+    """why it does not start"""
+    is_whole: bool = True
+    """all directories that it had are here, as far as is known: a log that is in none of them is gone"""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it starts, with one directory at least."""
+        return self.refusal is None and bool(self.online)
+
+    @property
+    def all_directory_ids(self) -> frozenset[str | None]:
+        """The ids of its directories that are here; None for one that has none."""
+        return frozenset(
+            None if each.meta_properties is None else each.meta_properties.directory_id for each in self.directories
+        )
+
+    @property
+    def directory_ids(self) -> tuple[str, ...] | None:
+        """The ids of the directories that it has when it is up; None if one of them has none."""
+        ids = [None if each.meta_properties is None else each.meta_properties.directory_id for each in self.online]
+        return None if None in ids else tuple(each for each in ids if each is not None)
+
+    def was_stopped(self, epoch: int) -> bool:
+        """All of its directories say that the broker of this epoch was stopped in an orderly way."""
+        return all(
+            each.clean_shutdown is not None and each.clean_shutdown.broker_epoch == epoch for each in self.directories
+        )
+
+
+def read_brokers(
+    directories: Mapping[int, Sequence[LogDir]],
+    *,
+    config: Mapping[str, str] | None = None,
+    jobs: int = 1,
+    on_progress: OnProgress | None = None,
+    findings: list[Finding],
+) -> dict[int, BrokerDisks]:
+    """Start each broker on a copy of its directories in memory; one that cannot be read is taken to stay down."""
+    found: dict[int, BrokerDisks] = {}
+    workers = Workers(jobs, on_progress)
+    for node, log_dirs in sorted(directories.items()):
+        disks = found[node] = BrokerDisks(node, list(log_dirs))
+        known = LogSettings.from_server_properties(config or {})
+        rules = Rules(mode=Mode.KAFKA, config=known).settled([each.path for each in log_dirs])
+        for log_dir in log_dirs:
+            try:
+                _read(disks, log_dir, rules, workers, findings)
+            except StorageError as error:
+                findings.append(unread(log_dir.path, error))
+                disks.refusal = f"{log_dir.path} cannot be read: {reason(error, log_dir.path)}"
+        if disks.refusal is None:
+            _ask_node(disks, rules, findings)
+    return found
+
+
+def _ask_node(disks: BrokerDisks, rules: Rules, findings: list[Finding]) -> None:
+    """Note why the broker does not start if no release starts on its directories, whatever is in its logs."""
+    start = node_start([each.path for each in disks.directories], loads_others=False, now_ms=rules.at)
+    if start.never_starts:
+        disks.refusal = f"broker {disks.node}: {'; '.join(node_sentences(start))}"
+        findings += node_findings(start)
+
+
+def unread(path: str, error: StorageError) -> Finding:
+    """What could not be read of a directory."""
+    place = os.fspath(error.filename) if isinstance(error.filename, str) else path
+    return Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, error.strerror or str(error), place)
+
+
+def _read(disks: BrokerDisks, log_dir: LogDir, rules: Rules, workers: Workers, findings: list[Finding]) -> None:
+    with survey(log_dir.path, on_read=workers.read) as listed:
+        workers.begin("reading", {path: facts.size for path, facts in listed.files.items()})
+        result = with_identity(load_directory(listed.tree(), rules, workers), listed.tree(), listed.root)
+        if result.outcome != Outcome.LOADED:
+            offline = result.outcome == Outcome.DIR_OFFLINE
+            end = "takes the directory offline" if offline else "ends"
+            why = f"the start of broker {disks.node} {end}: {result.exception}: {result.message}"
+            findings.append(Finding(FindingCode.BROKER_REFUSES, Severity.ERROR, None, None, why, log_dir.path))
+            if not offline:
+                disks.refusal = why
+            return
+        disks.online.append(log_dir)
+        for each in result.partitions:
+            name = parse_partition_directory(each.name)
+            if name is None or name.state.value or each.stray is not None:
+                continue
+            key = name.topic, name.partition
+            disks.logs[key] = _log(disks.node, log_dir, key, each, result.tree)
+
+
+def _log(node: int, log_dir: LogDir, key: Key, found: PartitionResult, tree: Tree) -> ReplicaLog:
+    path = f"{found.name}/{LEADER_EPOCH_CHECKPOINT}"
+    entries: list[LeaderEpoch] = []
+    if path in tree.files:
+        with suppress(FormatError):  # a broker's own file after its start: it was written by the model
+            entries = decode_leader_epochs(tree.read(path))
+    return ReplicaLog(
+        node,
+        f"{log_dir.path}/{found.name}",
+        found.log_start_offset,
+        found.log_end_offset,
+        Lineage.of(entries, found.log_end_offset),
+        log_dir.high_watermarks.get(key),
+    )

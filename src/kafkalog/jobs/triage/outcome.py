@@ -1,0 +1,278 @@
+"""What follows from who leads: where each log ends after following, what it loses for that, and what to do first.
+
+A follower cuts its log where its history leaves the leader's (`AbstractFetcherThread.truncateOnFetchResponse`), and
+then fetches up to the leader's end: however short the leader's log is, all logs end like it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import field
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.zookeeper.election import NO_LEADER
+from kafkalog.copies.common_history import common_past
+from kafkalog.jobs.triage.logs import ReplicaLog
+from kafkalog.jobs.triage.memory import KnownReplicas
+
+__all__ = ["FollowerLoss", "PartitionTriage", "StartAdvice", "advised", "judged"]
+
+Leaders = Callable[[tuple[int, ...] | None], frozenset[int] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerLoss:
+    """Offsets of a log that go when its broker follows."""
+
+    start: int
+    end: int
+    """the first offset after them"""
+    below_high_watermark: int = 0
+    """how many of them were certainly committed"""
+
+    def as_dict(self) -> dict[str, int]:
+        """Plain values for JSON."""
+        return {"from": self.start, "to": self.end, "below_high_watermark": self.below_high_watermark}
+
+
+@dataclass(frozen=True, slots=True)
+class StartAdvice:
+    """What to do before the first start; `what` is a word for programs."""
+
+    what: str
+    """`nothing`, `start_order`, `hold_back`, `elect`, `bring`, `merge`, `nothing_helps`"""
+    order: tuple[int, ...] = ()
+    """brokers to start, one after the other, after the controllers alone have fenced all"""
+    hold_back: tuple[int, ...] = ()
+    """brokers that are started only when the partition has a leader"""
+    elect: int | None = None
+    """broker for which an unclean election is asked once it is up; with `bring`, if that cannot be done"""
+    bring: tuple[int, ...] = ()
+    """brokers that may lead, and do not come up with the directories that are here"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "do": self.what,
+            "order": list(self.order),
+            "hold_back": list(self.hold_back),
+            "elect": self.elect,
+            "bring": list(self.bring),
+        }
+
+    def sentence(self) -> str:
+        """For people."""
+        order = ", ".join(map(str, self.order))
+        held = ", ".join(map(str, self.hold_back))
+        match self.what:
+            case "nothing":
+                return ""
+            case "start_order":
+                return f"start {order} in this order"
+            case "hold_back" | "elect":
+                return _steps(order, held, self.elect)
+            case "bring":
+                return self._brought() + ("" if self.elect is None else f"; else {_steps(order, held, self.elect)}")
+            case "merge":
+                return (f"{self._brought()}; else " if self.bring else "") + "merge the copies before the first start"
+        return "no start helps: nobody can lead"
+
+    def _brought(self) -> str:
+        nodes = ", ".join(map(str, self.bring))
+        return f"bring the disks of {nodes}, or make {'it' if len(self.bring) == 1 else 'them'} start"
+
+
+def _steps(order: str, held: str, elect: int | None) -> str:
+    hold = f"hold back {held}; " if held else ""
+    election = f"; elect {elect} (unclean)" if elect is not None else ""
+    return f"{hold}start {order}{election}" + (f"; then {held}" if held else "")
+
+
+@dataclass(slots=True)
+class PartitionTriage:
+    """One partition."""
+
+    topic: str
+    partition: int
+    known: KnownReplicas
+    leaders: tuple[int, ...]
+    """everybody who may lead, `NO_LEADER` for none"""
+    is_foreseen: bool
+    """False: too many ways to try; then the leaders are all that are up"""
+    logs: dict[int, ReplicaLog]
+    up: frozenset[int]
+    """brokers that are started and have a log of it"""
+    best: tuple[int, ...] = ()
+    """whose copies go furthest, and of these have the fewest flaws"""
+    flaws: Mapping[int, int] = field(default_factory=dict)
+    """broker -> places that consumers do not read in its copy, where several go furthest and they differ"""
+    outcomes: dict[int, dict[int, int]] = field(default_factory=dict)
+    """leader -> broker -> log end offset after following"""
+    losses: dict[int, dict[int, FollowerLoss]] = field(default_factory=dict)
+    """leader -> broker -> what it loses"""
+    advice: StartAdvice = StartAdvice("nothing")
+
+    @property
+    def may_lose(self) -> bool:
+        """Under one of the possible leaders records go."""
+        return any(self.losses.values())
+
+    def lost_under(self, leader: int) -> int:
+        """How many offsets go that a best copy has, if this broker leads; 0 if none does."""
+        if leader not in self.logs or leader in self.best:
+            return 0
+        losses = (_loss(self.logs[node], self.logs[leader]) for node in self.up.intersection(self.best))
+        return max((loss.end - loss.start for loss in losses if loss is not None), default=0)
+
+    @property
+    def may_have_none(self) -> bool:
+        """Whether it may end without a leader."""
+        return NO_LEADER in self.leaders
+
+    @property
+    def may_be_led_worse(self) -> bool:
+        """A copy may lead that is not one of the best, and what the best has more goes."""
+        return any(each != NO_LEADER and each not in self.best for each in self.leaders)
+
+    @property
+    def flawed_leaders(self) -> tuple[int, ...]:
+        """Possible leaders with damage that the best copies do not have: nothing is cut, and it is not read."""
+        least = min((self.flaws.get(each, 0) for each in self.best), default=0)
+        return tuple(each for each in self.leaders if self.flaws.get(each, 0) > least)
+
+    @property
+    def is_clean(self) -> bool:
+        """Somebody leads whose copy has no more flaws than another one, and nobody loses anything."""
+        return not self.may_lose and not self.may_have_none and not self.flawed_leaders
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; keys of objects are strings there."""
+        return {
+            "kind": "partition",
+            "topic": self.topic,
+            "partition": self.partition,
+            "leaders": list(self.leaders),
+            "outcomes": {
+                str(leader): {str(node): end for node, end in sorted(ends.items())}
+                for leader, ends in self.outcomes.items()
+            },
+            "loses": {
+                str(leader): {str(node): loss.as_dict() for node, loss in sorted(losses.items())}
+                for leader, losses in self.losses.items()
+            },
+            "foreseen": self.is_foreseen,
+            "replicas": list(self.known.replicas),
+            "isr": list(self.known.isr),
+            "elr": list(self.known.elr),
+            "last_known_elr": list(self.known.last_known_elr),
+            "leader": self.known.leader,
+            "logs": [_log(each, self.best, self.flaws) for _, each in sorted(self.logs.items())],
+            "best": list(self.best),
+            "better_copy": self.may_be_led_worse,
+            "advice": self.advice.as_dict(),
+        }
+
+
+def _log(log: ReplicaLog, best: Collection[int], flaws: Mapping[int, int]) -> dict[str, Any]:
+    return {
+        "node": log.node,
+        "path": log.path,
+        "start": log.start,
+        "end": log.end,
+        "last_epoch": log.lineage.last_epoch,
+        "high_watermark": log.high_watermark,
+        "best": log.node in best,
+        "flaws": flaws.get(log.node),
+    }
+
+
+def judged(
+    topic: str,
+    partition: int,
+    known: KnownReplicas,
+    leaders: frozenset[int] | None,
+    logs: Mapping[int, ReplicaLog],
+    up: frozenset[int],
+    flaws_of: Callable[[Mapping[int, ReplicaLog]], Mapping[int, int]] = lambda logs: {},
+) -> PartitionTriage:
+    """What each of the possible leaders means; `flaws_of` is asked about the copies that go furthest."""
+    assumed = leaders if leaders is not None else (up or frozenset({NO_LEADER}))
+    furthest = _furthest(logs.values())
+    flaws = flaws_of({node: logs[node] for node in furthest}) if len(furthest) > 1 else {}
+    least = min(flaws.values(), default=0)
+    found = PartitionTriage(
+        topic=topic,
+        partition=partition,
+        known=known,
+        leaders=tuple(sorted(assumed)),
+        is_foreseen=leaders is not None,
+        logs=dict(logs),
+        up=up,
+        best=tuple(node for node in furthest if flaws.get(node, 0) == least),
+        flaws=flaws,
+    )
+    for leader in found.leaders:
+        if leader == NO_LEADER or leader not in logs:
+            found.outcomes[leader] = {each: logs[each].end for each in up}
+            found.losses[leader] = {}
+            continue
+        found.outcomes[leader] = dict.fromkeys(up, logs[leader].end)
+        losses = {each: _loss(logs[each], logs[leader]) for each in up if each != leader}
+        found.losses[leader] = {node: loss for node, loss in losses.items() if loss is not None}
+    return found
+
+
+def _furthest(logs: Iterable[ReplicaLog]) -> tuple[int, ...]:
+    ranked = list(logs)
+    furthest = max((each.rank for each in ranked), default=None)
+    return tuple(sorted(each.node for each in ranked if each.rank == furthest))
+
+
+def _loss(follower: ReplicaLog, leader: ReplicaLog) -> FollowerLoss | None:
+    past = common_past(follower.lineage, leader.lineage)
+    cut = min(follower.end, leader.end) if past is None else past.offset
+    if past is None and follower.high_watermark is not None:
+        cut = min(cut, follower.high_watermark)  # without an epoch it cuts there (`Partition.getOffsetTruncationState`)
+    cut = max(min(cut, follower.end), follower.start)
+    if cut >= follower.end:
+        return None
+    committed = max(each.high_watermark or 0 for each in (follower, leader))
+    return FollowerLoss(cut, follower.end, max(0, min(committed, follower.end) - cut))
+
+
+def advised(
+    found: PartitionTriage,
+    leaders: Leaders,
+    order: tuple[int, ...],
+    eligible: Collection[int],
+) -> StartAdvice:
+    """What makes a best copy lead, if anything does.
+
+    `order` is the one that is best for the cluster as a whole, and has everybody who can be started; `eligible` may
+    lead if they were there.
+    """
+    here = frozenset(found.logs).intersection(order)
+    good = here.intersection(found.best)
+    if found.is_clean or (found.is_foreseen and frozenset(found.leaders) <= good):
+        return StartAdvice("nothing")
+    for each in (order, *(_beginning_with(node, order) for node in sorted(good))):
+        under = leaders(each)
+        if under and under <= good:
+            return StartAdvice("start_order", each)
+    held = tuple(sorted(here - good))
+    rest = tuple(each for each in order if each not in held)
+    absent = tuple(sorted(set(eligible) - here))
+    under = leaders(rest) if good else None
+    if held and under and under <= good:
+        return StartAdvice("hold_back", rest, held)
+    needs_election = under == frozenset({NO_LEADER})
+    if needs_election:
+        return StartAdvice("bring" if absent else "hold_back" if held else "elect", rest, held, min(good), absent)
+    if held:
+        return StartAdvice("merge", bring=absent)
+    return StartAdvice("bring" if absent else "nothing_helps", bring=absent)
+
+
+def _beginning_with(node: int, order: tuple[int, ...]) -> tuple[int, ...]:
+    return (node, *(each for each in order if each != node))

@@ -1,0 +1,46 @@
+"""Which of the directories says who may lead: a KRaft controller's, else ZooKeeper's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from kafkalog.codec.errors import UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.copies.volumes import Shelf
+from kafkalog.jobs.triage.kraft import kraft_memory
+from kafkalog.jobs.triage.memory import Memory
+from kafkalog.jobs.triage.zookeeper import zookeeper_memory
+
+__all__ = ["memory_of"]
+
+
+def memory_of(shelf: Shelf, static: Mapping[str, str], findings: list[Finding]) -> Memory:
+    """The cluster's memory, from the copies of `__cluster_metadata`, else from ZooKeeper's data directory.
+
+    `UsageError` where there is neither, `RecoveryRefused` where what is there cannot be used.
+    """
+    if shelf.metadata:
+        findings += [_left_aside(path, shelf.metadata[0].path) for path in shelf.zookeeper]
+        return kraft_memory(_of_known_nodes(shelf), static, findings)
+    if not shelf.zookeeper:
+        raise UsageError(
+            "none of the directories says who may lead: give the controllers' directories with __cluster_metadata-0 "
+            "too, or ZooKeeper's data directory"
+        )
+    known = [each.meta_properties for each in shelf.log_dirs if each.meta_properties is not None]
+    brokers = {each.node_id for each in known if each.node_id is not None}
+    cluster = next((each.cluster_id for each in known if each.cluster_id is not None), None)
+    return zookeeper_memory(shelf.zookeeper, static, brokers, cluster, findings)
+
+
+def _of_known_nodes(shelf: Shelf) -> list[str]:
+    """The copies of the metadata log whose directory says which cluster it is of; all of them if none does."""
+    logs = [each.path for each in shelf.metadata]
+    known = {each.path for each in shelf.log_dirs if each.meta_properties and each.meta_properties.cluster_id}
+    return [each for each in logs if os.path.dirname(each) in known] or logs
+
+
+def _left_aside(zookeeper: str, metadata: str) -> Finding:
+    detail = f"ZooKeeper's data is left aside: the leaders are foreseen from {metadata}"
+    return Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, zookeeper)

@@ -1,0 +1,118 @@
+"""Partitions in the brokers' directories that the metadata does not know: whatever they hold, nobody will lead them.
+
+A broker with KRaft puts such a directory out of service when it starts (`LogManager.isStrayKraftReplica`): 3.3 to 3.6
+delete it, 3.7 and later rename it to `-stray`.  With ZooKeeper it stays, and no controller makes anybody its leader.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.names import CLUSTER_METADATA_TOPIC, PARTITION_METADATA, DirectoryState
+from kafkalog.codec.text import decode_partition_metadata
+from kafkalog.jobs.triage.logs import BrokerDisks
+from kafkalog.jobs.triage.memory import Memory
+from kafkalog.log.directories.directory import LogDir
+from kafkalog.log.directories.partition import Partition
+from kafkalog.log.directories.selection import Selection
+from kafkalog.log.disk.files import read_small
+
+__all__ = ["UnknownPartition", "unknown_partitions"]
+
+_METADATA_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownPartition:
+    """A live partition directory of a broker that the metadata has no partition for."""
+
+    topic: str
+    partition: int
+    node: int
+    path: str
+    topic_id: str | None
+    """None without `partition.metadata`, or if it cannot be read"""
+    start: int
+    end: int
+    """log end offset; `start` if the log cannot be read"""
+    why: str
+    """what the metadata says instead"""
+    known_to: str | None = None
+    """a copy of the metadata log that has it; None without one"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "node": self.node,
+            "path": self.path,
+            "topic_id": self.topic_id,
+            "start": self.start,
+            "end": self.end,
+            "reason": self.why,
+            "known_to": self.known_to,
+        }
+
+
+def unknown_partitions(
+    log_dirs: Iterable[LogDir], memory: Memory, disks: Mapping[int, BrokerDisks], select: Selection
+) -> list[UnknownPartition]:
+    """Live partition directories that the metadata does not know, by name and broker.
+
+    Topics that the metadata itself shows as deleted are left out: the cluster wanted them gone.
+    """
+    found = []
+    for log_dir in log_dirs:
+        node = None if log_dir.meta_properties is None else log_dir.meta_properties.node_id
+        if node is None:
+            continue
+        for partition in log_dir.partitions:
+            name = partition.name
+            if name is None or partition.state is not DirectoryState.LIVE or name.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            if not select.takes(name.topic, name.partition):
+                continue
+            topic_id = _topic_id(partition)
+            why = memory.unknown(name.topic, name.partition, topic_id)
+            if why is not None:
+                known_to = memory.known_elsewhere(name.topic, name.partition, topic_id)
+                start, end = _bounds(partition, disks.get(node))
+                found.append(
+                    UnknownPartition(
+                        topic=name.topic,
+                        partition=name.partition,
+                        node=node,
+                        path=partition.path,
+                        topic_id=topic_id,
+                        start=start,
+                        end=end,
+                        why=why,
+                        known_to=known_to,
+                    )
+                )
+    return sorted(found, key=lambda each: (each.topic, each.partition, each.node, each.path))
+
+
+def _topic_id(partition: Partition) -> str | None:
+    with suppress(StorageError, FormatError):
+        return decode_partition_metadata(
+            read_small(os.path.join(partition.path, PARTITION_METADATA), _METADATA_BYTES)
+        ).topic_id
+    return None
+
+
+def _bounds(partition: Partition, disks: BrokerDisks | None) -> tuple[int, int]:
+    """Log start and end offset, as the broker's own start leaves them if it was foreseen."""
+    key = partition.topic or "", partition.partition or 0
+    log = None if disks is None else disks.logs.get(key)
+    if log is not None and log.path == partition.path:
+        return log.start, log.end
+    with suppress(StorageError, FormatError):
+        return partition.log_start_offset, partition.log_end_offset()
+    return partition.log_start_offset, partition.log_start_offset

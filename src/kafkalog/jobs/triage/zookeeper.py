@@ -1,0 +1,228 @@
+"""The state of the partitions that a controller with ZooKeeper will find.
+
+Of several servers the one leads whose log ends last (`FastLeaderElection.totalOrderPredicate`), if all are started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+
+from kafkalog.classes import dataclass
+from kafkalog.cluster.zookeeper import Replay, Tree, ZooKeeperDirectory, open_zookeeper, tree_at
+from kafkalog.cluster.zookeeper.cluster_id import bad_cluster_ids, cluster_id
+from kafkalog.cluster.zookeeper.departures import Known, partition_states, unclean_allowed
+from kafkalog.cluster.zookeeper.kafka_nodes import TopicNode, chroots, topic_nodes
+from kafkalog.cluster.zookeeper.removal import removal_order
+from kafkalog.cluster.zookeeper.starts import leaders_in_any_order, leaders_in_order
+from kafkalog.codec.errors import RecoveryRefused, StorageError, UsageError
+from kafkalog.codec.findings import Finding, FindingCode, Severity
+from kafkalog.codec.wording import counted
+from kafkalog.jobs.triage.logs import BrokerDisks, unread
+from kafkalog.jobs.triage.memory import ELECTION_COMMAND, Key, KnownReplicas, Memory
+
+__all__ = ["ZooKeeperMemory", "zookeeper_memory"]
+
+
+_Server = tuple[ZooKeeperDirectory, Replay]
+_BEFORE_2_4 = (
+    ", or before Kafka 2.4, with ZooKeeper up and before the brokers start, by `kafka-configs.sh --zookeeper HOST:PORT "
+    "--alter --entity-type topics --entity-name TOPIC --add-config unclean.leader.election.enable=true` (and "
+    "--delete-config when it leads)"
+)
+
+
+@dataclass(slots=True)
+class ZooKeeperMemory(Memory):
+    """ZooKeeper's tree."""
+
+    source: str
+    states: Known
+    unclean: Mapping[str, bool]
+    registered: frozenset[int]
+    order_is_known: bool
+    """in which the controller takes brokers out of the ISRs: from 2.7 on, if built for Scala 2.13"""
+    topics: Mapping[str, TopicNode] = field(default_factory=dict)
+    first_step: str = "Start ZooKeeper alone and wait for longer than zookeeper.session.timeout.ms"
+    unclean_election: str = ELECTION_COMMAND
+    _with_replicas: frozenset[int] = field(init=False)
+    _up: frozenset[int] = frozenset()
+    _removed: dict[int, list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.order_is_known:
+            self.unclean_election += _BEFORE_2_4
+        self._with_replicas = frozenset(each for replicas, _ in self.states.values() for each in replicas)
+
+    @property
+    def brokers(self) -> frozenset[int]:
+        """Who is registered, or has replicas."""
+        return self.registered | self._with_replicas
+
+    def partitions(self) -> dict[Key, KnownReplicas]:
+        """Every partition."""
+        return {
+            key: KnownReplicas(tuple(replicas), tuple(state.isr), state.leader)
+            for key, (replicas, state) in sorted(self.states.items())
+        }
+
+    def eligible(self, key: Key) -> frozenset[int]:
+        """See `Memory.eligible`."""
+        return frozenset(self.states[key][1].isr)
+
+    def unknown(self, topic: str, partition: int, topic_id: str | None) -> str | None:
+        """See `Memory.unknown`; topics are known by their names, and by their ids from Kafka 2.8 on."""
+        known = self.topics.get(topic)
+        if known is None:
+            return "ZooKeeper knows no such topic"
+        if topic_id is not None and known.id is not None and known.id != topic_id:
+            return f"ZooKeeper knows another topic of this name, with id {known.id}"
+        return (
+            None if partition in known.partitions else f"ZooKeeper knows {counted(len(known.partitions), 'partition')}"
+        )
+
+    def begin(self, disks: Mapping[int, BrokerDisks]) -> None:
+        """Note that these brokers are about to be started."""
+        self._up = frozenset(node for node, each in disks.items() if each.is_up)
+
+    def leaders(self, key: Key, order: tuple[int, ...] | None, *, cautious: bool = False) -> frozenset[int] | None:
+        """See `Memory.leaders`."""
+        replicas, state = self.states[key]
+        unclean = self.unclean[key[0]]
+        if order is None:
+            return leaders_in_any_order(replicas, state.isr, sorted(self._up), unclean=unclean)
+        started = [each for each in order if each in self._up]
+        removed = self._removed_by(started[0]) if started and self.order_is_known and not cautious else None
+        return leaders_in_order(replicas, state.isr, started, unclean=unclean, removed=removed)
+
+    def _removed_by(self, controller: int) -> list[int]:
+        if controller not in self._removed:
+            self._removed[controller] = removal_order(self._with_replicas - {controller})
+        return self._removed[controller]
+
+
+def zookeeper_memory(
+    paths: Sequence[str],
+    static: Mapping[str, str],
+    brokers: Collection[int],
+    of_brokers: str | None,
+    findings: list[Finding],
+) -> ZooKeeperMemory:
+    """The cluster's memory, from the data directories of ZooKeeper's servers.
+
+    `brokers` are those whose directories are there, `of_brokers` is the cluster id that these name.
+
+    `RecoveryRefused` where they are not of one Kafka cluster.
+    """
+    servers = _of_one_cluster(_read(paths, findings), of_brokers, findings)
+    servers.sort(key=lambda server: server[1].zxid)
+    directory, replay = servers[-1]
+    source = " and ".join(directory.paths)
+    findings += replay.findings
+    if not directory.logs:
+        detail = "it has snapshots and no transaction log: what came after them is not known; give dataLogDir too"
+        findings.append(Finding(FindingCode.ZK_GAP, Severity.WARNING, None, None, detail, source))
+    findings += [_behind(other, behind, source, replay) for other, behind in servers[:-1] if behind.zxid < replay.zxid]
+    chroot = _chroot(replay, source, of_brokers)
+    findings += bad_cluster_ids(replay.tree, chroot, source)
+    states = partition_states(replay.tree, chroot)
+    unclean = unclean_allowed(replay.tree, chroot, {topic for topic, _ in states}, None, static)
+    ids = replay.tree.nodes[f"{chroot}/brokers/ids"].children
+    registered = frozenset({int(each) for each in ids if each.isdecimal() and len(each) < 11} | set(brokers))
+    known = f"{chroot}/feature" in replay.tree.nodes
+    return ZooKeeperMemory(
+        f"{source} up to transaction 0x{replay.zxid:x}",
+        states,
+        unclean,
+        registered,
+        known,
+        topics=topic_nodes(replay.tree, chroot),
+    )
+
+
+def _of_one_cluster(servers: list[_Server], of_brokers: str | None, findings: list[Finding]) -> list[_Server]:
+    """Without those of other clusters; all of them if there is no other."""
+    named = [(server, set(_clusters(server[1].tree).values())) for server in servers]
+    if of_brokers is None:
+        several = sorted({str(each) for _, ids in named for each in ids})
+        if len(servers) > 1 and len(several) > 1:
+            raise RecoveryRefused(
+                f"ZooKeeper's directories are of several clusters ({', '.join(several)}), and no directory of a broker "
+                "says which it is: give those of one"
+            )
+        return servers
+    foreign = [server for server, ids in named if ids and not ids & {of_brokers, None}]
+    if len(foreign) == len(servers):
+        return servers
+    for directory, _ in foreign:
+        detail = f"it is of another cluster than the brokers' directories ({of_brokers}): left aside"
+        place = " and ".join(directory.paths)
+        findings.append(Finding(FindingCode.NOT_REPLICAS, Severity.ERROR, None, None, detail, place))
+    return [server for server in servers if server not in foreign]
+
+
+def _read(paths: Sequence[str], findings: list[Finding]) -> list[_Server]:
+    """What the servers have; one that cannot be read is left out if there is another."""
+    found = []
+    failed: list[StorageError | UsageError] = []
+    for each in _servers(paths, failed):
+        try:
+            found.append((each, tree_at(each)))
+        except StorageError as error:
+            failed.append(error)
+    if not found:
+        raise failed[0]
+    findings += [
+        unread(paths[0], error)
+        if isinstance(error, StorageError)
+        else Finding(FindingCode.UNREADABLE, Severity.ERROR, None, None, str(error), None)
+        for error in failed
+    ]
+    return found
+
+
+def _servers(paths: Sequence[str], failed: list[StorageError | UsageError]) -> list[ZooKeeperDirectory]:
+    """One for each path, but a dataDir and a dataLogDir are one."""
+    found = []
+    for path in paths:
+        try:
+            found.append(open_zookeeper(path))
+        except (StorageError, UsageError) as error:
+            failed.append(error)
+    logs = [each for each in found if not each.snapshots]
+    snapshots = [each for each in found if not each.logs]
+    if len(logs) == len(snapshots) == 1:
+        rest = [each for each in found if each.snapshots and each.logs]
+        return [*rest, open_zookeeper(*snapshots[0].paths, *logs[0].paths)]
+    return found
+
+
+def _behind(other: ZooKeeperDirectory, replay: Replay, source: str, best: Replay) -> Finding:
+    detail = (
+        f"it ends with transaction 0x{replay.zxid:x}, and {source} with 0x{best.zxid:x}: what follows holds if the "
+        "server with the later one is started with the others"
+    )
+    return Finding(FindingCode.METADATA_INCONSISTENT, Severity.WARNING, None, None, detail, " and ".join(other.paths))
+
+
+def _chroot(replay: Replay, source: str, of_brokers: str | None) -> str:
+    """Where in the tree the cluster is; of several clusters the one that the brokers' directories name."""
+    ids = _clusters(replay.tree)
+    if not ids:
+        bad = next((each for each in replay.findings if each.severity is Severity.ERROR), None)
+        why = "there is no node /brokers/ids" if bad is None else f"{bad.file}: {bad.detail}"
+        raise RecoveryRefused(f"{source} says nothing of a Kafka cluster: {why}; give a data directory that does")
+    fitting = [place for place, found in ids.items() if of_brokers is None or found in (of_brokers, None)]
+    if len(fitting) == 1:
+        return fitting[0]
+    told = ", ".join(f"{found or 'one without an id'} at {place or '/'}" for place, found in ids.items())
+    if not fitting:
+        raise RecoveryRefused(f"{source} is of another cluster ({told}) than the brokers' directories ({of_brokers})")
+    raise RecoveryRefused(
+        f"{source} holds {len(fitting)} Kafka clusters ({told}), and no directory of a broker says whose they are"
+    )
+
+
+def _clusters(tree: Tree) -> dict[str, str | None]:
+    """Where in the tree clusters are, and their ids."""
+    return {place: cluster_id(tree, place) for place in chroots(tree.nodes)}

@@ -1,0 +1,146 @@
+"""Deleted records that still lie in live segments: those below the log start offset (`DeleteRecords`).
+
+They are listed and can be read, and are not put back: every replica has moved its log start, and each has cut its
+leader epochs there (`LeaderEpochFileCache.truncateFromStartAsyncFlush`), so one broker's older start would not be
+followed by the others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+
+from kafkalog.codec.advice import Sentence
+from kafkalog.codec.errors import FormatError, StorageError
+from kafkalog.codec.findings import StopReason
+from kafkalog.codec.model import BatchHeader, RecordBatch
+from kafkalog.codec.names import (
+    CLUSTER_METADATA_TOPIC,
+    LOG_START_OFFSET_CHECKPOINT,
+    DirectoryState,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.codec.records import decode_batch
+from kafkalog.codec.scanner import Scanner
+from kafkalog.codec.text import decode_offset_checkpoint
+from kafkalog.jobs.undelete.remains import (
+    OnUnreadable,
+    Remains,
+    RemainsKind,
+    RemainsSegment,
+    files_by_directory,
+    records_in,
+    status_in,
+)
+from kafkalog.recovery.broker.manager import topic_id_or_none
+from kafkalog.recovery.facts.survey import Survey
+
+__all__ = ["below_start_in"]
+
+_NS_IN_MS = 1_000_000
+
+
+def below_start_in(
+    found: Survey, topic: str | None, partitions: Sequence[int], on_unreadable: OnUnreadable | None
+) -> list[Remains]:
+    """What lies below the log start offset of each live partition, by directory; empty without a checkpoint.
+
+    Raises `StorageError` for what cannot be read, unless `on_unreadable` is there to be told of it.
+    """
+    files, tree = files_by_directory(found), found.tree()
+    remains = []
+    for directory, start in sorted(_starts(found).items()):
+        name = parse_partition_directory(directory)
+        if name is None or directory not in files or (topic is not None and name.topic != topic):
+            continue
+        if partitions and name.partition not in partitions:
+            continue
+        try:
+            segments = tuple(_segments(found, directory, files[directory], start))
+            if any(each.records or each.damage for each in segments):
+                remains.append(Remains(
+                    name.topic, name.partition, RemainsKind.BELOW_START, found.root, directory, segments,
+                    topic_id=topic_id_or_none(tree, directory), why_not=_why_not(start),
+                ))  # fmt: skip
+        except StorageError as error:
+            if on_unreadable is None:
+                raise
+            on_unreadable(os.path.join(found.root, directory), error)
+    return remains
+
+
+def _why_not(start: int) -> str:
+    return Sentence(
+        f"the log starts at {start} on every replica, and the others would not follow one broker's older start: "
+        "a dump of deleted data prints these records"
+    )
+
+
+def _starts(found: Survey) -> dict[str, int]:
+    """Live partition directory -> its log start offset in the checkpoint; empty if that cannot be read."""
+    if LOG_START_OFFSET_CHECKPOINT not in found.files:
+        return {}
+    try:
+        lines = decode_offset_checkpoint(found.tree().read(LOG_START_OFFSET_CHECKPOINT))
+    except FormatError:
+        return {}
+    known = {f"{each.topic}-{each.partition}": each.offset for each in lines if each.topic != CLUSTER_METADATA_TOPIC}
+    return {name: offset for name, offset in known.items() if name in found.directories and _is_live(name)}
+
+
+def _is_live(directory: str) -> bool:
+    name = parse_partition_directory(directory)
+    return name is not None and name.state is DirectoryState.LIVE
+
+
+def _segments(found: Survey, directory: str, names: Sequence[str], start: int) -> Iterator[RemainsSegment]:
+    logs = []
+    for name in names:
+        parsed = parse_segment_file(name)
+        if parsed is not None and parsed.is_live_log and parsed.base_offset < start:
+            logs.append((parsed.base_offset, f"{directory}/{name}"))
+    for base_offset, path in sorted(logs):
+        yield _segment(found, path, base_offset, start)
+
+
+def _segment(found: Survey, path: str, base_offset: int, start: int) -> RemainsSegment:
+    """What of a live segment lies below the log start, up to the first damage."""
+    first = last = None
+    records, epoch, size = 0, -1, 0
+    scanner = Scanner(found.source(path))
+    for batch in scanner:
+        if batch.header.first_offset >= start:
+            break
+        count, end = _below(batch, start)
+        records += count
+        first = batch.header.first_offset if first is None else first
+        last = end if last is None else max(last, end)
+        epoch = max(epoch, batch.header.partition_leader_epoch)
+        size = batch.position + batch.size
+    is_damaged = scanner.stop not in (None, StopReason.END)
+    status = status_in(found, path)
+    return RemainsSegment(
+        base_offset=base_offset,
+        path=path,
+        bytes=size,
+        first_offset=first,
+        last_offset=last,
+        records=records,
+        highest_epoch=epoch,
+        modified_ms=status.st_mtime_ns // _NS_IN_MS,
+        changed_ms=status.st_ctime_ns // _NS_IN_MS,
+        damage=f"{scanner.stop} at byte {scanner.valid_bytes}" if is_damaged else None,
+    )
+
+
+def _below(batch: RecordBatch, start: int) -> tuple[int, int]:
+    """How many records of a batch lie below an offset, and the last offset there that the batch reaches."""
+    if batch.header.last_offset < start:
+        return records_in(batch), batch.header.last_offset
+    if isinstance(batch.header, BatchHeader) and batch.header.is_control:
+        return 0, start - 1
+    try:
+        return sum(record.offset < start for record in decode_batch(batch).records), start - 1
+    except FormatError:
+        return 0, start - 1

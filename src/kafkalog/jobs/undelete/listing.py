@@ -1,0 +1,65 @@
+"""The list of deleted data that is still on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from kafkalog.jobs.undelete.below_start import below_start_in
+from kafkalog.jobs.undelete.remains import OnUnreadable, Remains, RemainsKind, each_place, remains_in
+from kafkalog.log.disk.files import PathLike
+from kafkalog.recovery.act.history import root_of_runs
+from kafkalog.recovery.facts.brokers import facts_of_each
+from kafkalog.recovery.facts.survey import Survey
+
+__all__ = ["deleted"]
+
+
+def deleted(
+    path: PathLike,
+    *,
+    topic: str | None = None,
+    partitions: Sequence[int] = (),
+    quarantine: PathLike | None = None,
+    on_unreadable: OnUnreadable | None = None,
+    beside: Sequence[PathLike] = (),
+) -> tuple[Remains, ...]:
+    """Deleted data of a log directory that is still on disk, by topic and partition; examines every batch.
+
+    Searches the directory itself and the quarantines of its runs.  Only reads.  `on_unreadable` is called with each
+    directory that cannot be read and the reason; the others are still examined.  Raises `UsageError` for a path that is
+    not a log directory, `RecoveryRefused` for a pointer file or journal that kafkalog did not write, `StorageError` for
+    I/O, and without `on_unreadable` also if one directory cannot be read.
+
+    * `path`: the log directory
+    * `topic`: name of the deleted topic
+    * `partitions`: numbers of partitions; none: all
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `beside`: other log directories; those of the same broker may hold its metadata log
+    """
+    with ExitStack() as stack:
+        found = [
+            each
+            for place, run_id in each_place(stack, path, quarantine, on_unreadable)
+            for each in _all_in(place, run_id, topic, partitions, on_unreadable)
+        ]
+        root = root_of_runs(path)
+        facts = facts_of_each([root, *map(root_of_runs, beside)])[root]
+    if facts.source is not None and facts.problem is None:
+        found = [_with_cluster(each, each.topic in facts.topic_ids) for each in found]
+    return tuple(sorted(found, key=lambda each: (each.topic, each.partition, each.run_id or "", each.directory)))
+
+
+def _all_in(
+    place: Survey, run_id: str | None, topic: str | None, partitions: Sequence[int], on_unreadable: OnUnreadable | None
+) -> list[Remains]:
+    """What is left in one place, with the records of live segments that nothing puts back."""
+    found = remains_in(place, run_id, topic, partitions, on_unreadable)
+    return found if run_id is not None else found + below_start_in(place, topic, partitions, on_unreadable)
+
+
+def _with_cluster(each: Remains, is_known: bool) -> Remains:
+    if is_known or each.why_not is not None or each.kind is RemainsKind.SEGMENTS:
+        return each
+    return replace(each, outcome=f"{each.outcome}, once the cluster knows the topic again (it does not now)")

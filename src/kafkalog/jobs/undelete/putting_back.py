@@ -1,0 +1,357 @@
+"""What of one log directory is put back, and how: a plan.
+
+The directory is first put together as it should be in a virtual tree, and then brought into the order that `safe`
+brings it into: epochs, indexes, snapshots and checkpoints are those that a broker would make of the logs.  So the
+result is one that `plan` leaves alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+
+from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.errors import RecoveryRefused, UsageError
+from kafkalog.codec.findings import FindingCode
+from kafkalog.codec.names import (
+    DELETED,
+    LOCK_FILE,
+    PARTITION_METADATA,
+    DirectoryState,
+    FileKind,
+    parse_partition_directory,
+    parse_segment_file,
+)
+from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
+from kafkalog.jobs.undelete.remains import (
+    Remains,
+    RemainsKind,
+    files_by_directory,
+    first_live_base,
+    fitting_segments,
+    remains_in,
+    why_not_fitting,
+)
+from kafkalog.jobs.undelete.results import PutBack, Undeletion
+from kafkalog.jobs.undelete.wanted import Wanted
+from kafkalog.recovery.broker.manager import topic_id_or_none
+from kafkalog.recovery.decide.actions import ActionKind, RecoveryAction, difference, marker_first
+from kafkalog.recovery.decide.refusals import refuse_unsafe
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import Survey, survey
+from kafkalog.recovery.facts.topic_facts import TopicFacts
+from kafkalog.recovery.safe.normalize import Checkpoints
+from kafkalog.recovery.safe.recovery import recover_safely
+from kafkalog.recovery.safe.result import SafeResult
+
+__all__ = ["nothing_in", "plan_directory"]
+
+_TAILS = (FindingCode.TORN_TAIL, FindingCode.ZERO_TAIL)
+
+
+def plan_directory(
+    stack: ExitStack, root: str, wanted: Wanted, facts: TopicFacts, emptied: Mapping[str, str] | None = None
+) -> Undeletion:
+    """A plan for the log directory `root`; the surveys that it is made of are closed with `stack`.
+
+    `emptied` are empty partitions that go, because their logs come back in another log directory of the broker, and
+    where.  Without them it is `RecoveryRefused` that nothing of the topic was deleted here.
+    """
+    emptied = emptied or {}
+    whole = stack.enter_context(survey(root, tolerant=True))
+    for directory, error in whole.unreadable.items():
+        name = parse_partition_directory(directory)
+        is_asked_for = name is not None and (not wanted.partitions or name.partition in wanted.partitions)
+        if name is not None and is_asked_for and name.topic == wanted.topic:
+            raise error
+    chosen = _chosen(whole, wanted, is_needed=not emptied)
+    if wanted.hold:
+        return _hold(stack, root, chosen)
+    target_of = {each.directory: _target(each, wanted) for each in chosen}
+    _refuse_collisions(chosen, target_of)
+    names = frozenset({*target_of, *target_of.values(), *emptied})
+    found = stack.enter_context(survey(root, only=names))
+    making = _Making(found, target_of, wanted, facts)
+    for each in chosen:
+        making.take(each)
+    for empty, place in emptied.items():
+        making.give_way(empty, place)
+    return making.finish()
+
+
+def _chosen(whole: Survey, wanted: Wanted, *, is_needed: bool) -> list[Remains]:
+    """The directories to be put back; where several are of one partition, the one that is named."""
+    found = [
+        each for each in remains_in(whole, None, wanted.topic, wanted.partitions) if wanted.is_source(each.directory)
+    ]
+    if not found and is_needed:
+        raise nothing_in([whole.root], wanted)
+    by_partition: dict[int, list[Remains]] = {}
+    for each in found:
+        by_partition.setdefault(each.partition, []).append(each)
+    for number, several in sorted(by_partition.items()):
+        wanted.refuse_several(number, [each.directory for each in several])
+    return found
+
+
+def nothing_in(roots: Sequence[str], wanted: Wanted) -> RecoveryRefused:
+    """No deleted data of the topic is in any of these log directories."""
+    of = "".join(f"-{number}" for number in wanted.partitions[:1])
+    where = " or ".join(roots)
+    return RecoveryRefused(
+        Sentence(f"no deleted data of {wanted.topic}{of} is in {where}: ", Ask.LIST_DELETED, " lists what there is"),
+        reason="nothing",
+    )
+
+
+def _hold(stack: ExitStack, root: str, chosen: Sequence[Remains]) -> Undeletion:
+    """Give the directories a name under which a broker lets them be (`LogManager.loadLog`, `addStrayLog`)."""
+    actions, held = [], []
+    for each in chosen:
+        if each.kind is RemainsKind.SEGMENTS:
+            raise RecoveryRefused(
+                Sentence(
+                    f"{each.directory} is live, and a broker that starts removes its deleted segments at once: restore "
+                    "them, or extract them with ",
+                    Ask.INTO,
+                ),
+                reason="segments",
+            )
+        if each.kind is RemainsKind.STRAY:
+            raise RecoveryRefused(f"{each.directory} is already one that no broker removes", reason="nothing")
+        target = each.directory.removesuffix(DirectoryState.DELETE) + DirectoryState.STRAY
+        actions.append(RecoveryAction(ActionKind.RENAME_DIRECTORY, each.directory, target=target))
+        end = each.segments[0].base_offset if each.last_offset is None else each.last_offset + 1
+        held.append(PutBack(target, each.directory, each.segments[0].base_offset, end, each.records, each.topic_id))
+    found = stack.enter_context(survey(root, only=frozenset(each.directory for each in chosen)))
+    refuse_unsafe(found, actions, found.tree())
+    return Undeletion(root, found, marker_first(found, actions), tuple(held))
+
+
+def _target(each: Remains, wanted: Wanted) -> str:
+    if each.kind is RemainsKind.SEGMENTS:
+        if wanted.as_topic is not None:
+            raise UsageError(
+                Sentence(
+                    f"{each.directory} is live, and only segments of it are deleted: those go back into it, or are "
+                    "taken out with ",
+                    Ask.INTO,
+                    ", but do not go to another topic",
+                )
+            )
+        return each.directory
+    if each.name_is_cut and wanted.as_topic is None:
+        raise RecoveryRefused(
+            Sentence(
+                f"the name of {each.directory} is as long as such names can be, so that of its topic may be cut; its "
+                f"topic id is {each.topic_id or 'not known'}: give the topic's whole name with ",
+                Ask.AS_TOPIC,
+            ),
+            reason="name",
+        )
+    return f"{wanted.target_topic}-{each.partition}"
+
+
+def _refuse_collisions(chosen: Sequence[Remains], target_of: Mapping[str, str]) -> None:
+    seen: dict[str, str] = {}
+    for each in chosen:
+        other = seen.setdefault(target_of[each.directory], each.directory)
+        if other != each.directory:
+            raise RecoveryRefused(f"{other} and {each.directory} would both become {target_of[each.directory]}")
+
+
+class _Making:
+    """The tree on its way to what it should be."""
+
+    def __init__(self, found: Survey, target_of: Mapping[str, str], wanted: Wanted, facts: TopicFacts) -> None:
+        self.found = found
+        self.target_of = target_of
+        self.wanted = wanted
+        self.facts = facts
+        self.tree = found.tree()
+        self.files = files_by_directory(found)
+        self.points = Checkpoints.read(self.tree)
+        self.taken: list[tuple[Remains, int, int]] = []
+        """with the first offset that has to be there afterwards, and the records"""
+        self.left: list[str] = []
+        self.notes: list[str] = []
+
+    def take(self, remains: Remains) -> None:
+        """Put one partition back in the tree."""
+        target = self.target_of[remains.directory]
+        if remains.kind is RemainsKind.SEGMENTS:
+            self.segments(remains)
+        else:
+            self.directory(remains, target)
+        name = parse_partition_directory(target)
+        if name is not None:
+            self.points.recovery_points[name.topic, name.partition] = 0
+            self.points.log_starts.pop((name.topic, name.partition), None)
+
+    def segments(self, remains: Remains) -> None:
+        first_live = first_live_base(self.files[remains.directory])
+        fitting = fitting_segments(first_live, remains.segments)
+        bases = {each.base_offset for each in fitting}
+        left = [each for each in remains.segments if each.base_offset not in bases]
+        self.left += [
+            why_not_fitting(first_live, each)
+            or Sentence(f"{each.path} overlaps the one before it: extract it with ", Ask.INTO)
+            for each in left
+        ]
+        if not fitting:
+            raise RecoveryRefused(Sentence.joined("; ", self.left[:3]), reason="overlap")
+        for name in self.files[remains.directory]:
+            parsed = parse_segment_file(name)
+            if parsed is None or parsed.pending != DELETED or parsed.base_offset not in bases:
+                continue
+            path = f"{remains.directory}/{name}"
+            if not self.tree.exists(path.removesuffix(DELETED)):
+                self.tree.rename(path, path.removesuffix(DELETED))
+        self.taken.append((remains, fitting[0].base_offset, sum(each.records for each in fitting)))
+
+    def directory(self, remains: Remains, target: str) -> None:
+        if remains.why_not is not None and target == f"{remains.topic}-{remains.partition}":
+            raise RecoveryRefused(remains.why_not, reason="taken")
+        topic_id = self.topic_id(remains, target)
+        if target in self.tree.directories:
+            self.refuse_taken(target)
+            self.tree.remove_directory(target)
+        self.tree.rename_directory(remains.directory, target)
+        if topic_id is not None and topic_id != remains.topic_id:
+            self.tree.write(f"{target}/{PARTITION_METADATA}", encode_partition_metadata(PartitionMetadata(0, topic_id)))
+        self.taken.append((remains, remains.segments[0].base_offset, remains.records))
+        self.note_epochs(remains, target)
+
+    def give_way(self, name: str, place: str) -> None:
+        """Drop an empty partition whose log comes back in another log directory."""
+        self.tree.remove_directory(name)
+        parsed = parse_partition_directory(name)
+        if parsed is not None:
+            self.points.recovery_points.pop((parsed.topic, parsed.partition), None)
+            self.points.log_starts.pop((parsed.topic, parsed.partition), None)
+        here = self.found.root
+        self.notes.append(f"{name} in {here} is empty and goes to quarantine: its log is put back in {place}")
+
+    def refuse_taken(self, target: str) -> None:
+        logs = [name for name in self.files.get(target, ()) if FileKind.LOG.value in name]
+        if any(DELETED in name or self.found.files[f"{target}/{name}"].size for name in logs):
+            raise RecoveryRefused(f"{target} exists and holds its own data", reason="taken")
+
+    # -- the cluster -------------------------------------------------------------------------------------------------
+
+    def topic_id(self, remains: Remains, target: str) -> str | None:
+        """The id under which the cluster knows the topic; `RecoveryRefused` where a broker would not take it."""
+        topic = target.rpartition("-")[0]
+        known = self.facts.topic_ids.get(topic)
+        standing = topic_id_or_none(self.tree, target)
+        is_told = self.facts.source is not None and self.facts.problem is None
+        if self.wanted.topic_id is not None and known not in (None, self.wanted.topic_id):
+            raise RecoveryRefused(
+                f"the cluster knows {topic} by the id {known}, not {self.wanted.topic_id}: a broker would rename the "
+                "directory -stray",
+                reason="topic_id",
+            )
+        chosen = self.wanted.topic_id or known or standing or remains.topic_id
+        if is_told and known is None and self.wanted.topic_id is None:
+            raise RecoveryRefused(
+                Sentence(
+                    f"the cluster does not know {topic}, so a broker would rename {target} -stray: create the topic "
+                    "again with as many partitions, stop the broker and undelete then (",
+                    Ask.HOLD,
+                    " first, and no broker removes it meanwhile); or write it into a directory of its own with ",
+                    Ask.INTO,
+                    "; or give it to another topic with ",
+                    Ask.AS_TOPIC,
+                ),
+                reason="topic_id",
+            )
+        if is_told and known is not None and self.facts.strays([target]):
+            raise RecoveryRefused(
+                Sentence(
+                    f"the cluster places {target} on other brokers, so this one would rename it -stray: write it into "
+                    "a directory of its own with ",
+                    Ask.INTO,
+                    ", and put it where it belongs",
+                ),
+                reason="topic_id",
+            )
+        if not is_told and chosen is not None and chosen == remains.topic_id and standing is None:
+            self.notes.append(
+                Sentence(
+                    f"{target} keeps the topic id {chosen}: a broker whose cluster does not know it any more renames "
+                    "the directory -stray; create the topic again then, and undelete with its ",
+                    Ask.TOPIC_ID,
+                )
+            )
+        return chosen
+
+    def note_epochs(self, remains: Remains, target: str) -> None:
+        highest = max(each.highest_epoch for each in remains.segments)
+        if highest > 0:
+            self.notes.append(
+                f"{target} holds batches of leader epoch {highest}: until the partition's leader has been elected more "
+                "often than that, consumers that check epochs may start over, and followers may truncate it"
+            )
+
+    # -- the result --------------------------------------------------------------------------------------------------
+
+    def finish(self) -> Undeletion:
+        """In the order that `safe` leaves; refused where that would take anything away."""
+        self.points.write(self.tree)
+        rules = Rules(config=self.wanted.config or {}, at=self.wanted.at, full=True, topics=self.facts)
+        result = recover_safely(
+            self.tree,
+            rules.settled(()),
+            topic_id=lambda topic: self.wanted.topic_id or self.facts.topic_ids.get(topic),
+        )
+        if result.refusals:
+            raise RecoveryRefused(next(iter(result.refusals.values())), reason="mode")
+        actions = difference(self.found, result.tree, frozenset({LOCK_FILE}))
+        refuse_unsafe(self.found, actions, result.tree)
+        put_back = tuple(self.put_back(each, first, records, result) for each, first, records in self.taken)
+        ordered = _latest_first(actions)
+        return Undeletion(self.found.root, self.found, ordered, put_back, tuple(self.left), tuple(self.notes))
+
+    def put_back(self, remains: Remains, first: int, records: int, result: SafeResult) -> PutBack:
+        target = self.target_of[remains.directory]
+        cut = result.cuts.get(target)
+        if cut is not None and (cut.code not in _TAILS or remains.kind is RemainsKind.SEGMENTS):
+            raise RecoveryRefused(
+                Sentence(
+                    f"{cut.path} is damaged at byte {cut.position} ({cut.code}: {cut.detail}): ",
+                    "recover the partition first"
+                    if remains.kind is RemainsKind.SEGMENTS
+                    else Sentence("extract what is sound with ", Ask.INTO),
+                ),
+                reason="damaged",
+            )
+        partition = next((each for each in result.partitions if each.name == target), None)
+        if partition is None or partition.stray is not None:
+            raise RecoveryRefused(
+                Sentence(
+                    f"{target} has no topic id, so a broker would rename it -stray: name one with ", Ask.TOPIC_ID
+                ),
+                reason="topic_id",
+            )
+        if partition.log_start_offset > first:
+            raise RecoveryRefused(
+                Sentence(
+                    f"{target} would begin at {partition.log_start_offset} and not at {first}: extract it with ",
+                    Ask.INTO,
+                ),
+                reason="mode",
+            )
+        return PutBack(
+            target,
+            remains.directory,
+            partition.log_start_offset,
+            partition.log_end_offset,
+            records,
+            topic_id_or_none(result.tree, target),
+        )
+
+
+def _latest_first(actions: Sequence[RecoveryAction]) -> list[RecoveryAction]:
+    """Segments come back the last one first, so that a log is never there with a gap in it."""
+    renamed = iter([each for each in reversed(actions) if each.kind is ActionKind.RENAME])
+    return [next(renamed) if each.kind is ActionKind.RENAME else each for each in actions]

@@ -1,0 +1,254 @@
+"""What was deleted, written as partition directories of a new log directory; what it comes from is only read.
+
+For a cluster that no longer knows the topic, for logs that are damaged or stand where others have been written since,
+and for what a recovery has taken and `undo` can no longer put back.  What is sound is kept, as by mode salvage.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.advice import Ask, Sentence
+from kafkalog.codec.errors import RecoveryRefused, StorageError
+from kafkalog.codec.names import (
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    FileKind,
+    segment_file,
+)
+from kafkalog.codec.source import Source
+from kafkalog.codec.text import PartitionMetadata, encode_partition_metadata
+from kafkalog.jobs.undelete.remains import Remains, each_place, remains_in
+from kafkalog.jobs.undelete.results import PutBack
+from kafkalog.jobs.undelete.wanted import Wanted
+from kafkalog.log.directories.directory import new_directory
+from kafkalog.log.disk.files import PathLike
+from kafkalog.log.storage.content import Content, ContentSource, Slice, join
+from kafkalog.log.storage.tree import Tree
+from kafkalog.recovery.act.fs import PIECE, FileSystem
+from kafkalog.recovery.act.working_copy import new_tree
+from kafkalog.recovery.damage.census import census
+from kafkalog.recovery.facts.modes import Mode
+from kafkalog.recovery.facts.places import log_directories
+from kafkalog.recovery.facts.rules import Rules
+from kafkalog.recovery.facts.survey import Survey
+from kafkalog.recovery.facts.topic_facts import NO_FACTS, identity_of
+from kafkalog.recovery.safe.recovery import recover_safely
+from kafkalog.recovery.safe.result import SafeResult
+
+__all__ = ["TakenOut", "undelete_into"]
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOut:
+    """What was written, and where it came from."""
+
+    target: str
+    put_back: tuple[PutBack, ...]
+    lost: Mapping[str, Sequence[tuple[int, int]]]
+    """directory -> first and last offset of ranges that damage took"""
+    left: tuple[str, ...] = ()
+    """what was not taken, and why: sentences"""
+    unreadable: tuple[tuple[str, str], ...] = ()
+    """directories that could not be read, and why"""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "target": self.target,
+            "put_back": [each.as_dict() for each in self.put_back],
+            "lost": {name: [list(span) for span in spans] for name, spans in self.lost.items()},
+            "left": list(self.left),
+            "unreadable": [{"path": path, "reason": reason} for path, reason in self.unreadable],
+            "changed": True,
+        }
+
+
+def undelete_into(
+    path: PathLike,
+    target: PathLike,
+    topic: str,
+    *,
+    partitions: Sequence[int] = (),
+    source: str | None = None,
+    as_topic: str | None = None,
+    topic_id: str | None = None,
+    config: Mapping[str, str] | None = None,
+    at: int | None = None,
+    quarantine: PathLike | None = None,
+    also: Sequence[PathLike] = (),
+) -> TakenOut:
+    """Write what was deleted of a topic into `target`, which must be new or empty; `path` is only read.
+
+    `source` is the directory's name or the run's id, if several hold the same partition; `as_topic` and `topic_id` are
+    the name and id of the new directories.  A partition that cannot be read is left out and named in the result's
+    `unreadable`.  Raises `UsageError` for an impossible target, `RecoveryRefused` if there is nothing, or nothing
+    sound, `StorageError` if none of it can be read.
+
+    * `topic`: name of the deleted topic
+    * `partitions`: numbers of partitions; none: all
+    * `config`: settings under Kafka's names
+    * `at`: the time in ms to treat as now
+    * `quarantine`: where runs keep what they removed, if it is not the usual place
+    * `also`: more log directories that the topic's partitions may be in
+    """
+    wanted = Wanted(topic, partitions, source, as_topic, topic_id, config, at).checked()
+    roots = log_directories([path, *also])
+    for root in roots:
+        destination = new_directory(target, beside=os.path.realpath(root))
+    rules = Rules(mode=Mode.SALVAGE, looks_inside=False, config=config or {}, at=at, topics=NO_FACTS).settled(())
+    with ExitStack() as stack:
+        unreadable: dict[str, StorageError] = {}
+        places = [place for root in roots for place in each_place(stack, root, quarantine, unreadable.__setitem__)]
+        chosen = _chosen(places, wanted, unreadable)
+        assembled = _Assembled(wanted)
+        for found, remains in chosen:
+            assembled.take(found, remains)
+        result = recover_safely(assembled.tree(), rules)
+        if result.refusals:
+            raise RecoveryRefused(next(iter(result.refusals.values())), reason="mode")
+        put_back = tuple(
+            _put_back(result, directory, remains, topic_id or remains.topic_id)
+            for directory, remains in assembled.taken.items()
+        )
+        _write(destination, result.tree, assembled, os.stat(places[0][0].root))
+        reasons = tuple((place, str(error)) for place, error in sorted(unreadable.items()))
+        return TakenOut(destination, put_back, result.lost, tuple(assembled.left), reasons)
+
+
+def _chosen(
+    places: Sequence[tuple[Survey, str | None]], wanted: Wanted, unreadable: dict[str, StorageError]
+) -> list[tuple[Survey, Remains]]:
+    by_partition: dict[int, list[tuple[Survey, Remains]]] = {}
+    for found, run_id in places:
+        for each in remains_in(found, run_id, wanted.topic, wanted.partitions, unreadable.__setitem__):
+            if wanted.is_source(each.directory, each.run_id):
+                by_partition.setdefault(each.partition, []).append((found, each))
+    if not by_partition:
+        for error in unreadable.values():
+            raise error
+        raise RecoveryRefused(
+            Sentence(
+                f"no deleted data of {wanted.topic} is in {places[0][0].root} or in a quarantine of its runs: ",
+                Ask.LIST_DELETED,
+                " lists what there is",
+            ),
+            reason="nothing",
+        )
+    for number, several in sorted(by_partition.items()):
+        _refuse_several_brokers(wanted, number, [found.root for found, _each in several])
+        wanted.refuse_several(number, [each.run_id or each.directory for _found, each in several])
+    return [several[0] for _number, several in sorted(by_partition.items())]
+
+
+def _refuse_several_brokers(wanted: Wanted, number: int, roots: Sequence[str]) -> None:
+    """Replicas are not told apart by their names, and which one is the best is for a comparison to say."""
+    owners = {owner: root for root in roots if (owner := identity_of(root)) is not None}
+    if len(owners) > 1:
+        raise RecoveryRefused(
+            Sentence(
+                f"{wanted.topic}-{number} was deleted on {len(owners)} brokers, from {', '.join(owners.values())}: "
+                "write each broker's copy into a directory of its own and merge those, or choose one with ",
+                Ask.SOURCE,
+            ),
+            reason="several",
+        )
+
+
+class _Assembled:
+    """The new directories before they are repaired; every file is one of a place that is only read."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self.taken: dict[str, Remains] = {}
+        self.left: list[str] = []
+        self._surveys: list[Survey] = []
+        self._logs: dict[str, tuple[str, int]] = {}
+        """path in the new directory -> number and path of the file, and its size"""
+        self._metadata: dict[str, bytes] = {}
+
+    def take(self, found: Survey, remains: Remains) -> None:
+        """One partition."""
+        directory = f"{self.wanted.target_topic}-{remains.partition}"
+        number = len(self._surveys)
+        self._surveys.append(found)
+        for segment in remains.segments:
+            path = f"{directory}/{segment_file(segment.base_offset, FileKind.LOG)}"
+            if path in self._logs:
+                self.left.append(f"{segment.path} begins at the same offset as {self._logs[path][0].partition(':')[2]}")
+            elif segment.last_offset is None:
+                self.left.append(f"{segment.path} holds no sound record")
+            else:
+                self._logs[path] = f"{number}:{segment.path}", segment.bytes
+        topic_id = self.wanted.topic_id or remains.topic_id
+        if topic_id is not None:
+            self._metadata[f"{directory}/{PARTITION_METADATA}"] = encode_partition_metadata(
+                PartitionMetadata(0, topic_id)
+            )
+        if not any(path.startswith(directory + "/") for path in self._logs):
+            raise RecoveryRefused(f"nothing of {remains.path} is sound", reason="nothing")
+        self.taken[directory] = remains
+
+    def modified_ns(self, content: Content) -> int | None:
+        """When the file was changed that a log is made of; None of what was not there."""
+        keys = [each.origin for each in content.parts if isinstance(each, Slice)]
+        number, _, path = keys[0].partition(":") if keys else ("", "", "")
+        return self._surveys[int(number)].files[path].mtime_ns if keys else None
+
+    def origin(self, key: str) -> Source:
+        """An original file."""
+        number, _, path = key.partition(":")
+        return self._surveys[int(number)].source(path)
+
+    def tree(self) -> Tree:
+        """What is to be repaired."""
+        tree = Tree({}, self.taken, self.origin)
+        for path, (key, size) in self._logs.items():
+            tree.files[path] = join([Slice(key, 0, size)])
+        for path, data in self._metadata.items():
+            tree.write(path, data)
+        return tree
+
+
+def _put_back(result: SafeResult, directory: str, remains: Remains, topic_id: str | None) -> PutBack:
+    partition = next((each for each in result.partitions if each.name == directory), None)
+    if partition is None:
+        raise RecoveryRefused(f"a broker would not load what is left of {remains.path}", reason="mode")
+    return PutBack(
+        directory,
+        remains.path,
+        partition.log_start_offset,
+        partition.log_end_offset,
+        census(result.tree, [directory], 0).records,
+        topic_id,
+    )
+
+
+def _write(destination: str, tree: Tree, assembled: _Assembled, owner: os.stat_result) -> None:
+    """Write all of it, each directory under a name that no broker reads until it is whole; of a half nothing stays."""
+    with new_tree(destination) as fs:
+        for directory in assembled.taken:
+            unfinished = f".{directory}.kafkalog-tmp"
+            fs.make_directory(unfinished, 0o755)
+            for name in tree.names(directory):
+                _copy(fs, tree, assembled, f"{directory}/{name}", f"{unfinished}/{name}", owner)
+            fs.give(unfinished, owner.st_uid, owner.st_gid)
+            fs.sync_directory(unfinished)
+        if RECOVERY_POINT_CHECKPOINT in tree.files:
+            _copy(fs, tree, assembled, RECOVERY_POINT_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, owner)
+        for directory in assembled.taken:
+            fs.rename(f".{directory}.kafkalog-tmp", directory)
+        fs.sync_directory("")
+
+
+def _copy(fs: FileSystem, tree: Tree, assembled: _Assembled, path: str, target: str, owner: os.stat_result) -> None:
+    source = ContentSource(tree.files[path], assembled.origin)
+    pieces = ((start, bytes(source.read(start, PIECE))) for start in range(0, source.size, PIECE))
+    fs.write_new(target, pieces, source.size, (0o644, owner.st_uid, owner.st_gid))
+    modified_ns = assembled.modified_ns(tree.files[path])
+    if modified_ns is not None:
+        fs.set_mtime(target, modified_ns)
