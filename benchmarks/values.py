@@ -1,4 +1,4 @@
-"""Ten-field Avro values into Arrow: as `to_arrow(values="auto")` decodes them, beside fastavro's own reader in a loop.
+"""Ten-field Avro values into Arrow, as `DecodedValues` decodes them, beside fastavro's own reader in a loop.
 
 Run as `python benchmarks/values.py [ROWS]`.  Each way is run several times; the best is printed.
 """
@@ -70,7 +70,7 @@ def main() -> int:
         parsed = fastavro.parse_schema(SCHEMA)
 
         def ours() -> int:
-            reader = partition.to_arrow(["value"], values="auto", schemas=registry)
+            reader = partition.to_arrow(["value"], decoding=kafkalog.DecodedValues(schemas=registry))
             return sum(batch.num_rows - batch.column("value").null_count for batch in reader)
 
         def loop() -> int:
@@ -88,10 +88,10 @@ def main() -> int:
         singly = best(ours, count)
         plain = best(loop, count)
     print(f"{count} values of ten fields, best of {RUNS}")
-    print(f"to_arrow(values='auto')             {together:8.3f} s  {count / together:12,.0f} values/s")
+    print(f"to_arrow with DecodedValues         {together:8.3f} s  {count / together:12,.0f} values/s")
     print(f"the same, one value after the other {singly:8.3f} s  {count / singly:12,.0f} values/s")
     print(f"fastavro in a loop, then pa.array   {plain:8.3f} s  {count / plain:12,.0f} values/s")
-    print(f"to_arrow(values='auto') is {plain / together:.1f} x fastavro's loop")
+    print(f"to_arrow with DecodedValues is {plain / together:.1f} x fastavro's loop")
     return 0
 
 

@@ -15,11 +15,12 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.spark.decoded import NOTHING_DECODED, DecodedPart, DecodedParts, spark_type
 from kafkalog.spark.discovery import expand_paths, selected
 from kafkalog.spark.options import JSON, PartFormat, ReadOptions
+from kafkalog.values.decoded_values import ColumnSchema
 from kafkalog.values.decoding import ValueDecoder
 from kafkalog.values.payloads import Framed
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.sources import find_schemas, read_schemas
-from kafkalog.values.to_arrow import ColumnSchema, first_frames, messages_of, named_schema, subjects_of
+from kafkalog.values.to_arrow import first_frames, messages_of, named_schema, subjects_of
 
 __all__ = ["decided"]
 

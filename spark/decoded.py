@@ -17,9 +17,9 @@ from kafkalog.classes import dataclass
 
 if TYPE_CHECKING:
     from kafkalog.values.arrow_column import ColumnDecoder
+    from kafkalog.values.decoded_values import ColumnSchema
     from kafkalog.values.decoding import ValueDecoder
     from kafkalog.values.registry import SchemaRegistry
-    from kafkalog.values.to_arrow import ColumnSchema
 
 __all__ = ["NOTHING_DECODED", "DecodedBatch", "DecodedPart", "DecodedParts", "spark_type"]
 

@@ -138,6 +138,8 @@ from kafkalog.log.directories.workers import ProgressState as ProgressState
 from kafkalog.log.disk.files import FileSource as FileSource
 from kafkalog.log.disk.lock import HeldDirectory as HeldDirectory
 from kafkalog.log.disk.remote import RemoteFile as RemoteFile
+from kafkalog.log.reading.column_decoding import ColumnDecoding as ColumnDecoding
+from kafkalog.log.reading.column_decoding import ReadColumns as ReadColumns
 from kafkalog.log.reading.fetch import Chunk as Chunk
 from kafkalog.log.reading.fetch import OffsetOutOfRangeError as OffsetOutOfRangeError
 from kafkalog.log.reading.fetch import Origin as Origin
@@ -258,6 +260,8 @@ from kafkalog.tiers.segments import RemoteSegmentEvent as RemoteSegmentEvent
 from kafkalog.tiers.segments import RemoteSegmentState as RemoteSegmentState
 from kafkalog.tiers.tiering import LocalStart as LocalStart
 from kafkalog.tiers.tiering import Tiering as Tiering
+from kafkalog.values.decoded_values import ColumnSchema as ColumnSchema
+from kafkalog.values.decoded_values import DecodedValues as DecodedValues
 from kafkalog.values.decoding import DecodedValue as DecodedValue
 from kafkalog.values.decoding import ValueDecoder as ValueDecoder
 from kafkalog.values.payloads import PayloadDecoder as PayloadDecoder

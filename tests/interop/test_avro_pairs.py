@@ -28,6 +28,7 @@ from kafkalog.codec.encode.batch import build_batch
 from kafkalog.codec.model import Record, TimestampType
 from kafkalog.log.directories.partition import open_partition
 from kafkalog.values.avro_schema import is_optional
+from kafkalog.values.decoded_values import DecodedValues
 from kafkalog.values.registry import Schema, SchemaRegistry
 from testkit.made.avro_pairs import pair_of
 
@@ -62,7 +63,9 @@ def our_answers(tmp_path: Path, writer: Any, reader: Any, payloads: list[bytes])
         registry.schemas["t-value", id] = Schema(
             subject="t-value", version=id, id=id, type="AVRO", text=json.dumps(text)
         )
-    table = open_partition(directory).to_arrow(values="auto", schemas=registry, values_schema=2, on_damage="raise")
+    table = open_partition(directory).to_arrow(
+        on_damage="raise", decoding=DecodedValues(schemas=registry, values_schema=2)
+    )
     found = table.read_all()
     column, findings = found.column("value"), found.column("finding").to_pylist()
     return list(zip(column, findings, strict=True))

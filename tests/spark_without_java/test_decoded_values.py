@@ -83,7 +83,7 @@ def test_columns_are_what_serializers_were_given(recorded: Path, topic: str) -> 
     found = table(recorded, subscribe=topic, mode="PERMISSIVE", **CONFLUENT)
     assert found.num_rows == len(expected)
     arrow = next(
-        each.to_arrow(values="auto", findings=[]).schema.field("value").type
+        each.to_arrow(findings=[], decoding=kafkalog.DecodedValues()).schema.field("value").type
         for each in kafkalog.open(recorded).partitions
         if each.topic == topic
     )

@@ -46,7 +46,7 @@ def read(
     (path / "t-0").mkdir()
     (path / "t-0" / f"{0:020}.log").write_bytes(build_batch(records))
     partition = kafkalog.open_partition(path / "t-0")
-    table = partition.to_arrow(values="auto", schemas=registry, values_schema=2).read_all()
+    table = partition.to_arrow(decoding=kafkalog.DecodedValues(schemas=registry, values_schema=2)).read_all()
     return table["value"].to_pylist(), table["finding"].to_pylist()
 
 

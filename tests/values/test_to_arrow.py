@@ -1,4 +1,4 @@
-"""`to_arrow(values="auto")`: Arrow's own types, with the values that serializers were given."""
+"""`to_arrow(decoding=DecodedValues())`: Arrow's own types, with the values that serializers were given."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows(directory: Path) -> Iterator[tuple[dict[str, Any], dict[str, Any], pa.S
     for partition in kafkalog.open(directory).partitions:
         if partition.topic is None or partition.topic.startswith("_"):
             continue
-        reader = partition.to_arrow(values="auto", findings=[])
+        reader = partition.to_arrow(findings=[], decoding=kafkalog.DecodedValues())
         for batch in reader:
             names = [each for each in batch.schema.names if each not in ("timestamp", "headers")]
             columns = {name: pylist(batch.column(name)) for name in names}
@@ -96,19 +96,27 @@ def test_older_versions_are_read_as_the_latest_where_avro_has_a_way(recorded: Pa
 def test_another_version_can_be_named(recorded: Path) -> None:
     partition = kafkalog.open(recorded)["evolving-onyx", 0]
     for named in (165, kafkalog.read_schemas(recorded).schemas["evolving-onyx-value", 2]):
-        type = partition.to_arrow(values="auto", values_schema=named).schema.field("value").type
+        type = partition.to_arrow(decoding=kafkalog.DecodedValues(values_schema=named)).schema.field("value").type
         assert [each.name for each in type] == ["sensor", "unit", "value", "tags"]
     with pytest.raises(UsageError, match="no schema here has the subject 'nothing'"):
-        partition.to_arrow(values="auto", values_schema="nothing")
+        partition.to_arrow(decoding=kafkalog.DecodedValues(values_schema="nothing"))
 
 
-@pytest.mark.parametrize(
-    "given",
-    [{"values": "all"}, {"values_schema": 1}, {"values": "auto", "layout": "view"}, {"values": "auto", "schemas": 7}],
-)
-def test_what_makes_no_sense_is_refused(given: dict[str, Any], recorded: Path) -> None:
+def test_decoded_values_are_no_views(recorded: Path) -> None:
+    with pytest.raises(UsageError, match="no views of bytes"):
+        kafkalog.open(recorded)["evolving-onyx", 0].to_arrow(layout="view", decoding=kafkalog.DecodedValues())
+
+
+def test_schemas_are_a_registry() -> None:
+    wrong: Any = 7
+    with pytest.raises(UsageError, match="read_schemas"):
+        kafkalog.DecodedValues(schemas=wrong)
+
+
+@pytest.mark.parametrize("given", [{"values": "all"}, {"values_schema": 1}])
+def test_a_table_refuses_values_and_schemas_that_do_not_fit(given: dict[str, Any], recorded: Path) -> None:
     with pytest.raises(UsageError):
-        kafkalog.open(recorded)["evolving-onyx", 0].to_arrow(**given)
+        kafkalog.KafkaTable(recorded, topics="evolving-onyx", **given)
 
 
 TEN = {
@@ -160,7 +168,8 @@ def test_together_or_one_by_one_the_answer_is_the_same(tmp_path: Path, monkeypat
         for together in (arrow_column.TOGETHER, 10**9):
             monkeypatch.setattr(arrow_column, "TOGETHER", together)
             findings: list[Finding] = []
-            answers.append(partition.to_arrow(values="auto", schemas=schemas, findings=findings).read_all())
+            decoding = kafkalog.DecodedValues(schemas=schemas)
+            answers.append(partition.to_arrow(findings=findings, decoding=decoding).read_all())
             assert sum(each.code is FindingCode.VALUE_UNDECODABLE for each in findings) == bool(changed) * len(
                 set(answers[-1]["finding"].to_pylist()) - {None}
             )
@@ -222,7 +231,7 @@ def test_numbers_beyond_an_int_are_cut_by_nobody(bad: int, place: str, tmp_path:
         ("ten-value", 1): Schema(subject="ten-value", version=1, id=7, type="AVRO", text=json.dumps(NUMBERS))
     })  # fmt: skip
     partition = a_topic(tmp_path, [value(n, n, n) for n in range(40)] + [odd])
-    found = partition.to_arrow(values="auto", schemas=schemas, findings=[]).read_all()
+    found = partition.to_arrow(findings=[], decoding=kafkalog.DecodedValues(schemas=schemas)).read_all()
     values = found["value"].to_pylist()
     assert [each["i"] for each in values[:40]] == list(range(40))
     assert values[40] is None

@@ -23,10 +23,10 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk import fs
 from kafkalog.log.disk.files import PathLike
 from kafkalog.log.reading.consumer_view import READ_COMMITTED, check_isolation_level, consumer_view
+from kafkalog.values.decoded_values import NamedSchema
 from kafkalog.values.registry import SchemaRegistry
 from kafkalog.values.schema_log import OWN_TOPICS
-from kafkalog.values.sources import find_schemas
-from kafkalog.values.to_arrow import NamedSchema
+from kafkalog.values.sources import check_values, find_schemas
 
 with needed("an export", "fast"):
     from kafkalog.tables.data_files import DataFile, made_directories
@@ -109,7 +109,8 @@ def export(
     * `start_offset`, `start_timestamp` (ms) are inclusive and count for partitions of which the table has nothing yet
     * `end_offset`, `end_timestamp` (ms) are exclusive; a time means the first record with at least that time
     * `isolation_level`: as `Partition.to_arrow` has it, but committed records only if nothing is said
-    * `values`, `schemas`, `key_schema`, `values_schema`: as `Partition.to_arrow` has them
+    * `values`: "auto" decodes keys and values by their schemas, "bytes" leaves them as they are
+    * `schemas`, `key_schema`, `values_schema`: as `DecodedValues` has them
     * `masks`: names of fields that are not to be seen; `by_day`: whether files are divided by day
     * `replica`: which directory to read if a topic-partition is in two of them
     * `accept_loss`: go on where records between the table's end and the log's start are gone
@@ -121,10 +122,9 @@ def export(
     check_isolation_level(isolation_level)
     if format not in FORMATS:
         raise UsageError(f"there is no format {format!r}; there are {', '.join(FORMATS)}")
-    if values not in ("auto", "bytes"):
-        raise UsageError(f"there are no values {values!r}; there are bytes and auto")
-    if values == "bytes" and (schemas or key_schema or values_schema or tuple(masks)):
-        raise UsageError("schemas and masks have no effect without values='auto'")
+    check_values(values, schemas, key_schema, values_schema)
+    if values == "bytes" and tuple(masks):
+        raise UsageError("masks have no effect without values='auto'")
     names = [os.fspath(each) for each in paths]
     root = os.path.abspath(os.fspath(to))
     topics = _topics(names, select, replica)

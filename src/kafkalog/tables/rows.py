@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,11 +13,12 @@ from kafkalog.log.directories.partition import Partition
 from kafkalog.log.walk.on_damage import STOP
 from kafkalog.tables.positions import Span
 from kafkalog.tables.table_types import NoTypeError, TypeRules, table_type
+from kafkalog.values.decoded_values import ColumnSchema, DecodedValues, NamedSchema
 from kafkalog.values.decoding import ValueDecoder
 from kafkalog.values.fitting import fitting
 from kafkalog.values.masked_columns import masked_column, masked_texts
 from kafkalog.values.registry import SchemaRegistry
-from kafkalog.values.to_arrow import ColumnSchema, NamedSchema, column_schema
+from kafkalog.values.to_arrow import column_schema
 
 __all__ = ["Rows", "TopicRows", "Wanted"]
 
@@ -56,7 +57,7 @@ class TopicRows:
         self._wanted = wanted
         self._rules = rules
         self._chosen: dict[str, ColumnSchema] = {}
-        self._options: dict[str, Any] = {}
+        self._registry: SchemaRegistry | None = None
         if wanted.values != "bytes":
             self._choose(partitions)
         found = self._reader(partitions[0], 0, 0, []).schema
@@ -68,7 +69,7 @@ class TopicRows:
         decoder = ValueDecoder(self._wanted.schemas or SchemaRegistry())
         named = {"key": self._wanted.key_schema, "value": self._wanted.values_schema}
         self._chosen = {part: column_schema(decoder, partitions, part, named[part]) for part in _PARTS}
-        self._options = {"values": "auto", "schemas": decoder.registry}
+        self._registry = decoder.registry
         for part, type in ((each, self._reader(partitions[0], 0, 0, []).schema.field(each).type) for each in _PARTS):
             try:
                 table_type(type, self._rules)
@@ -78,10 +79,13 @@ class TopicRows:
     def _reader(
         self, partition: Partition, start: int, end: int | None, findings: list[Finding], threads: int = 1
     ) -> pa.RecordBatchReader:
-        named: dict[str, Any] = dict(zip(("key_schema", "values_schema"), self._chosen.values(), strict=False))
+        decoding = None if self._registry is None else DecodedValues(
+            schemas=self._registry, key_schema=self._chosen["key"], values_schema=self._chosen["value"]
+        )  # fmt: skip
         return partition.to_arrow(
             [*_COLUMNS, _EPOCH], start_offset=start, end_offset=end, findings=findings, threads=threads,
-            isolation_level=self._wanted.isolation_level, on_damage=STOP, **self._options, **named,
+            isolation_level=self._wanted.isolation_level, on_damage=STOP,
+            decoding=decoding,
         )  # fmt: skip
 
     def read(self, span: Span, schema: pa.Schema, findings: list[Finding], threads: int) -> Iterator[Rows]:

@@ -27,7 +27,7 @@ from kafkalog.log.walk.on_damage import STOP
 from kafkalog.values.registry import Schema, SchemaDeletion, SchemaReference, SchemaRegistry
 from kafkalog.values.schema_log import SCHEMAS_TOPIC, SchemaLog, loaded_json
 
-__all__ = ["find_schemas", "read_schema_log", "read_schemas"]
+__all__ = ["check_values", "find_schemas", "read_schema_log", "read_schemas"]
 
 _DIRECTORY = f"{SCHEMAS_TOPIC}-0"
 
@@ -36,6 +36,14 @@ LARGEST_SCHEMA = 16 * MIB
 _NAME = re.compile(r"(?:(?P<subject>.+)@)?(?P<id>\d{1,10})(?P<suffix>\.avsc|\.proto|\.json)\Z", re.ASCII)
 _TYPES = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 _SUBJECT_VERSIONS = re.compile(r"/subjects/([^/]+)/versions(?:/(\d+))?\Z", re.ASCII)
+
+
+def check_values(values: str, *schemas: object) -> None:
+    """Raise `UsageError` unless `values` is "auto" or "bytes", or if schemas are given that "bytes" has no use for."""
+    if values not in ("auto", "bytes"):
+        raise UsageError(f"there are no values {values!r}; there are bytes and auto")
+    if values == "bytes" and any(schema is not None for schema in schemas):
+        raise UsageError("schemas, key_schema and values_schema have no effect without values='auto'")
 
 
 def read_schemas(

@@ -28,11 +28,12 @@ from kafkalog.log.writing.choosing_partitions import Partitioner
 from kafkalog.values.key_places import KeyPlaces
 from kafkalog.values.registry import Schema, SchemaRegistry
 from kafkalog.values.schema_log import OWN_TOPICS
-from kafkalog.values.sources import find_schemas
+from kafkalog.values.sources import check_values, find_schemas
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kafkalog.values.decoded_values import DecodedValues
     from kafkalog.values.pushdown import Reach
 
 __all__ = ["KafkaTable"]
@@ -55,8 +56,9 @@ class KafkaTable:
     as it is; `kafkalog.polars.scan` and `kafkalog.duckdb.dataset` also hand filters and columns down.
 
     * `paths`: log directories, partitions or segments; `topics`: names or patterns [all but Kafka's own]
-    * `values`, `schemas`, `key_schema`, `values_schema`, `columns`, `isolation_level`, `on_damage`, `findings`: as
-      `Partition.to_arrow` has them; with `values="auto"` all partitions have to have the same types
+    * `columns`, `isolation_level`, `on_damage`, `findings`: as `Partition.to_arrow` has them
+    * `values`: "bytes", or "auto" to decode keys and values, which need the same types in all partitions
+    * `schemas`, `key_schema`, `values_schema`: with `values="auto"`, as `DecodedValues` has them
     * `start_timestamp`, `end_timestamp`: as `Partition.to_arrow` has them, which bounds what is read at both ends
     * `partitioner`: each key lies in the partition that this one sends it to among `partition_count`, as
       `kafkalog.partition_for_key` (`murmur2`) or `legacy_partition` (`hash`) do, or a function of key and number; a key
@@ -89,6 +91,7 @@ class KafkaTable:
     ) -> None:
         if storage is not None:
             StorageOptions(tuple(map(str, paths)), tuple(storage.items()))
+        check_values(values, schemas, key_schema, values_schema)
         names = [topics] if isinstance(topics, str) else list(topics or ())
         chosen = Selection.of(names)
         inventory = open_all(*paths, wants=_wants(chosen) if any(is_uri(str(path)) for path in paths) else every)
@@ -106,11 +109,9 @@ class KafkaTable:
             "isolation_level": isolation_level, "on_damage": on_damage and check_on_damage(on_damage),
             "start_timestamp": start_timestamp, "end_timestamp": end_timestamp,
         }  # fmt: skip
-        self._options: dict[str, Any] = {"values": values}
-        self._named: dict[str | None, dict[str, Any]] = {}
+        self._decoding: dict[str | None, DecodedValues] = {}
         if values == "auto":
-            self._options["schemas"] = schemas
-            self._named = self._column_schemas(schemas, key_schema, values_schema)
+            self._decoding = self._decoding_by_topic(schemas, key_schema, values_schema)
         self._places = None if partitioner is None else KeyPlaces.of(
             inventory, self.partitions, partitioner, partition_count
         )  # fmt: skip
@@ -130,30 +131,37 @@ class KafkaTable:
         """Offsets from the log start to the end, as many as there are records if none were compacted away."""
         return max(Follower().look(partition).end_offset - partition.log_start_offset, 0)
 
-    def _column_schemas(self, schemas: SchemaRegistry | None, *named: Any) -> dict[str | None, dict[str, Any]]:
-        """For each topic what its keys and values are read as; what has no topic has one of its own."""
+    def _decoding_by_topic(
+        self, schemas: SchemaRegistry | None, key_schema: str | int | Schema | None,
+        values_schema: str | int | Schema | None,
+    ) -> dict[str | None, DecodedValues]:  # fmt: skip
+        """How keys and values of each topic are decoded; under None those of segments that name no topic."""
         with needed("a table", "fast"):
+            from kafkalog.values.decoded_values import DecodedValues
             from kafkalog.values.decoding import ValueDecoder
             from kafkalog.values.to_arrow import column_schema
 
-        decoder, found = ValueDecoder(schemas or SchemaRegistry()), dict[str | None, dict[str, Any]]()
+        decoder = ValueDecoder(schemas or SchemaRegistry())
+        undivided = DecodedValues(schemas=schemas, key_schema=key_schema, values_schema=values_schema)
+        found: dict[str | None, DecodedValues] = {None: undivided}
         for topic in {each.topic for each in self.partitions} - {None}:
             some = [each for each in self.partitions if each.topic == topic]
-            found[topic] = {
-                f"{part}_schema" if part == "key" else "values_schema": column_schema(decoder, some, part, given)
-                for part, given in zip(_PARTS, named, strict=True)
-            }
-        found[None] = dict(zip(("key_schema", "values_schema"), named, strict=True))
+            found[topic] = DecodedValues(
+                schemas=schemas,
+                key_schema=column_schema(decoder, some, "key", key_schema),
+                values_schema=column_schema(decoder, some, "value", values_schema),
+            )
         return found
 
-    def _of(self, partition: Partition) -> dict[str, Any]:
-        return self._options | self._named.get(partition.topic, {})
+    def _decoding_of(self, partition: Partition) -> DecodedValues | None:
+        return self._decoding.get(partition.topic)
 
     def _one_schema(self) -> pa.Schema:
         found: dict[pa.Schema, str] = {}
         for each in self.partitions:
-            options = self._always | self._of(each) | {"start_timestamp": None, "end_timestamp": None}
-            schema = each.to_arrow(self._columns, findings=[], **options).schema.remove_metadata()
+            options = self._always | {"start_timestamp": None, "end_timestamp": None}
+            reader = each.to_arrow(self._columns, findings=[], decoding=self._decoding_of(each), **options)
+            schema = reader.schema.remove_metadata()
             found.setdefault(schema, each.topic or each.path)
         if len(found) > 1:
             raise UsageError(
@@ -168,7 +176,7 @@ class KafkaTable:
         Files are left out, and offsets and times passed over, where the filter shows that no row of them passes.
         """
         asked = [each for each in self.schema.names if columns is None or each in columns]
-        is_decoded = self._options["values"] != "bytes"
+        is_decoded = bool(self._decoding)
         parts = {part for part in _PARTS if is_decoded and part in self.schema.names and _BESIDE[part] & set(asked)}
         wanted = [each for each in self.schema.names if each in parts or (each in asked and each not in _SAID)]
         with needed("a table", "fast"):
@@ -183,8 +191,8 @@ class KafkaTable:
             if self._places is not None and keys is not None and not self._places.may_hold(each, keys):
                 continue
             if filter is None or self._may_hold(reach, each):
-                options = bounds | (self._of(each) if parts else {})
-                reader = each.to_arrow(wanted or ["offset"], findings=self._findings, **options)
+                decoding = self._decoding_of(each) if parts else None
+                reader = each.to_arrow(wanted or ["offset"], findings=self._findings, decoding=decoding, **bounds)
                 with together(work_bytes):
                     batch = next(reader, None)
                 while batch is not None:

@@ -6,13 +6,12 @@ that.  What does not decode is null, with its bytes and the reason beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafkalog.classes import dataclass
 from kafkalog.codec.arguments import needed
 from kafkalog.codec.columnar.schema import record_schema
 from kafkalog.codec.errors import UsageError
@@ -20,6 +19,7 @@ from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.model import Header
 from kafkalog.codec.wording import counted
 from kafkalog.log.walk.on_damage import STOP
+from kafkalog.values.decoded_values import ColumnSchema, DecodedValues, NamedSchema
 from kafkalog.values.decoding import ValueDecoder, schema_of
 from kafkalog.values.payloads import Framed, UndecodableError, framed
 from kafkalog.values.registry import Schema, SchemaRegistry
@@ -27,53 +27,39 @@ from kafkalog.values.sources import find_schemas
 
 if TYPE_CHECKING:
     from kafkalog.log.directories.partition import Partition
+    from kafkalog.log.reading.column_decoding import ReadColumns
     from kafkalog.values.arrow_column import ColumnDecoder, Decoded
 
 __all__ = [
-    "ColumnSchema", "DecodedReader", "NamedSchema", "column_schema", "decoded_reader", "first_frames", "headers_of",
+    "DecodedReader", "column_schema", "decoded_reader", "first_frames", "headers_of",
     "messages_of", "named_schema", "subjects_of",
 ]  # fmt: skip
 
-NamedSchema = str | int | Schema
-"""A subject (its latest version), an id, or a schema of a registry"""
 _LOOKED_AT, _LEAST = 1000, 20
 """records, of all partitions together and of each at least, where no subject has the topic's name"""
 _PARTS = ("key", "value")
 _MOST_PROBLEMS = 50
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnSchema:
-    """What gives a column its type, chosen once for all partitions of a topic."""
-
-    reader: Schema | None
-    """None: the column is text"""
-    path: bytes = b""
-    """of a Protobuf schema, which of its messages"""
-
-
 def decoded_reader(
     partition: Partition,
-    read: Callable[..., pa.RecordBatchReader],
-    columns: Iterable[str] | None = None,
-    findings: list[Finding] | None = None,
-    schemas: SchemaRegistry | None = None,
-    key_schema: NamedSchema | ColumnSchema | None = None,
-    values_schema: NamedSchema | ColumnSchema | None = None,
+    read: ReadColumns,
+    columns: Iterable[str] | None,
+    findings: list[Finding] | None,
+    wanted_schemas: DecodedValues,
 ) -> pa.RecordBatchReader:
-    """See `Partition.to_arrow`, with `values="auto"`; `read` gives the columns with bytes."""
-    if not isinstance(schemas, SchemaRegistry | None):
-        raise UsageError("schemas is what kafkalog.read_schemas gives")
-    decoder = ValueDecoder(find_schemas([partition.path]) if schemas is None else schemas)
+    """Read columns of a partition through `read` and decode keys and values (`ColumnDecoding.decoded`)."""
+    registry = wanted_schemas.schemas
+    decoder = ValueDecoder(find_schemas([partition.path]) if registry is None else registry)
     names = record_schema(columns).names
     with needed("to_arrow of decoded values", "values"):
-        made = {
+        decoders = {
             part: _column(decoder, partition, part, named)
-            for part, named in zip(_PARTS, (key_schema, values_schema), strict=True)
+            for part, named in zip(_PARTS, (wanted_schemas.key_schema, wanted_schemas.values_schema), strict=True)
             if part in names
         }
-    wanted = [*names, *(["headers"] if "headers" not in names and made else [])]
-    reader = DecodedReader(partition, read(wanted, findings=findings), names, made, findings)
+    read_names = [*names, *(["headers"] if "headers" not in names and decoders else [])]
+    reader = DecodedReader(partition, read(read_names, findings=findings), names, decoders, findings)
     return pa.RecordBatchReader.from_batches(reader.schema, iter(reader))
 
 

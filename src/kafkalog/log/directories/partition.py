@@ -61,6 +61,7 @@ from kafkalog.log.walk.time_lookup import NewestTimestamps
 if TYPE_CHECKING:
     import pyarrow
 
+    from kafkalog.log.reading.column_decoding import ColumnDecoding
     from kafkalog.log.reading.fetch import Chunk
     from kafkalog.log.reading.records import RecordReader
     from kafkalog.log.reading.transactions import Transactions
@@ -213,10 +214,7 @@ class Partition:
         threads: int = 1,
         layout: str = "copy",
         limits: Limits = DEFAULT_LIMITS,
-        values: str = "bytes",
-        schemas: object = None,
-        key_schema: object = None,
-        values_schema: object = None,
+        decoding: ColumnDecoding | None = None,
     ) -> pyarrow.RecordBatchReader:
         """The records a consumer sees, as Arrow batches of at most `batch_rows` rows and about `batch_bytes` bytes.
 
@@ -241,13 +239,14 @@ class Partition:
         `layout="view"` gives `key` and `value` as Arrow's `binary_view`, which points into the bytes that were read or
         decompressed instead of a copy of them; those bytes stay in memory until every row of the Arrow batch is gone.
 
-        `values="auto"` decodes keys and values by `schemas`, a `SchemaRegistry` [that of `_schemas` beside the
-        partition], as docs/values.md says; `key_schema` and `values_schema` name what each column is: a subject, an
-        id, or a `Schema` [the latest of the topic's subject].
+        `decoding` decodes keys and values; `kafkalog.DecodedValues` does so by their schemas.  It cannot be combined
+        with `layout="view"` (`UsageError`).
         """
         with needed("to_arrow", "fast"):
-            from kafkalog.log.reading.decoded import as_asked
             from kafkalog.log.reading.to_arrow import partition_to_arrow
+
+        if decoding is not None and layout != "copy":
+            raise UsageError("decoded keys and values are no views of bytes: leave out layout")
 
         read = partial(
             partition_to_arrow,
@@ -265,7 +264,7 @@ class Partition:
             layout=layout,
             limits=self._own(limits),
         )
-        return as_asked(self, read, columns, findings, (values, layout, schemas, key_schema, values_schema))
+        return read(columns, findings=findings) if decoding is None else decoding.decoded(self, read, columns, findings)
 
     def transactions(self, *, through_damage: bool = False, limits: Limits = DEFAULT_LIMITS) -> Transactions:
         """Aborted and open transactions up to damage; or through it, when undecided ones do not count as open."""

@@ -9,14 +9,12 @@ from __future__ import annotations
 import os
 import re
 import stat
-from importlib import import_module
 from typing import Protocol
 
 from kafkalog.classes import dataclass
 
 __all__ = ["Content", "RemoteEntry", "RemoteFile", "Storage", "is_mounted", "is_uri", "mount", "storage_of"]
 
-_STORES = "kafkalog.log.disk.object_store"
 """asked for by its name when it is needed, as it imports this"""
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)")
 
@@ -129,6 +127,8 @@ def storage_of(path: str) -> Storage | None:
     if storage is None:
         if os.path.lexists(path):
             return None
-        import_module(_STORES).mount_default(path)
+        from kafkalog.log.disk.object_store import mount_default
+
+        mount_default(path)
         storage = _MOUNTED[found[0]]
     return storage

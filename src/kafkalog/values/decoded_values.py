@@ -1,0 +1,60 @@
+"""What keys and values of a partition's columns are decoded by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kafkalog.classes import dataclass
+from kafkalog.codec.errors import UsageError
+from kafkalog.values.registry import Schema, SchemaRegistry
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from kafkalog.codec.findings import Finding
+    from kafkalog.log.directories.partition import Partition
+    from kafkalog.log.reading.column_decoding import ReadColumns
+
+__all__ = ["ColumnSchema", "DecodedValues", "NamedSchema"]
+
+NamedSchema = str | int | Schema
+"""A subject (its latest version), an id, or a schema of a registry"""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSchema:
+    """What gives a column its type, chosen once for all partitions of a topic."""
+
+    reader: Schema | None
+    """None: the column is text"""
+    path: bytes = b""
+    """of a Protobuf schema, which of its messages"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodedValues:
+    """Keys and values of `Partition.to_arrow` as Arrow's own types, by their schemas; see docs/values.md."""
+
+    schemas: SchemaRegistry | None = None
+    """the schemas [those that the topic `_schemas` beside the partition holds]"""
+    key_schema: NamedSchema | ColumnSchema | None = None
+    """what keys are read as: a subject, an id, or a `Schema` [the latest version of the subject of the first keys]"""
+    values_schema: NamedSchema | ColumnSchema | None = None
+    """what values are read as, in the same way"""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schemas, SchemaRegistry | None):
+            raise UsageError("schemas is what kafkalog.read_schemas gives")
+
+    def decoded(
+        self,
+        partition: Partition,
+        read: ReadColumns,
+        columns: Iterable[str] | None = None,
+        findings: list[Finding] | None = None,
+    ) -> pyarrow.RecordBatchReader:
+        """Read columns of a partition through `read` and decode keys and values (`ColumnDecoding.decoded`)."""
+        from kafkalog.values.to_arrow import decoded_reader
+
+        return decoded_reader(partition, read, columns, findings, self)
