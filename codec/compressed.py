@@ -110,7 +110,7 @@ def _compare_header(reader: Reader, start: int, magic: int) -> None:
     from kafkalog.codec.compression.lz4 import header_checksum
 
     end = reader.window.tell()
-    (name,) = derive.fixed(LZ4_HEADER_CHECKSUM).names
+    (name,) = derive.names_of(LZ4_HEADER_CHECKSUM)
     given = reader.fields(LZ4_HEADER_CHECKSUM)[name]
     frame = bytes(reader.window.between(start, end))
     right, historic = header_checksum(frame, with_magic=False), header_checksum(frame, with_magic=True)

@@ -9,8 +9,8 @@ from kafkalog.codec.model import ControlRecordType, ControlType, EndTransactionM
 
 __all__ = ["CONTROL_KEY", "END_MARKER", "end_transaction_marker", "parse_control_key", "parse_end_transaction_marker"]
 
-CONTROL_KEY = derive.fixed(record_batch.CONTROL_RECORD_KEY)
-END_MARKER = derive.fixed(record_batch.END_TRANSACTION_MARKER)
+CONTROL_KEY = derive.fixed(record_batch.CONTROL_RECORD_KEY, ("version", "type"))
+END_MARKER = derive.fixed(record_batch.END_TRANSACTION_MARKER, ("version", "coordinator_epoch"))
 _MARKERS = frozenset({ControlType.ABORT, ControlType.COMMIT})
 
 

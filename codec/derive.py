@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from construct import Bytes, Const, Construct, FormatField, Renamed, Struct
@@ -32,6 +32,7 @@ __all__ = [
     "element_of",
     "fields_of",
     "fixed",
+    "names_of",
     "opcodes",
     "type_name",
 ]
@@ -142,8 +143,12 @@ _FOUR_BYTES = str.maketrans("lL", "iI")
 """Construct writes 32 bits as `l`, which `struct` reads as 4 bytes after `>`, but numpy as 8."""
 
 
-def fixed(tree: Construct, order: str = ">") -> FixedLayout:
-    """Derive a layout whose fields are all fixed-size numbers of one byte order; anything else raises."""
+def fixed(tree: Construct, names: Sequence[str], order: str = ">") -> FixedLayout:
+    """Derive a layout whose fields are all fixed-size numbers of one byte order.
+
+    `names` are the fields in the order in which the caller takes them from the layout's `struct`.  Raises
+    `DerivationError` if the declaration has others or another order, or a field of another kind.
+    """
     fields: list[Field] = []
     position = 0
     for name, doc, named in _named(tree):
@@ -152,6 +157,9 @@ def fixed(tree: Construct, order: str = ">") -> FixedLayout:
             raise DerivationError(f"field {name} is not a fixed-size number of byte order {order}: {leaf!r}")
         fields.append(Field(name, leaf.fmtstr[1:].translate(_FOUR_BYTES), position, leaf.length, doc))
         position += leaf.length
+    declared = tuple(field.name for field in fields)
+    if declared != tuple(names):
+        raise DerivationError(f"{', '.join(names)} are read where {', '.join(declared)} are declared")
     layout = struct.Struct(order + "".join(field.format for field in fields))
     if layout.size != position:
         raise DerivationError("the derived struct has padding")
@@ -231,6 +239,11 @@ _LEAF_NAMES = {
     id(primitives.VarintString): "varint length, bytes",
     id(primitives.Int32Bytes): "int32 length, bytes or null",
 }
+
+
+def names_of(tree: Construct) -> tuple[str, ...]:
+    """Names of the fields of a declared structure, in order."""
+    return tuple(name for name, _doc, _leaf in _named(tree))
 
 
 def fields_of(tree: Construct) -> list[tuple[str, str, Construct]]:

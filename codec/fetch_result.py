@@ -27,8 +27,8 @@ __all__ = [
 
 Bytes = bytes | memoryview
 
-_SINGLE = derive.fixed(fetch_result.MESSAGE_SET_SEND)
-_MULTI = derive.fixed(fetch_result.MULTI_MESSAGE_SET_SEND)
+_SINGLE = derive.fixed(fetch_result.MESSAGE_SET_SEND, ("total_length", "error_code"))
+_MULTI = derive.fixed(fetch_result.MULTI_MESSAGE_SET_SEND, ("total_length", "error_code"))
 
 
 class ErrorCode(enum.IntEnum):

@@ -16,7 +16,7 @@ from kafkalog.codec.crc32c import crc32c
 from kafkalog.codec.errors import FormatError, LimitExceeded
 from kafkalog.codec.layout import offset_index, producer_snapshot, time_index, transaction_index
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
-from kafkalog.codec.model import AbortedTransaction, ProducerEntry
+from kafkalog.codec.model import AbortedTransaction, ProducerEntry, field_names
 from kafkalog.codec.source import BufferSource, Source, next_data
 
 __all__ = [
@@ -46,13 +46,8 @@ __all__ = [
 
 Bytes = bytes | bytearray | memoryview
 
-OFFSET_ENTRY = derive.fixed(offset_index.OFFSET_INDEX_ENTRY)
-TIME_ENTRY = derive.fixed(time_index.TIME_INDEX_ENTRY)
-ABORTED_TRANSACTION = derive.fixed(transaction_index.ABORTED_TRANSACTION)
-SNAPSHOT_HEADER = derive.fixed(producer_snapshot.SNAPSHOT_HEADER)
 _FIRST_PIECE, _PIECE = 1 << 9, 1 << 18
 """Bytes of a file that are held at a time where its entries are read one after the other."""
-_PRODUCER = derive.fixed(producer_snapshot.PRODUCER_ENTRY)
 PRODUCER_SNAPSHOT_VERSION = 1
 ABORTED_TRANSACTION_VERSION = 0
 
@@ -69,6 +64,13 @@ class TimeEntry(NamedTuple):
 
     timestamp: int
     relative_offset: int
+
+
+OFFSET_ENTRY = derive.fixed(offset_index.OFFSET_INDEX_ENTRY, OffsetEntry._fields)
+TIME_ENTRY = derive.fixed(time_index.TIME_INDEX_ENTRY, TimeEntry._fields)
+ABORTED_TRANSACTION = derive.fixed(transaction_index.ABORTED_TRANSACTION, field_names(AbortedTransaction))
+SNAPSHOT_HEADER = derive.fixed(producer_snapshot.SNAPSHOT_HEADER, ("version", "crc", "count"))
+_PRODUCER = derive.fixed(producer_snapshot.PRODUCER_ENTRY, field_names(ProducerEntry))
 
 
 def _slots(layout: derive.FixedLayout, data: Bytes) -> memoryview:
@@ -179,12 +181,8 @@ def encode_time_index(entries: Iterable[TimeEntry]) -> bytes:
 
 def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
     """The bytes of a `.txnindex`."""
-    return b"".join(
-        ABORTED_TRANSACTION.struct.pack(
-            entry.version, entry.producer_id, entry.first_offset, entry.last_offset, entry.last_stable_offset
-        )
-        for entry in entries
-    )
+    names = ABORTED_TRANSACTION.names
+    return b"".join(ABORTED_TRANSACTION.struct.pack(*(getattr(entry, name) for name in names)) for entry in entries)
 
 
 def decode_producer_snapshot(

@@ -12,7 +12,7 @@ from typing import Any
 from kafkalog.classes import dataclass
 from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, UsageError
-from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout
+from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout, control_version
 from kafkalog.codec.messages.message import UNKNOWN_TAGS
 from kafkalog.codec.model import ControlType, Record
 from kafkalog.codec.reference import build, parse
@@ -115,7 +115,6 @@ class KRaftVoters:
 
 
 KRaftRecord = LeaderChange | SnapshotHeader | SnapshotFooter | KRaftVersion | KRaftVoters
-_VERSION_SIZE = 2
 
 
 Fields = Mapping[str, Any]
@@ -167,9 +166,9 @@ def parse_kraft_value(kind: ControlType | int, value: bytes | None) -> KRaftReco
     if kind not in CONTROL_SCHEMAS:
         raise UsageError(f"control type {kind} is not one of KRaft's")
     layout = control_layout(ControlType(kind))
-    if value is None or len(value) < _VERSION_SIZE:
+    version = None if value is None else control_version(value)
+    if value is None or version is None:
         raise FormatError("a KRaft control record's value is too short", field="value", code="control_record_invalid")
-    version = int.from_bytes(value[:_VERSION_SIZE], "big", signed=True)
     if version not in layout.versions:
         raise FormatError(
             f"version {version} of {ControlType(kind).name}", field="version", code="control_record_invalid"

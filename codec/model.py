@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import field
-from typing import NamedTuple
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafkalog.classes import dataclass
 from kafkalog.codec import derive
-from kafkalog.codec.layout import legacy_message, producer_snapshot, record_batch, transaction_index
+from kafkalog.codec.layout import legacy_message, record_batch
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.quickly import quickly
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = [
     "BATCH",
@@ -67,11 +70,6 @@ if ATTRIBUTES_V1.known != CODEC_MASK | TIMESTAMP_TYPE_FLAG:
     raise derive.DerivationError("the bits that messages and batches share are not the same in both")
 
 MAX_SEQUENCE = 2**31 - 1
-
-LOG_OVERHEAD = derive.fixed(record_batch.LOG_OVERHEAD)
-BATCH = derive.fixed(record_batch.BATCH_HEADER)
-MESSAGE_V0 = derive.fixed(legacy_message.MESSAGE_V0_HEADER)
-MESSAGE_V1 = derive.fixed(legacy_message.MESSAGE_V1_HEADER)
 
 Bytes = bytes | memoryview
 
@@ -433,11 +431,15 @@ class ProducerEntry:
 
 batch_header_of = quickly(BatchHeader)
 record_of = quickly(Record)
-_MIRRORED = (
-    (BatchHeader, BATCH.names),
-    (AbortedTransaction, derive.fixed(transaction_index.ABORTED_TRANSACTION).names),
-    (ProducerEntry, derive.fixed(producer_snapshot.PRODUCER_ENTRY).names),
-)
-for _type, _names in _MIRRORED:
-    if tuple(_type.__dataclass_fields__) != _names:
-        raise derive.DerivationError(f"{_type.__name__} does not mirror its declaration: {_names}")
+
+
+def field_names(row: type[DataclassInstance]) -> tuple[str, ...]:
+    """Names of a class's fields in the order of its constructor."""
+    return tuple(field.name for field in fields(row))
+
+
+LOG_OVERHEAD = derive.fixed(record_batch.LOG_OVERHEAD, ("offset", "size"))
+BATCH = derive.fixed(record_batch.BATCH_HEADER, field_names(BatchHeader))
+_MESSAGE_NAMES = tuple({"batch_length": "size"}.get(name, name) for name in field_names(LegacyHeader))
+MESSAGE_V0 = derive.fixed(legacy_message.MESSAGE_V0_HEADER, _MESSAGE_NAMES[:-1])
+MESSAGE_V1 = derive.fixed(legacy_message.MESSAGE_V1_HEADER, _MESSAGE_NAMES)

@@ -33,7 +33,7 @@ if tuple((opcode.name, opcode.kind) for opcode in CONTENT) != (
     ("key", OpKind.INT32_BYTES), ("value", OpKind.INT32_BYTES),
 ):  # fmt: skip
     raise derive.DerivationError("readers and writers are written for another message than the declared one")
-CONTENT_LENGTH = derive.fixed(Struct("length" / primitives.Int32Bytes.prefix))
+CONTENT_LENGTH = derive.fixed(Struct("length" / primitives.Int32Bytes.prefix), ("length",))
 """The length in front of a message's key or value."""
 SMALLEST_RECORD = len(RECORD)
 """Bytes of a record: one for each field at least."""

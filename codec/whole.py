@@ -31,7 +31,7 @@ from kafkalog.codec.layout import (
 from kafkalog.codec.layout.attributes import ATTRIBUTES_V0, ATTRIBUTES_V1, ATTRIBUTES_V2
 from kafkalog.codec.layout.bits import Bits
 from kafkalog.codec.layout.primitives import COUNT_INVALID, COUNT_LIMIT, LENGTH_INVALID, TRUNCATED, LayoutError
-from kafkalog.codec.model import Codec
+from kafkalog.codec.model import LOG_OVERHEAD, Codec
 from kafkalog.codec.trace import CHECKSUM, CONSTANT, TRAILING, Reader, Traced
 
 __all__ = [
@@ -72,7 +72,7 @@ class Whole(Traced):
     ) -> None:
         super().__init__()
         self.header = header
-        self._fixed = derive.fixed(header) if len(header.subcons) > 1 else None
+        self._fixed = derive.fixed(header, derive.names_of(header)) if len(header.subcons) > 1 else None
         self.body = body
         self.length = length
         self.check = check
@@ -149,7 +149,7 @@ class ByMagic(Traced):
             left = reader.left
             (*_, last) = reader.fields(record_batch.LOG_OVERHEAD)
             message = f"the header is cut: {left} bytes are left"
-            reader.blame(last, start + derive.fixed(record_batch.LOG_OVERHEAD).position(last), TRUNCATED, message)
+            reader.blame(last, start + LOG_OVERHEAD.position(last), TRUNCATED, message)
             raise LayoutError(TRUNCATED, start, message, last)
         magic = reader.window.between(start + MAGIC_POSITION, start + MAGIC_POSITION + 1)[0]
         return self.cases.get(magic, self.cases[max(self.cases)]).read(reader)

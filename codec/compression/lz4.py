@@ -31,9 +31,9 @@ __all__ = [
     "whole_block",
 ]  # fmt: skip
 
-_HEADER = derive.fixed(LZ4_HEADER, "<")
-_CONTENT_SIZE = derive.fixed(LZ4_CONTENT_SIZE, "<").size
-_SIZE = derive.fixed(LZ4_BLOCK_SIZE, "<").struct
+_HEADER = derive.fixed(LZ4_HEADER, ("magic", "flags", "block_descriptor"), "<")
+_CONTENT_SIZE = derive.fixed(LZ4_CONTENT_SIZE, ("content_size",), "<").size
+_SIZE = derive.fixed(LZ4_BLOCK_SIZE, ("size",), "<").struct
 MAGIC = FRAME_MAGIC.to_bytes(_HEADER["flags"].position, "little")
 STORED_BLOCK = LZ4_BLOCK_BITS.mask("is_stored")
 BLOCK_SIZE = 64 * 1024

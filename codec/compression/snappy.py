@@ -21,8 +21,8 @@ from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["HEADER", "MAGIC", "NEXT_HEADER", "blocks_before_damage", "compress", "decompress", "whole_block"]
 
-_VERSIONS = derive.fixed(SNAPPY_VERSIONS)
-_LENGTH = derive.fixed(Struct("length" / Int32Bytes.prefix)).struct
+_VERSIONS = derive.fixed(SNAPPY_VERSIONS, ("version", "compatible_version"))
+_LENGTH = derive.fixed(Struct("length" / Int32Bytes.prefix), ("length",)).struct
 MAGIC = STREAM_MAGIC
 HEADER = MAGIC + _VERSIONS.struct.pack(1, 1)
 BLOCK_SIZE = 32 * 1024

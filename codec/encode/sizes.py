@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kafkalog.codec.derive import OpKind
 from kafkalog.codec.encode.given import header_bytes
+from kafkalog.codec.record_shape import RECORD
 
 __all__ = ["MAX_RECORD_OVERHEAD", "content_size", "record_size"]
 
-_FIELDS_BEFORE = 1
-"""attributes; the two deltas after them have sizes of their own"""
-MAX_RECORD_OVERHEAD = 5 + 1 + 10 + 5
-"""the longest length, attributes, timestamp delta and offset delta"""
+_LONGEST = {OpKind.INT8: 1, OpKind.VARINT: 5, OpKind.VARLONG: 10}
+_FIELDS_BEFORE = sum(opcode.kind is OpKind.INT8 for opcode in RECORD)
+"""Bytes of the attributes; the two deltas after them have sizes of their own."""
+MAX_RECORD_OVERHEAD = sum(_LONGEST.get(opcode.kind, 0) for opcode in RECORD)
+"""Bytes of the longest length, attributes, timestamp delta and offset delta."""
 
 
 def _varint_size(value: int) -> int:

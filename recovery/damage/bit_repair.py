@@ -37,6 +37,7 @@ MAX_BYTES = 256 * 1024 * 1024
 _POLYNOMIAL = 0x82F63B78
 _MASK = 0xFFFFFFFF
 _CRC = BATCH["crc"]
+_size_of, _SIZE_END = LOG_OVERHEAD.reader("size"), LOG_OVERHEAD.end("size")
 _MAGIC = 2
 _PIECE = 1 << 20
 """Bytes that are held at a time where only their checksum is wanted."""
@@ -165,9 +166,10 @@ def _field_of(position: int) -> str:
 
 def _uncovered(source: Source, start: int, left: int, head: bytes) -> list[tuple[int, int, str, int]]:
     """Bits of length and magic with which the checksum fits; with the size of the batch then."""
-    length = int.from_bytes(head[8:12], "big", signed=True)
+    length = _size_of(head, 0)
     guesses = [
-        (11 - bit // 8, bit % 8, "batch_length", LOG_OVERHEAD.size + _signed(length ^ 1 << bit)) for bit in range(32)
+        (_SIZE_END - 1 - bit // 8, bit % 8, "batch_length", LOG_OVERHEAD.size + _signed(length ^ 1 << bit))
+        for bit in range(32)
     ]
     wrong = head[MAGIC_POSITION] ^ _MAGIC
     if wrong and wrong & (wrong - 1) == 0:
@@ -241,7 +243,7 @@ def repair_at(
     if len(head) < BATCH.size or _is_of_a_format_to_come(source, start, head, neighbors):
         return None
     found: list[tuple[BitRepair, int]] = []
-    size = LOG_OVERHEAD.size + int.from_bytes(head[8:12], "big", signed=True)
+    size = LOG_OVERHEAD.size + _size_of(head, 0)
     if BATCH.size <= size <= left and head[MAGIC_POSITION] == _MAGIC:
         data = bytes(source.read(start, size))
         chance = min(8 * size / 2**31, 1.0)
@@ -260,7 +262,7 @@ def _is_of_a_format_to_come(source: Source, start: int, head: bytes, neighbors: 
     magic = head[MAGIC_POSITION]
     if magic in MAGICS:
         return False
-    behind = start + LOG_OVERHEAD.size + int.from_bytes(head[8:12], "big", signed=True)
+    behind = start + LOG_OVERHEAD.size + _size_of(head, 0)
     at = behind + MAGIC_POSITION
     is_like = start < behind and at < source.size and source.read(at, 1)[0] == magic
     return is_like or magic in neighbors.unknown_magics

@@ -18,7 +18,7 @@ from kafkalog.codec.errors import FormatError
 from kafkalog.codec.layout.primitives import UnsignedVarint
 from kafkalog.codec.layout.record_batch import CONTROL_RECORD_KEY, END_TRANSACTION_MARKER
 from kafkalog.codec.limits import Limits
-from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout
+from kafkalog.codec.messages.control import CONTROL_SCHEMAS, control_layout, control_version
 from kafkalog.codec.model import ControlType, Record, RecordBatch
 from kafkalog.codec.names import CLUSTER_METADATA_TOPIC
 from kafkalog.codec.published_spans import PublishedMessage
@@ -100,8 +100,8 @@ def _control(record: Record) -> Iterator[tuple[str, Traced | Struct]]:
     if kind in (ControlType.ABORT, ControlType.COMMIT):
         yield "value", END_TRANSACTION_MARKER
     elif kind in CONTROL_SCHEMAS and record.value is not None:
-        layout, version = control_layout(ControlType(kind)), int.from_bytes(record.value[:2], "big", signed=True)
-        if version in layout.versions:
+        layout, version = control_layout(ControlType(kind)), control_version(record.value)
+        if version is not None and version in layout.versions:
             yield "value", PublishedMessage(layout.construct(version))
 
 

@@ -184,7 +184,7 @@ def test_the_header_of_a_batch_is_61_bytes() -> None:
 
 @pytest.mark.parametrize(("name", "tree"), FIXED, ids=[name for name, _ in FIXED])
 def test_struct_dtype_and_construct_read_the_same(name: str, tree: Construct) -> None:
-    fixed = derive.fixed(tree, order_of(tree))
+    fixed = derive.fixed(tree, derive.names_of(tree), order_of(tree))
     assert fixed.size == tree.sizeof() == fixed.dtype().itemsize
     for seed in range(50):
         data = with_constants(tree, np.random.default_rng(seed).bytes(fixed.size))
@@ -250,7 +250,7 @@ def test_an_unknown_field_is_a_key_error() -> None:
 )
 def test_what_is_not_fixed_is_refused(tree: Construct) -> None:
     with pytest.raises(DerivationError):
-        derive.fixed(tree)
+        derive.fixed(tree, ("a",))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from kafkalog.codec.control import parse_control_key
 from kafkalog.codec.errors import FormatError, PortableError
 from kafkalog.codec.findings import FindingCode
 from kafkalog.codec.limits import DEFAULT_LIMITS
-from kafkalog.codec.model import BatchHeader, ControlType
+from kafkalog.codec.model import BATCH, LOG_OVERHEAD, MESSAGE_V0, BatchHeader, ControlType
+from kafkalog.codec.record_shape import CONTENT_LENGTH
 from kafkalog.codec.records import decode_batch
 from kafkalog.codec.scanner import Scanner
 from kafkalog.codec.source import Source
@@ -28,10 +29,12 @@ _NULL = "java.lang.NullPointerException"
 _RUNTIME = "java.lang.RuntimeException"
 _INVALID = "org.apache.kafka.common.InvalidRecordException"
 _PARSE = "org.apache.kafka.server.common.serialization.MetadataParseException"
-_SIZE_END, _MAGIC_AT, _MAGIC_END, _OVERHEAD = 12, 16, 17, 12
-_LEAST_SIZE = 14
-"""`LegacyRecord.RECORD_OVERHEAD_V0`"""
-_HEADER = 61
+_size_of, _SIZE_END = LOG_OVERHEAD.reader("size"), LOG_OVERHEAD.end("size")
+_OVERHEAD = LOG_OVERHEAD.size
+_MAGIC_AT, _MAGIC_END = BATCH.position("magic"), BATCH.end("magic")
+_LEAST_SIZE = MESSAGE_V0.size - _OVERHEAD + 2 * CONTENT_LENGTH.size
+"""`LegacyRecord.RECORD_OVERHEAD_V0`: the header behind the size, and the lengths of key and value"""
+_HEADER = BATCH.size
 _BATCH_MAGIC = 2
 
 
@@ -83,7 +86,7 @@ def _size_at(source: Source, position: int, is_snapshot: bool) -> int | None:
     if left < _SIZE_END:
         return None
     head = bytes(source.read(position, min(left, _MAGIC_END)))
-    declared = int.from_bytes(head[8:12], signed=True)
+    declared = _size_of(head, 0)
     if declared < _LEAST_SIZE:
         words = f"Record size {declared} is less than the minimum record overhead ({_LEAST_SIZE})"
         if not is_snapshot:

@@ -16,6 +16,7 @@ from kafkalog.cluster.records.messages import Decoded, choose, decode, encode
 from kafkalog.codec.errors import FormatError
 from kafkalog.codec.findings import Finding, FindingCode, Severity
 from kafkalog.codec.layout.primitives import LayoutError, UnsignedVarint
+from kafkalog.codec.messages.control import control_version
 from kafkalog.codec.messages.leaves import Input
 from kafkalog.codec.messages.message import Message
 from kafkalog.codec.names import REMOTE_LOG_METADATA_TOPIC
@@ -130,10 +131,10 @@ def decode_control(kind: int, value: bytes | None) -> FramedRecord:
     if layout is None:
         detail = f"control record type {kind} is not one of KRaft's"
         return FramedRecord(kind, None, value, findings=_bad(FindingCode.RECORD_TYPE_UNKNOWN, detail))
-    if value is None or len(value) < 2:
+    version = None if value is None else control_version(value)
+    if value is None or version is None:
         detail = f"{layout.name} is cut short"
         return FramedRecord(kind, None, value, findings=_bad(FindingCode.TYPED_RECORD_INVALID, detail))
-    version = int.from_bytes(value[:2], "big", signed=True)
     for candidate in (version, 0):
         if candidate not in layout.versions:
             continue
