@@ -36,8 +36,9 @@ ROOMS = ("codec", "recovery", "spark")  # packages at the top of the repository;
 # Beside the package itself, what mypy reads: the tests, and the programs that are not part of the package.
 TYPED_PROGRAMS = (
     "dev.py", "fixtures/check.py", "examples/*.py", "benchmarks/results_page.py", "tests/conftest.py",
-    "tests/test_*.py", "tests/*/test_*.py", "tests/support/*.py", "tests/support/testkit/*/*.py", "tests/sweep/*.py",
-    "tests/interop/differences.py", "tests/interop/nights/*.py", "tests/interop/spark_kafka/*.py", "release/*.py",
+    "tests/test_*.py", "tests/*/test_*.py", "tests/*/*/test_*.py", "tests/support/*.py",
+    "tests/support/testkit/*/*.py", "tests/sweep/*.py", "tests/interop/differences.py",
+    "tests/interop/nights/*.py", "tests/interop/spark_kafka/*.py", "release/*.py",
 )  # fmt: skip
 
 LINTERS = (

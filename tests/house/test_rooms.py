@@ -55,6 +55,23 @@ def test_nothing_is_imported_by_a_string_but_through_two_doors() -> None:
     assert calling == {*BY_NAME, *COMPILED}
 
 
+OTHER_TESTS = {
+    "campaigns", "differential", "docs", "hostile", "house", "interop", "runbook", "spark_without_java", "support",
+    "sweep",
+}  # fmt: skip
+"""Folders of tests that are about everything, and what tests use."""
+
+
+def test_each_package_has_a_folder_of_tests() -> None:
+    packages = {path.name for path in (ROOT / "src" / "kafkalog").iterdir() if (path / "__init__.py").is_file()}
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert folders - OTHER_TESTS == packages
+    for package, source in (("recovery", ROOT / "recovery"), ("jobs", ROOT / "src" / "kafkalog" / "jobs")):
+        rooms = {path.name for path in source.iterdir() if (path / "__init__.py").is_file()}
+        tested = {path.name for path in (ROOT / "tests" / package).iterdir() if any(path.glob("test_*.py"))}
+        assert tested == rooms, package
+
+
 MOST_POSITIONAL = 7
 BY_POSITION = {"Record", "Stretch"}
 """Made by the million, or by one function beside them."""

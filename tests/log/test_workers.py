@@ -15,7 +15,7 @@ import pytest
 from kafkalog.log.directories.workers import ProgressState, Workers, groups_of
 from kafkalog.recovery import plan, recover
 from kafkalog.recovery.checks.verify import verify
-from kafkalog.recovery.facts import workers
+from kafkalog.log.directories import workers
 from testkit.judging.trees import contents, copy_tree, first_difference
 from testkit.recorded.fixture_data import broker_case, recovery_case
 from testkit.recorded.recovery_settings import given
@@ -123,7 +123,7 @@ def test_a_small_directory_starts_no_process(tmp_path: Path, monkeypatch: pytest
 PROGRAM = """
 import os, sys, time
 from kafkalog.recovery.checks import verify
-from kafkalog.recovery.facts import workers
+from kafkalog.log.directories import workers
 
 def work(group):
     os.write(1, f"{os.getpid()}\\n".encode())  # in one piece: two processes write to one pipe
