@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from kafkalog.log.directories import workers
 from kafkalog.log.directories.workers import ProgressState, Workers, groups_of
 from kafkalog.recovery import plan, recover
 from kafkalog.recovery.checks.verify import verify
-from kafkalog.log.directories import workers
 from testkit.judging.trees import contents, copy_tree, first_difference
 from testkit.recorded.fixture_data import broker_case, recovery_case
 from testkit.recorded.recovery_settings import given

@@ -10,8 +10,8 @@ import pytest
 
 import kafkalog
 from kafkalog.jobs.compact import cleaning
-from kafkalog.log.directories.workers import ProgressState
 from kafkalog.log.directories import workers
+from kafkalog.log.directories.workers import ProgressState
 from kafkalog.recovery.facts.scratch import Scratch
 from testkit.judging.trees import contents, copy_tree, first_difference
 from testkit.made.compactable import CONFIG, T0, compactable
