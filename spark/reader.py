@@ -60,7 +60,10 @@ def _piece_text(piece: Piece) -> str:
 
 
 class LogReader(DataSourceReader):
-    """Gives the columns of `layout`.  There is no `pushFilters`: Spark 4.1 to 4.3 gives wrong results with it, 4.0 has none."""
+    """Gives the columns of `layout`.
+
+    There is no `pushFilters`: Spark 4.1 to 4.3 gives wrong results with it, and 4.0 does not have it.
+    """
 
     def __init__(self, options: ReadOptions, layout: Layout) -> None:
         self._options = options

@@ -90,7 +90,7 @@ class LogStreamArrowWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         if not _STREAMS:
-            raise UsageError("writeStream needs PySpark 4.1 or newer; df.write of each batch in foreachBatch writes too")
+            raise UsageError("writeStream needs PySpark 4.1 or newer; df.write inside foreachBatch works with 4.0")
         if overwrite:
             raise UsageError("outputMode complete would rewrite the log with every batch; use append or update")
         self._prepared = Prepared(options, schema, overwrite=False)

@@ -23,7 +23,8 @@ def too_large(codec: str, limits: Limits, most: int | None = None) -> LimitExcee
     return LimitExceeded(
         f"{what} more than the {limits.decompressed_batch_bytes} bytes of decompressed_batch_bytes{known}; consumers "
         f"read it, and so does kafkalog with memory for it: {UNPACKED_BYTES}={wanted} in the environment raises the "
-        f"limit, in Python limits=Limits(decompressed_batch_bytes={wanted}), in Spark the option decompressedBatchBytes",
+        f"limit, in Python limits=Limits(decompressed_batch_bytes={wanted}), "
+        "in Spark the option decompressedBatchBytes",
         limit="decompressed_batch_bytes",
     )
 

@@ -20,7 +20,9 @@ from kafkalog.codec.layout.primitives import Int32Bytes
 from kafkalog.codec.layout.snappy_stream import SNAPPY_VERSIONS, STREAM_MAGIC
 from kafkalog.codec.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["HEADER", "MAGIC", "NEXT_HEADER", "blocks_before_damage", "compress", "decompress", "most_bytes", "whole_block"]
+__all__ = [
+    "HEADER", "MAGIC", "NEXT_HEADER", "blocks_before_damage", "compress", "decompress", "most_bytes", "whole_block",
+]  # fmt: skip
 
 _VERSIONS = derive.fixed(SNAPPY_VERSIONS)
 _LENGTH = derive.fixed(Struct("length" / Int32Bytes.prefix)).struct
