@@ -121,7 +121,7 @@ def _not_a_log(path: str) -> SchemaRegistry | None:
         return _of_folder(path, found, others)
     if others and not any(entry.is_dir(follow_symlinks=False) for entry in entries):
         raise UsageError(
-            f"{path} is no log directory, and none of its {counted(len(others), 'file')} is named after the id of a "
+            f"{path} is not a log directory, and none of its {counted(len(others), 'file')} is named after the id of a "
             f"schema, such as {others[0]}: {_PATTERN} is expected"
         )
     return None
