@@ -26,6 +26,7 @@ _OF_A_MOMENT = frozenset(
         FindingCode.BROKER_REFUSES,
         FindingCode.START_LOSES,
         FindingCode.MOVE_UNFINISHED,
+        FindingCode.MOMENTS_DIFFER,
     }
 )
 """Findings that compare files which a running broker writes at different times, or are about what it has yet to do."""

@@ -135,7 +135,8 @@ def _look(
         start: BrokerStart | None = None
         if log_dir.path in listed:
             ends = {each.path: each.log_end_offset for each in reports if each.is_log_read}
-            start, found = listed[log_dir.path].checked(known_ends(ends), tables, jobs=jobs)
+            reached = {each.path: each.offset_reached for each in reports}
+            start, found = listed[log_dir.path].checked(known_ends(ends), reached.get, tables, jobs=jobs)
         else:
             found = listed_findings(log_dir, known.get(real(log_dir.path)))
         found += _among(together, [*(each.path for each in partitions), os.path.join(log_dir.path, META_PROPERTIES)])

@@ -29,6 +29,7 @@ from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
 from kafkalog.recovery.checks.missing_segments import missing_from
+from kafkalog.recovery.checks.moments import different_moments, offset_reached
 from kafkalog.recovery.facts.brokers import facts_of_each
 from kafkalog.recovery.facts.workers import OnRead, in_order
 from kafkalog.tiers.tiering import LocalStart
@@ -269,6 +270,7 @@ def _looked(
         if select == ALL:
             ends = {each.partition.path: each.log_end_offset for each in read}
             findings += batches_outside(log_dir, known_ends(ends))
+            findings += different_moments(log_dir, {each.partition.path: _reached(each) for each in read}.get)
         findings, unread = _as_rows(log_dir, findings, select)
         read += unread
         found.append(DirectoryHealth(log_dir.path, log_dir, standing(log_dir.path), read, tuple(findings)))
@@ -278,6 +280,12 @@ def _looked(
             read = _several([partition], None, None, jobs, on_read)
             found.append(DirectoryHealth(partition.path, None, None, read, tuple(findings)))
     return tuple(found)
+
+
+def _reached(read: PartitionHealth) -> int | None:
+    """Offset up to which a log may have gone; None if it is damaged, or could not be read."""
+    end = read.log_end_offset
+    return None if end is None else offset_reached(max(end, read.behind.next_offset), read.findings)
 
 
 def _as_rows(
