@@ -19,7 +19,7 @@ from kafkalog.log.directories.selection import ALL, Selection
 from kafkalog.log.disk.files import listed_once, real, unreadable
 from kafkalog.recovery.broker.asking import ANYTHING, StartQuestion
 from kafkalog.recovery.checks.beside import Beside, verify_beside
-from kafkalog.recovery.checks.beside_running import is_in_use, look_again, settled_findings
+from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
 from kafkalog.recovery.checks.log_directory import AsListed, beside_of, in_no_log_directory, listed_findings
 from kafkalog.recovery.checks.lost_and_found import known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
@@ -114,8 +114,12 @@ def _look(
     tables = header_tables(meant(inventory.partitions))
 
     def check(partition: Partition, told: OnRead | None, beside: Beside | None = None) -> PartitionReport:
+        def read(listed: Partition) -> PartitionReport:
+            headers = tables if listed is partition else None
+            return verify_beside(listed, beside, deep=deep, limits=limits, on_read=told, tables=headers)
+
         try:
-            return verify_beside(partition, beside, deep=deep, limits=limits, on_read=told, tables=tables)
+            return read_again(read, partition)
         except StorageError as error:
             findings = [*partition.findings, unreadable(error, partition.path)]
             return PartitionReport(partition.path, segments=len(partition.segments), findings=findings)

@@ -24,7 +24,7 @@ from kafkalog.log.walk.missing import MissingOffsets
 from kafkalog.log.walk.summary import SegmentSummary, summarize
 from kafkalog.recovery.act.unfinished_business import Standing, standing
 from kafkalog.recovery.checks.beside import Beside
-from kafkalog.recovery.checks.beside_running import is_in_use, look_again, settled_findings
+from kafkalog.recovery.checks.beside_running import is_in_use, look_again, read_again, settled_findings
 from kafkalog.recovery.checks.log_directory import beside_of, listed_findings
 from kafkalog.recovery.checks.lost_and_found import batches_outside, known_ends
 from kafkalog.recovery.checks.lost_directories import with_what_was_there
@@ -128,8 +128,11 @@ class PartitionHealth:
 def _health_of(
     partition: Partition, log_dir: LogDir | None, beside: Beside | None, told: OnRead | None
 ) -> PartitionHealth:
+    def read(listed: Partition) -> PartitionHealth:
+        return _read(listed, log_dir, beside, told)
+
     try:
-        return _read(partition, log_dir, beside, told)
+        return read_again(read, partition)
     except StorageError as error:
         findings = (*partition.findings, unreadable(error, partition.path))
         return PartitionHealth(partition, (), findings, BehindDamage(), is_read=False)
