@@ -308,6 +308,20 @@ def zookeeper_lost(directory: Path) -> None:
     own_copy(recorded / "zookeeper", directory / "zookeeper-old")
 
 
+def log_into_cluster(directory: Path) -> None:
+    """A broker's directory, and that of a stopped broker of another cluster in which the topic was just created."""
+    own_copy(brokers("4.3.0/groups")[0], directory / "source")
+    target = own_copy(brokers("4.3.0/metadata")[0], directory / "target")
+    shutil.rmtree(target / "__cluster_metadata-0")  # which does not know the topic
+    for number in (0, 1):
+        created = target / f"stock-1-{number}"
+        created.mkdir()
+        for suffix in ("log", "index", "timeindex"):
+            (created / f"{0:020}.{suffix}").touch()
+        (created / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+        (created / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAZg\n")
+
+
 def quick_start(directory: Path) -> None:
     """A broker's directory in good order, with transactions."""
     own_copy(brokers("4.1.1/txn")[0], directory / "data")
@@ -363,4 +377,5 @@ SCENES: dict[str, Callable[[Path], None]] = {
     "no-controller": no_controller,
     "one-broker-left": no_controller,
     "zookeeper-lost": zookeeper_lost,
+    "log-into-cluster": log_into_cluster,
 }
