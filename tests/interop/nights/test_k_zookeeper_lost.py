@@ -26,6 +26,8 @@ BROKERS = (3, 6)
 PAGE = DOCS / "runbook" / "zookeeper-lost.md"
 SETTINGS = {"log.retention.ms": 7 * 24 * 3_600_000, "offsets.topic.replication.factor": 2}
 KEPT = {"retention_ms": -1}
+WRITERS = 6
+"""producers, each of which gets its id from one of the two brokers"""
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def committed(broker: RealBroker, offsets: list[int] | None = None) -> list[int]
 def written_once(broker: RealBroker, topic: str, mark: bytes) -> list[str]:
     """Three records of an idempotent producer of its own in one batch; their values, as `values` gives them."""
     sent = [base64.b64encode(mark + b" %d" % number).decode() for number in range(3)]
-    records = [{"partition": 0, "ts": T0, "v": value} for value in sent]
+    records = [{"partition": 0, "v": value} for value in sent]  # of now: a producer is forgotten a day after its last
     broker.client("produce", topic=topic, records=records, producer={"enable.idempotence": "true"})
     return sorted(sent)
 
@@ -141,7 +143,7 @@ def test_without_the_block_of_producer_ids_records_are_dropped(cluster: ZooKeepe
     cluster.start()
     first, second = (cluster[node_id] for node_id in BROKERS)
     first.create("t", **KEPT)
-    written_once(first, "t", b"before")
+    sent = [written_once(first, "t", b"before %d" % number) for number in range(WRITERS)]
     for broker in (first, second):
         broker.stop()
     place = tmp_path / "place"
@@ -154,6 +156,6 @@ def test_without_the_block_of_producer_ids_records_are_dropped(cluster: ZooKeepe
     typed_into(cluster, place)
     for broker in (first, second):
         broker.start()
-    written_once(first, "t", b"after")  # the broker says that it has them
-    found = [base64.b64decode(each) for each in values(first.records("t"))]
-    assert found == [b"before 0", b"before 1", b"before 2"], "and has not"
+    sent += [written_once(first, "t", b"after %d" % number) for number in range(WRITERS)]  # all are acknowledged
+    found = values(first.records("t"))
+    assert len(found) < sum(map(len, sent)), "and not all are there"

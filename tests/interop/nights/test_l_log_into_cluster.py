@@ -131,8 +131,7 @@ def test_with_the_same_offsets(
 def test_by_replay(source: RealBroker, target: RealBroker, place: Path, compared: Callable[[str, int], None]) -> None:
     expected = written(source)
     type_line = tools_of(target, place)
-    plan, act, _ = shell_lines(PAGE)
-    type_line(plan)
+    act, _ = shell_lines(PAGE)
     type_line(act, 2)
     found = read(target)
 
