@@ -22,10 +22,12 @@ RESULTS = {
     "dead-cluster": "merged", "backup": "restored", "deleted-topic": "rescued",
     "lost-controllers": "node-1", "moved-controllers": "node-2", "no-controller": "controller",
     "one-broker-left": "controller", "power-cut": "merged", "diverged": "broker-1", "lost-and-found": "repaired",
-    "staging-cluster": "staging",
+    "staging-cluster": "staging", "zookeeper-lost": "broker-3", "log-into-cluster": "target",
 }  # fmt: skip
 """New directories, and controllers'; the other pages put `data` itself right, and take it back at their end."""
-BY_OTHER_MEANS = {"lost-directory": "data", "wrong-owner": "data", "offsets-before": "", "diverged": ""}
+BY_OTHER_MEANS = {
+    "lost-directory": "data", "wrong-owner": "data", "offsets-before": "", "diverged": "", "zookeeper-lost": "",
+}  # fmt: skip
 """Pages on which somebody else than kafkalog brings things back, and the directory that changes by that, if any."""
 
 
