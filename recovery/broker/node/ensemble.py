@@ -49,7 +49,8 @@ def identity_of_start(files: NodeFiles, release: Release) -> Identity:
 def identity_with_zookeeper(files: NodeFiles, release: Release, cluster: str | None) -> Identity:
     """Verify the files as a broker with ZooKeeper does, which writes those that are missing again (`KafkaServer`).
 
-    `cluster` is the id that ZooKeeper has for the cluster; None if that is not known.  Since 3.7 it refuses files of KRaft.  Raises `StartEndsError` where that ends the start.
+    `cluster` is the id that ZooKeeper has for the cluster; None if that is not known.  Since 3.7 the broker refuses
+    files of KRaft.  Raises `StartEndsError` where that ends the start.
     """
     known: dict[str, MetaProperties] = {}
     errors: dict[str, str] = {}
