@@ -325,11 +325,13 @@ class _Start:
         waits = self._election(identity, voters, state)
         if waits is not None:
             return waits
-        replay = self._replay(loaded, self._leader(voters, state))
+        leader = self._leader(voters, state)
+        if leader is not None and self._is_of_another_cluster():
+            return self._done()
+        replay = self._replay(loaded, leader)
         is_dropped = any(each.kind is ConsequenceKind.METADATA_LOG_DROPPED for each in loaded.consequences)
         if self._leads and is_dropped:
-            detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it is lost"
-            self.consequences.append(StartConsequence(ConsequenceKind.METADATA_GOES_BACK, detail, loaded.directory))
+            self._goes_back(loaded)
         if replay.is_empty and self._leads:
             replay = self._begun_anew(replay, bootstrap)
         elif self._leads:
@@ -436,6 +438,17 @@ class _Start:
         self.condition = "if it follows the controllers that were given"
         return leader
 
+    def _is_of_another_cluster(self) -> bool:
+        """Whether the controllers that were given refuse the node (`INCONSISTENT_CLUSTER_ID`)."""
+        own, theirs = self.files.cluster_id, self.context.leaders.cluster_id
+        if own is None or theirs is None or own == theirs:
+            return False
+        path = f"{self.files.metadata_root}/meta.properties"
+        detail = f"its cluster id is {own}, and the controllers are of cluster {theirs}: they refuse it, and it waits"
+        self.consequences.append(StartConsequence(ConsequenceKind.NOT_SERVING, detail, path))
+        self.faults.append(Fault(Part.META_PROPERTIES, "mismatch", path, detail))
+        return True
+
     # metadata
 
     def _replay(self, loaded: LoadedMetadata, leader: LoadedMetadata | None) -> Replay:
@@ -489,6 +502,16 @@ class _Start:
         raise self._end(
             ends(Part.METADATA_REPLAY, "contradiction", file, found.exception, found.message, detail=detail)
         )
+
+    def _goes_back(self, loaded: LoadedMetadata) -> None:
+        """Note that the only voter's metadata goes back to its snapshot.
+
+        Whether that loses anything is shown by the partitions of a node that is a broker too; nothing shows it of a
+        controller alone.
+        """
+        detail = f"the only voter's metadata goes back to offset {loaded.end}: what came after it, if anything, is lost"
+        kind = ConsequenceKind.METADATA_GOES_BACK if self.role is Role.CONTROLLER else ConsequenceKind.OTHER
+        self.consequences.append(StartConsequence(kind, detail, loaded.directory))
 
     def _begun_anew(self, replay: Replay, bootstrap: Bootstrap) -> Replay:
         """A controller that leads and finds the metadata empty appends its bootstrap records."""

@@ -33,7 +33,7 @@ def with_node(plan: Plan, rules: Rules, kafka: BrokerResult) -> Plan:
     if plan.survey.is_partial or plan.broker.outcome is None:
         return plan
     asked = StartQuestion(rules.release, rules.server)
-    start = start_with(plan.root, rules.facts.roots, kafka, asked, rules.at)
+    start = start_with(plan.root, rules.facts.roots, kafka, asked, rules.at, rules.facts.controllers)
     broker = replace(plan.broker, node=start, strays=start.strays)
     if broker.outcome != Outcome.LOADED:
         return replace(plan, broker=broker)
@@ -94,6 +94,7 @@ def start_now(root: str, rules: Rules) -> NodeStart | None:
             properties=rules.server or None,
             release=rules.release,
             loads_others=False,
+            controllers=rules.facts.controllers,
             now_ms=rules.at,
         )
     except StorageError:

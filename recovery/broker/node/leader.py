@@ -27,6 +27,7 @@ class Leaders:
     now_ms: int
     _files: list[NodeFiles] = field(default_factory=list)
     _ids: set[int] = field(default_factory=set)
+    _clusters: set[str] = field(default_factory=set)
     _best: LoadedMetadata | None = None
     _is_read: bool = False
 
@@ -39,6 +40,12 @@ class Leaders:
         """Whether the voters whose directories were given are a majority of `voters`."""
         self._read()
         return 2 * len(self._ids & voters) > len(voters)
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster of the other voters; None if they name none, or several."""
+        self._read()
+        return next(iter(self._clusters)) if len(self._clusters) == 1 else None
 
     def metadata(self) -> LoadedMetadata | None:
         """The metadata of the voter that goes furthest; None if none can be read."""
@@ -60,6 +67,8 @@ class Leaders:
                 continue
             if files.node_id is not None:
                 self._ids.add(files.node_id)
+            if files.cluster_id is not None:
+                self._clusters.add(files.cluster_id)
             best = self._best
             if best is None or (best.epoch or 0, best.end) < (loaded.epoch or 0, loaded.end):
                 self._best = loaded
